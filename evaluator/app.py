@@ -71,7 +71,7 @@ class Service:
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
             scoring=host.scoring,
-            scorers_take=host.taken,
+            scorers_take=host.metrics_used,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
@@ -100,7 +100,7 @@ class Service:
                 for_pod=host.for_pod,
                 scoring=host.routes(),
             ),
-            scorers=host.apart(),
+            scorers=host.separate_routes(),
             operations=OpsServer(
                 self._decider,
                 self._metrics,
@@ -122,7 +122,7 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
-            verifier=agents_port.verifier(self._settings, self._cluster, self._api),
+            authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
@@ -185,7 +185,7 @@ class Service:
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         state = self._cluster
-        policies_lost = partial(state.policies.lose, client.POLICIES.unserved)
+        policies_lost = partial(state.policies.mark_unserved, client.POLICIES.unserved)
         loops = [
             self._watcher(
                 client.POLICIES, cluster.decode_policy, state.policies, policies_lost

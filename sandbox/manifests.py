@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
+from plimsoll import strictyaml
 from sandbox.client.objects import Object
 
 _HERE = Path(__file__).resolve().parent
@@ -21,7 +20,7 @@ def folder() -> Path:
 def load(path: Path) -> Iterator[Object]:
     """Return the objects of a YAML file, or of all YAML files of a folder sorted by name."""
     for file in sorted(path.glob("*.yaml")) if path.is_dir() else (path,):
-        yield from (obj for obj in yaml.safe_load_all(file.read_text()) if obj)
+        yield from (obj for obj in strictyaml.load_all_json(file.read_text()) if obj)
 
 
 def crds() -> Iterator[Object]:

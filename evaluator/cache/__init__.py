@@ -1,4 +1,4 @@
-"""State of the cluster as its watches report it: nodes, policies, pods, and indexes over them.
+"""State of the cluster from its watches: nodes, policies, pods, and indexes over them.
 
 Pure, changed in place by one thread; imports `policy`, `model` and below.
 """

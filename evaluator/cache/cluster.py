@@ -1,4 +1,4 @@
-"""What is known of the cluster: policies, nodes, and the pods that follow a policy. Fed by watchers, read by everybody."""
+"""The cached policies, nodes and pods with a policy label, updated by the reflectors."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,17 +20,17 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 _STEP = 200
-"""So many objects are compared with what is known of them in well below a millisecond."""
+"""Objects compared per step: well below a millisecond."""
 _STEP_OF_KEYS = 2000
-"""So many keys are made in that time."""
+"""Keys computed per step: well below a millisecond."""
 
 
 class Collection(Generic[K, T]):
     """All objects of one kind by key.
 
-    Tells `changed` of each difference: the key, what was and what is (None: nothing); and `listed` when the kind was listed
-    for the first time. Until then (`synced` is false), that something is not here means nothing.
-    `unserved` is why the API server cannot list the kind, empty where it can.
+    Calls `changed(key, before, after)` for each difference, None meaning absent, and `listed` after the first
+    complete list. Until then `synced` is false, and an absent object is unknown. `unserved` is why the API server
+    cannot list the kind; empty if it can.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Collection(Generic[K, T]):
         self._listed = listed
 
     def replace(self, objects: list[T]) -> None:
-        """These are all there are."""
+        """Replace all objects."""
         for _ in self.replacing(objects):
             pass
 
     def replacing(self, objects: list[T]) -> Iterator[None]:
-        """These are all there are: a step for every so many, between which others may have a turn."""
+        """Replace all objects in steps, so that the caller can yield to the event loop between them."""
         keys: set[K] = set()
         for number, obj in enumerate(objects, start=1):
             keys.add(self._key(obj))
@@ -69,12 +69,12 @@ class Collection(Generic[K, T]):
         if first:
             self._listed()
 
-    def lose(self, reason: str) -> None:
-        """The API server does not serve the kind: what is here is not known to be true until it is listed again."""
+    def mark_unserved(self, reason: str) -> None:
+        """Record that the API server does not serve the kind: its objects are unknown until the next list."""
         self.synced, self.unserved = False, reason
 
     def put(self, obj: T) -> None:
-        """This one is new, or different, or the same again."""
+        """Add or update an object."""
         key = self._key(obj)
         before = self.objects.get(key)
         self.objects[key] = obj
@@ -82,7 +82,7 @@ class Collection(Generic[K, T]):
             self._changed(key, before, obj)
 
     def drop(self, obj: T) -> None:
-        """This one is gone."""
+        """Remove an object."""
         key = self._key(obj)
         if (before := self.objects.pop(key, None)) is not None:
             self._changed(key, before, None)
@@ -90,22 +90,22 @@ class Collection(Generic[K, T]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told of what; all are called on the loop's thread and must only take note."""
+    """Callbacks for changes; called on the event loop's thread, so they must return at once."""
 
     decisions: list[Callable[[], None]] = field(default_factory=list)
-    """Policies or the set of nodes changed, or a kind was listed for the first time."""
+    """Policies or the set of nodes changed, or the first list of a kind is complete."""
     nodes: list[Callable[[str, bool], None]] = field(default_factory=list)
-    """This node was registered (true), maybe in place of one of its name, or deleted (false), since nodes were listed first."""
+    """A node was registered (true), possibly replacing one of the same name, or deleted (false), after the first list."""
     labels: list[Callable[[str], None]] = field(default_factory=list)
-    """The labels of this node, or whose they are, changed; or it came, or went."""
+    """A node's labels or their owners changed, or the node was added or deleted."""
     placement: list[Callable[[], None]] = field(default_factory=list)
-    """Linked pods, or what decides where they may run, changed."""
+    """Pods with a policy label, or the placement of nodes or pods, changed."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
-    """What this node has for pods, or what scorers read of it, changed; or it came, or went."""
+    """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
 
 
 class ClusterCache:
-    """Policies, nodes and linked pods. `stale_after`: seconds without news of a kind that make what is known of it stale."""
+    """Policies, nodes and pods with a policy label. `stale_after`: seconds without watch events after which a kind is stale."""
 
     def __init__(self, *, stale_after: float = math.inf) -> None:
         self.listeners = Listeners()
@@ -114,7 +114,7 @@ class ClusterCache:
         )
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
-            changed=lambda *_: self._tell(self.listeners.decisions),
+            changed=lambda *_: self._notify(self.listeners.decisions),
             listed=self._kind_listed,
         )
         self.nodes: Collection[str, Node] = Collection(
@@ -134,7 +134,7 @@ class ClusterCache:
 
     @property
     def names(self) -> NodeIndex:
-        """Those of all nodes, sorted: one object for all who ask as long as the nodes are the same."""
+        """The sorted names of all nodes; the same object while the nodes are the same."""
         if self._names is None:
             names = NodeIndex(sorted(self.nodes.objects))
             self._names = self._last_names if self._last_names == names else names
@@ -142,50 +142,50 @@ class ClusterCache:
         return self._names
 
     def _kind_listed(self) -> None:
-        """Whichever kind comes last, it is what the first decision has waited for."""
-        self._tell(self.listeners.decisions)
+        """The first decision waits for all kinds, so each first list triggers one."""
+        self._notify(self.listeners.decisions)
 
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
-        """A kubelet's heartbeat changes its node every few seconds, and nothing that we look at."""
+        """Ignores heartbeats: they change nothing that the evaluator reads."""
         if self.nodes.synced and _uid(before) != _uid(after):
             for registered in self.listeners.nodes:
                 registered(name, after is not None)
             if before is not None and after is not None:
-                self._tell(self.listeners.decisions)
+                self._notify(self.listeners.decisions)
         if before is None or after is None:
             self._names = None
-            self._tell(self.listeners.decisions)
+            self._notify(self.listeners.decisions)
         if before is None or after is None or before.node_labels != after.node_labels:
             for listener in self.listeners.labels:
                 listener(name)
         if before is None or after is None or before.placement != after.placement:
             self.feasible_nodes.changed(name)
-            self._tell(self.listeners.placement)
+            self._notify(self.listeners.placement)
         if before is None or after is None or before.figures != after.figures:
             for listener in self.listeners.figures:
                 listener(name)
 
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
-        """Of a pod that runs, its kubelet has much to tell, and nothing that we look at."""
+        """Ignores status updates that change nothing that the evaluator reads."""
         if before is None or after is None or before.placement != after.placement:
             self.running.change(before, after)
             self.waiting.change(before, after)
             self.feasible_nodes.change_pod(before, after)
-            self._tell(self.listeners.placement)
+            self._notify(self.listeners.placement)
 
     @staticmethod
-    def _tell(listeners: list[Callable[[], None]]) -> None:
+    def _notify(listeners: list[Callable[[], None]]) -> None:
         for listener in listeners:
             listener()
 
     def status_of(self, key: PolicyKey) -> Mapping[str, Any]:
-        """What was last written to a policy's status, by whichever replica."""
+        """Return the last status written to a policy by any replica."""
         found = self.policies.objects.get(key)
         return found.status if found else {}
 
     @property
     def waiting_for(self) -> list[str]:
-        """The kinds that were not listed yet, or that the API server does not serve any more, with the reason."""
+        """The kinds that are not listed yet or that the API server no longer serves, with the reason."""
         kinds: dict[str, Collection[Any, Any]] = {
             "policies": self.policies,
             "nodes": self.nodes,
@@ -210,7 +210,7 @@ class _PolicyMeta(msgspec.Struct):
 
 
 class _PolicyObject(msgspec.Struct):
-    """A TASPolicy whose parts are not decoded yet. Raw cannot be optional, hence the default of a JSON null."""
+    """A TASPolicy with undecoded spec and status. Raw cannot be optional, hence the default of a JSON null."""
 
     metadata: _PolicyMeta
     spec: msgspec.Raw = msgspec.Raw(b"null")
@@ -221,7 +221,7 @@ _decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
 
 
 def decode_policy(raw: msgspec.Raw) -> Policy:
-    """A Policy out of a TASPolicy's JSON. A spec or status that is larger than any of use is not decoded."""
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded."""
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:

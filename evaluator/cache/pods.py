@@ -1,7 +1,7 @@
-"""All pods of the cluster, and what they hold of each node. Fed by a watcher, and only where there are scorers or gangs.
+"""Caches all pods and the resources they use per node. Enabled only with scorers or gangs.
 
-A large cluster has 150,000 pods: of each is kept a record of a few hundred bytes, and sums are kept up as pods come and go,
-in whole numbers, so that they are what adding up from scratch would give.
+A large cluster has 150,000 pods: each is a record of a few hundred bytes. Sums per node are updated as pods change, in
+integers, so they equal a full recount.
 """
 
 import heapq
@@ -26,38 +26,38 @@ Listener = Callable[["PodRecord | None", "PodRecord | None"], None]
 
 @dataclass(slots=True)
 class NodeUsage:
-    """What the pods of one node hold together."""
+    """Resources used by the pods of one node."""
 
     requested: ResourceVector = NOTHING
     recently_bound: ResourceVector = NOTHING
-    """Of those that are younger than the window."""
+    """Requests of pods bound within the window."""
     others: ExtendedResources = ()
     pods: int = 0
 
-    def put(self, resident: PodRecord) -> None:
-        """One more."""
-        self.requested = plus(self.requested, resident.requests)
-        self.others = others_plus(self.others, resident.others)
+    def add(self, pod: PodRecord) -> None:
+        """Add a pod."""
+        self.requested = plus(self.requested, pod.requests)
+        self.others = others_plus(self.others, pod.others)
         self.pods += 1
 
-    def take(self, resident: PodRecord) -> None:
-        """One less."""
-        self.requested = minus(self.requested, resident.requests)
-        self.others = others_minus(self.others, resident.others)
+    def remove(self, pod: PodRecord) -> None:
+        """Remove a pod."""
+        self.requested = minus(self.requested, pod.requests)
+        self.others = others_minus(self.others, pod.others)
         self.pods -= 1
 
 
 @dataclass(slots=True)
 class _RecentlyBound:
-    """Pods that were bound less than a window ago: who, and until when they are."""
+    """Pods bound within the last window, and when each leaves it."""
 
     until: dict[Key, float] = field(default_factory=dict)
     queue: list[tuple[float, Key]] = field(default_factory=list)
-    """Soonest first; what `until` does not say any more is passed over."""
+    """Soonest first; entries that differ from `until` are skipped."""
 
 
 class PodCache:
-    """The sink of a watcher of all pods. `clock` is monotonic, `wall` tells Unix time: pods say by it when they were bound."""
+    """The sink of the reflector of all pods. `clock` is monotonic; `wall` returns Unix time, as in the pods' timestamps."""
 
     def __init__(
         self,
@@ -67,46 +67,46 @@ class PodCache:
         window: float = WINDOW,
     ) -> None:
         self.pods: Collection[Key, PodRecord] = Collection(
-            lambda resident: resident.key, changed=self._changed, listed=self._listed
+            lambda pod: pod.key, changed=self._changed, listed=self._listed
         )
         self.listeners: list[Listener] = []
-        """Told what a pod was and what it is (None: nothing); on the loop's thread, and must only take note."""
+        """Called with a pod's previous and new state (None: absent) on the event loop's thread; must return at once."""
         self.touched: list[Callable[[str], None]] = []
-        """Told the name of a node whose sums are other than before."""
+        """Called with the name of each node whose sums changed."""
         self.listed: list[Callable[[], None]] = []
-        """Told when all pods were listed for the first time."""
+        """Called after the first complete list of pods."""
         self._clock, self._wall, self._window = clock, wall, window
-        self._loads: dict[str, NodeUsage] = {}
-        self._young = _RecentlyBound()
+        self._usage: dict[str, NodeUsage] = {}
+        self._recent = _RecentlyBound()
 
     @property
     def synced(self) -> bool:
-        """Whether all pods are known. Until then the sums are too small, and must not be used."""
+        """Whether all pods are listed. Until then the sums are incomplete and must not be used."""
         return self.pods.synced
 
     @property
-    def loads(self) -> Mapping[str, NodeUsage]:
-        """By node; a node without pods is not in it. Young pods are those of the last `age()`."""
-        return self._loads
+    def usage(self) -> Mapping[str, NodeUsage]:
+        """Usage by node; nodes without pods are absent. `age()` updates `recently_bound`."""
+        return self._usage
 
     def age(self) -> None:
-        """Let pods grow up that were bound a window ago by now."""
-        now, young = self._clock(), self._young
-        while young.queue and young.queue[0][0] <= now:
-            until, key = heapq.heappop(young.queue)
-            if young.until.get(key) == until:
-                self._grown(self.pods.objects[key])
+        """Remove the pods from `recently_bound` that were bound a window ago or earlier."""
+        now, recent = self._clock(), self._recent
+        while recent.queue and recent.queue[0][0] <= now:
+            until, key = heapq.heappop(recent.queue)
+            if recent.until.get(key) == until:
+                self._expire(self.pods.objects[key])
 
     def _listed(self) -> None:
         for listener in self.listed:
             listener()
 
     def _changed(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
-        if not _same_place(before, after):
+        if not _same_usage(before, after):
             if before is not None and before.holds:
-                self._leave(key, before)
+                self._remove(key, before)
             if after is not None and after.holds:
-                self._enter(key, before, after)
+                self._add(key, before, after)
         for listener in self.listeners:
             listener(before, after)
 
@@ -114,49 +114,48 @@ class PodCache:
         for listener in self.touched:
             listener(node)
 
-    def _enter(self, key: Key, before: PodRecord | None, resident: PodRecord) -> None:
-        self._loads.setdefault(resident.node, NodeUsage()).put(resident)
-        self._touch(resident.node)
+    def _add(self, key: Key, before: PodRecord | None, pod: PodRecord) -> None:
+        self._usage.setdefault(pod.node, NodeUsage()).add(pod)
+        self._touch(pod.node)
         now = self._clock()
-        until = now - self._age_of(before, resident) + self._window
+        until = now - self._seconds_since_bound(before, pod) + self._window
         if until > now:
-            self._young.until[key] = until
-            heapq.heappush(self._young.queue, (until, key))
-            load = self._loads[resident.node]
-            load.recently_bound = plus(load.recently_bound, resident.requests)
+            self._recent.until[key] = until
+            heapq.heappush(self._recent.queue, (until, key))
+            usage = self._usage[pod.node]
+            usage.recently_bound = plus(usage.recently_bound, pod.requests)
 
-    def _age_of(self, before: PodRecord | None, resident: PodRecord) -> float:
-        """Seconds since it was bound: just now, if it was seen without a node, or nobody says."""
-        seen = before is not None and before.uid == resident.uid and not before.node
-        if seen or resident.bound is None:
+    def _seconds_since_bound(self, before: PodRecord | None, pod: PodRecord) -> float:
+        """Return the seconds since the pod was bound; 0 if it was observed without a node or the time is unknown."""
+        observed = before is not None and before.uid == pod.uid and not before.node
+        if observed or pod.bound is None:
             return 0.0
-        return max(0.0, self._wall() - resident.bound)
+        return max(0.0, self._wall() - pod.bound)
 
-    def _leave(self, key: Key, resident: PodRecord) -> None:
-        if key in self._young.until:
-            self._grown(resident)
-        load = self._loads[resident.node]
-        load.take(resident)
-        if not load.pods:
-            del self._loads[resident.node]
-        self._touch(resident.node)
+    def _remove(self, key: Key, pod: PodRecord) -> None:
+        if key in self._recent.until:
+            self._expire(pod)
+        usage = self._usage[pod.node]
+        usage.remove(pod)
+        if not usage.pods:
+            del self._usage[pod.node]
+        self._touch(pod.node)
 
-    def _grown(self, resident: PodRecord) -> None:
-        del self._young.until[resident.key]
-        load = self._loads[resident.node]
-        load.recently_bound = minus(load.recently_bound, resident.requests)
-        self._touch(resident.node)
+    def _expire(self, pod: PodRecord) -> None:
+        del self._recent.until[pod.key]
+        usage = self._usage[pod.node]
+        usage.recently_bound = minus(usage.recently_bound, pod.requests)
+        self._touch(pod.node)
 
 
-def _same_place(before: PodRecord | None, after: PodRecord | None) -> bool:
-    """Whether what a pod holds, and where, is as before: most news of a pod is of other matters."""
+def _same_usage(before: PodRecord | None, after: PodRecord | None) -> bool:
+    """Return whether a pod's node and requests are unchanged: most events change other fields."""
     if before is None or after is None:
         return before is after
     if not (before.holds or after.holds):
         return True
-    held, holds = (_held(before), _held(after))
-    return held == holds
+    return _usage_key(before) == _usage_key(after)
 
 
-def _held(resident: PodRecord) -> tuple[str, str, bool, ResourceVector, ExtendedResources]:
-    return resident.uid, resident.node, resident.holds, resident.requests, resident.others
+def _usage_key(pod: PodRecord) -> tuple[str, str, bool, ResourceVector, ExtendedResources]:
+    return pod.uid, pod.node, pod.holds, pod.requests, pod.others

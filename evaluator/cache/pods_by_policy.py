@@ -8,7 +8,7 @@ from evaluator.model.objects import Pod
 
 
 def policy_of(pod: Pod) -> PolicyKey | None:
-    """The policy that a pod names, in its own namespace."""
+    """Return the policy that a pod's label names, in the pod's namespace."""
     name = (pod.metadata.labels or {}).get(POLICY_LABEL)
     return PolicyKey(pod.metadata.namespace, name) if name else None
 
@@ -23,7 +23,7 @@ class PodsByPolicy:
         self._numbers = itertools.count(1)
 
     def of(self, policy: PolicyKey) -> Collection[Pod]:
-        """The pods of a policy."""
+        """Return the pods of a policy."""
         return self._pods.get(policy, {}).values()
 
     def version(self, policy: PolicyKey) -> int:
@@ -31,7 +31,7 @@ class PodsByPolicy:
         return self._versions.get(policy, 0)
 
     def change(self, before: Pod | None, after: Pod | None) -> None:
-        """A pod is another than before (None: there is none)."""
+        """Replace a pod's previous state by its new state (None: absent)."""
         if before is not None and self._counts(before) and (policy := policy_of(before)):
             pods = self._pods[policy]
             del pods[before.metadata.name]

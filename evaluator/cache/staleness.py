@@ -1,33 +1,33 @@
-"""Tracks when each watch last received anything; a silent watch makes its cache stale."""
+"""Tracks when each watch last received anything; the cache of a silent watch is stale."""
 
 from collections.abc import Iterable
 
 
 class WatchStaleness:
-    """Kinds of objects, and when their watch was last alive (seconds, monotonic).
+    """The last activity of each watch by kind (seconds, monotonic).
 
-    A kind that was never heard of is missing, which is another matter, and not stale.
+    A kind without any activity is missing, not stale.
     """
 
     def __init__(self, kinds: Iterable[str], *, bound: float) -> None:
         self._bound = bound
-        self._heard: dict[str, float | None] = dict.fromkeys(kinds)
+        self._last_seen: dict[str, float | None] = dict.fromkeys(kinds)
 
     def observed(self, kind: str, at: float) -> bool:
-        """The API server said something of this kind, if only that there is nothing new; whether it was stale before."""
-        before = self._heard[kind]
-        self._heard[kind] = at
+        """Record activity, including bookmarks; return whether the kind was stale before."""
+        before = self._last_seen[kind]
+        self._last_seen[kind] = at
         return before is not None and at - before > self._bound
 
     def age(self, kind: str, now: float) -> float | None:
-        """Seconds since it was last heard of; None if it never was."""
-        at = self._heard[kind]
+        """Return the seconds since the last activity; None if there was none."""
+        at = self._last_seen[kind]
         return None if at is None else now - at
 
     def stale(self, now: float) -> list[str]:
-        """For each stale kind, what is waited for."""
+        """Return a message for each stale kind."""
         return [
-            f"news of {kind} from the API server (none for {now - at:.0f} s)"
-            for kind, at in self._heard.items()
+            f"updates of {kind} from the API server (none for {now - at:.0f} s)"
+            for kind, at in self._last_seen.items()
             if at is not None and now - at > self._bound
         ]

@@ -95,7 +95,7 @@ class EvictionController:
             self._cluster.running,
             self._cluster.feasible_nodes,
             self._recent,
-            pace=self._pace,
+            rate=self._pace,
             now=moment,
         )
         planned: list[Eviction] = []

@@ -78,7 +78,7 @@ class NodeLabelController:
         self._failing: dict[str, _Failing] = {}
         self._tries: list[tuple[float, str]] = []
         """A heap of retry times (seconds, monotonic) and nodes."""
-        self._conflict_log = ConflictLog(log.warning)
+        self._conflict_log = ConflictLog(log)
         self.conflicts: tuple[LabelConflict, ...] = ()
         """Labels that are not set because another field manager owns them with another value."""
         self.listeners: list[Callable[[], None]] = []
@@ -144,7 +144,7 @@ class NodeLabelController:
             return False
         now = time.monotonic()
         if now >= self._rested:
-            self._plan.want(self._decider.latest.labels)
+            self._plan.set_desired(self._decider.latest.labels)
             self._rested = now + _REST
         while self._tries and self._tries[0][0] <= now:
             self._consider(heapq.heappop(self._tries)[1], now)

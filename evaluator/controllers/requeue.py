@@ -18,8 +18,8 @@ from evaluator.model.objects import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import (
-    Refusals,
     RejectedPod,
+    RejectedPods,
     RequeueCandidate,
     RequeuePlan,
     RequeueTimings,
@@ -42,7 +42,7 @@ class _PolicyState:
     """The rejected pods of one policy at a version of the waiting pods, the requeue candidates and the inputs used."""
 
     version: int = 0
-    refused: Refusals = field(default_factory=dict)
+    refused: RejectedPods = field(default_factory=dict)
     candidates: Sequence[RequeueCandidate] = ()
     feasible: int = 0
     basis: tuple[object, ...] = ()
@@ -110,7 +110,7 @@ class RequeueController:
             await self._wakeup.wait(delay)
             found, pause, delay = await self._candidates(), _ROUND, None
             if self._is_leader():
-                plan = requeue.plan(found, pace=self._pace, now=self._clock())
+                plan = requeue.plan(found, timings=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:
                     delay, pause = 0.0, await self._requeue_due(plan)
@@ -160,7 +160,7 @@ class RequeueController:
         version = waiting.version(key)
         if state.version != version:
             state = _PolicyState(
-                version, requeue.rejected_pods(waiting.of(key), state.refused, now)
+                version, requeue.find_rejected(waiting.of(key), state.refused, now)
             )
         if not state.refused:
             return state

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
+
 from evaluator.model.node_index import NodeIndex, NodeMask, Reindex
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.violations import ViolationReasons, violators
@@ -60,7 +62,11 @@ def _comparison(
 
 def _reasons(now: Mapping[str, str], nodes: NodeMask) -> Mapping[str, str]:
     """Return the reasons of the first few nodes."""
-    return now.some(_NAMED, nodes) if isinstance(now, ViolationReasons) else {}
+    if not isinstance(now, ViolationReasons):
+        return {}
+    few = np.zeros_like(nodes.mask)
+    few[nodes.mask.nonzero()[0][:_NAMED]] = True
+    return now.some(few)
 
 
 def _name(

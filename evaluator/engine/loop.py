@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
+from evaluator.engine.release import release
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
@@ -40,7 +41,7 @@ _REST = 15
 _LONGEST_REST = 0.06
 """Seconds; a change takes effect within 0.1 s however long an evaluation takes."""
 
-_NEW_METRICS = 25
+_NEW_METRICS = 10
 """Metrics that the readings are subscribed to at a time: a millisecond with 5,000 nodes."""
 
 _FOREVER = 1e9
@@ -179,11 +180,11 @@ class DecisionLoop:
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())
-        for _ in self._subscribe(limit.asked):
+        for _ in self._subscribe(limit.requested):
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(limit.asked)
+        self._subscriptions.want(limit.requested)
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)
@@ -208,6 +209,9 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
+        replaced = [before]
+        del before
+        yield from release(replaced)
 
     def _subscribe(self, wanted: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""

@@ -1,4 +1,4 @@
-"""What an API server says when it says no: a metav1.Status, or whatever a proxy in between made of it."""
+"""Decodes error responses of the API server: metav1.Status, or any other body a proxy sends."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +8,12 @@ import msgspec
 from evaluator.model.decode import UNREADABLE
 
 _LONGEST = 3600.0
-"""Seconds: who asks to be left alone for a year is asked again after an hour."""
+"""Seconds: longer Retry-After values are capped."""
 
 
 @dataclass(frozen=True, slots=True)
 class APIStatus:
-    """Its words, the fields it is about, and the seconds for which it asks to be left alone."""
+    """An error response: its message, its causes, and the seconds of its Retry-After header."""
 
     message: str = ""
     causes: tuple[dict[str, Any], ...] = ()
@@ -30,7 +30,7 @@ class _Status(msgspec.Struct):
 
 
 def read(body: bytes, retry_after: str) -> APIStatus:
-    """A refusal out of an answer's body and its Retry-After header; of what is no Status only the header counts."""
+    """Return the APIStatus of an error response; a body that is not a Status yields only the header."""
     pause = _seconds(retry_after)
     try:
         status = msgspec.json.decode(body, type=_Status)
@@ -41,7 +41,7 @@ def read(body: bytes, retry_after: str) -> APIStatus:
 
 
 def _seconds(header: str) -> float | None:
-    """None where the header is not there, or is the date that some proxies send."""
+    """Return the seconds of a Retry-After header; None if it is absent or a date, as some proxies send."""
     return min(float(header), _LONGEST) if header.isascii() and header.isdigit() else None
 
 

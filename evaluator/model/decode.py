@@ -1,6 +1,6 @@
-"""What decoding JSON that somebody else wrote can raise: one name for it, so that no reader forgets one."""
+"""The exceptions that decoding untrusted JSON can raise."""
 
 import msgspec
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""No JSON or not of the type, no UTF-8, nested too deeply: the first includes neither of the others."""
+"""Not JSON or not of the type; not UTF-8; nested too deeply. The first includes neither of the others."""

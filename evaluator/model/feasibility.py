@@ -1,4 +1,4 @@
-"""Whether kube-scheduler could put a pod on a node, as far as that is a matter of the node and not of what else runs there."""
+"""Checks placement constraints: whether kube-scheduler could bind a pod to a node, resources aside."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -22,20 +22,20 @@ _NOT_READY = Taint("node.kubernetes.io/not-ready", "", _NO_SCHEDULE)
 _UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", _NO_SCHEDULE)
 
 
-def would_take(node: Node, pod: Pod) -> bool:
-    """Whether kube-scheduler could put a pod there as far as readiness, cordon, taints, selector and affinity go.
+def is_feasible(node: Node, pod: Pod) -> bool:
+    """Return whether the node is feasible for the pod by readiness, cordon, taints, node selector and node affinity.
 
-    Room is not looked at: the evaluator does not watch the pods that follow no policy.
+    Free resources are not checked: the evaluator does not watch pods without a policy.
     """
     tolerations = pod.spec.tolerations or ()
     return all(_tolerated(taint, tolerations) for taint in _taints(node)) and _selected(node, pod)
 
 
 def _taints(node: Node) -> Iterator[Taint]:
-    """The taints of a node, with those that its cordon and its Ready condition stand for.
+    """Yield the taints of a node, including those implied by its cordon and its Ready condition.
 
-    kube-scheduler treats a cordon as a taint. Of a node that is not ready it sees only the taint, which the node lifecycle
-    controller adds a moment after the condition.
+    kube-scheduler treats a cordon as a taint. The taint for a node that is not ready is added by the node lifecycle
+    controller, a moment after the condition.
     """
     yield from node.spec.taints or ()
     if node.spec.unschedulable:
@@ -47,7 +47,7 @@ def _taints(node: Node) -> Iterator[Taint]:
 
 
 def pinned(pod: Pod) -> frozenset[str] | None:
-    """The names of the only nodes that a pod asks for, as one of a DaemonSet does; None if it asks for none by name."""
+    """Return the nodes that a pod names in its required node affinity, as DaemonSet pods do; None if it names none."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required
     if not required:
@@ -77,12 +77,12 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
             return toleration.key == taint.key and toleration.value == taint.value
         case "Gt" | "Lt":
             return toleration.key == taint.key and _within(taint.value, toleration)
-        case _:  # an operator from the future: assume nothing
+        case _:  # unknown operator: assume no match
             return False
 
 
 def _within(value: str, toleration: Toleration) -> bool:
-    """Whether a taint's value is greater, or less, than a toleration's; only integers in canonical form compare."""
+    """Return whether a taint's value is greater (Gt) or less (Lt) than a toleration's; only canonical integers compare."""
     have, bound = int64.parse_canonical(value), int64.parse_canonical(toleration.value)
     if have is None or bound is None:
         return False
@@ -101,7 +101,7 @@ def _selected(node: Node, pod: Pod) -> bool:
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """A term without requirements matches no node, as in Kubernetes."""
+    """Return whether a node selector term matches; an empty term matches no node, as in Kubernetes."""
     labels = node.metadata.labels or {}
     fields = {"metadata.name": node.metadata.name}
     checks = [
@@ -117,32 +117,32 @@ def _checks(requirements: Iterable[Requirement], have: Mapping[str, str]) -> Ite
 
 
 def _meets(value: str | None, requirement: Requirement) -> bool:
-    wanted = requirement.values or []
+    values = requirement.values or []
     match requirement.operator:
         case "In":
-            return value in wanted
+            return value in values
         case "NotIn":
-            return value not in wanted
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
             return _compares(value, requirement)
-        case _:  # an operator from the future: assume nothing
+        case _:  # unknown operator: assume no match
             return False
 
 
 def _compares(value: str | None, requirement: Requirement) -> bool:
-    wanted = requirement.values or []
-    if value is None or len(wanted) != 1:
+    values = requirement.values or []
+    if value is None or len(values) != 1:
         return False
-    have, bound = int64.parse(value), int64.parse(wanted[0])
+    have, bound = int64.parse(value), int64.parse(values[0])
     if have is None or bound is None:
         return False
     return have > bound if requirement.operator == "Gt" else have < bound
 
 
 def constraint_key(spec: PodSpec) -> bytes:
-    """What a pod asks of a node, as one value."""
+    """Return a pod's placement constraints as one comparable value."""
     return msgspec.json.encode((spec.node_selector, spec.affinity, spec.tolerations))

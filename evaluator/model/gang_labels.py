@@ -1,7 +1,7 @@
-"""What a pod says of its gang, read out of its labels, its gates and its annotations.
+"""Reads a pod's gang membership from its labels, gates, annotations and spec.
 
-Labels are read as the scheduler plugin does that they were made for: no group, no number, a number that cannot be read,
-or one of 1 or less is no gang; a priority that cannot be read is 0. What cannot be read is told, all the same.
+Labels are interpreted as by the scheduler plugin that defined them: without a group, or with a number that is absent,
+invalid or at most 1, there is no gang; an invalid priority is 0. Invalid labels are also reported as problems.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from evaluator.model.gang_membership import (
     PRIORITY_LABEL,
     Membership,
     Owner,
-    Where,
+    PlacementConstraints,
 )
 from evaluator.model.names import POLICY_LABEL, PolicyKey
 from evaluator.model.objects import Affinity, PodSpec, Toleration
@@ -28,9 +28,9 @@ from evaluator.model.pods import PodSpecFields as WorkloadSpec
 from plimsoll import int64, rfc3339
 from plimsoll.text import shown
 
-_LONG = 4096
-"""Bytes of JSON; what workloads ask of a node is some hundred."""
-_NOWHERE_IN_PARTICULAR = feasibility.constraint_key(PodSpec())
+_MOST_CACHED_BYTES = 4096
+"""Bytes of JSON; constraints of real workloads take a few hundred. Longer ones are not cached."""
+_UNCONSTRAINED = feasibility.constraint_key(PodSpec())
 
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
@@ -38,7 +38,7 @@ _decode_tolerations = msgspec.json.Decoder(list[Toleration] | None).decode
 
 
 class Numbers(NamedTuple):
-    """The numbers in a pod's labels, as `Membership` has them."""
+    """The numbers in a pod's labels, as in `Membership`."""
 
     minimum: int
     priority: int
@@ -46,26 +46,26 @@ class Numbers(NamedTuple):
 
 
 def membership(pod: PodSpecView) -> Membership | None:
-    """What a pod says of its gang.
+    """Return a pod's gang membership.
 
-    None for one that names no group, that our gate does not hold, and has not held. Raises what
-    `evaluator.model.decode.UNREADABLE` names for a pod that asks of its node what cannot be read.
+    None for a pod that names no group, has no gang gate and was not admitted. Raises `evaluator.model.decode.UNREADABLE`
+    if its placement constraints cannot be decoded.
     """
     meta, spec = pod.metadata, pod.spec
     labels = meta.labels or {}
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     gated = GATE in gates
     admitted = _admitted(pod)
-    # Most pods of a cluster end here: this has to be quick.
+    # Hot path: most pods of a cluster return here.
     if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
         return None
-    told = numbers(labels)
+    found = numbers(labels)
     return Membership(
-        group=group if told.minimum else "",
-        minimum=told.minimum,
-        beside="" if told.minimum else group,
-        priority=told.priority,
-        problems=(*told.problems, *_broken_mark(pod)),
+        group=group if found.minimum else "",
+        minimum=found.minimum,
+        beside="" if found.minimum else group,
+        priority=found.priority,
+        problems=(*found.problems, *_admitted_problems(pod)),
         qos=qos.of(pod),
         owner=_owner(meta),
         gated=gated,
@@ -78,7 +78,7 @@ def membership(pod: PodSpecView) -> Membership | None:
 
 
 def numbers(labels: Mapping[str, str]) -> Numbers:
-    """What the labels of a pod say of its gang."""
+    """Return the minimum and priority in a pod's labels, with their problems."""
     problems: list[str] = []
     minimum = _minimum(labels, problems)
     priority = _number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0
@@ -86,12 +86,12 @@ def numbers(labels: Mapping[str, str]) -> Numbers:
 
 
 def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
-    group, told = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
+    group, has_minimum = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
     if not group:
-        if told:
+        if has_minimum:
             problems.append(f"it has the label {MINIMUM_LABEL} and no {GROUP_LABEL}: no gang")
         return 0
-    if not told:
+    if not has_minimum:
         problems.append(
             f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it waits for nobody, and counts for those that name one"
         )
@@ -110,70 +110,70 @@ def _number(
     return number
 
 
-def _marked(pod: PodSpecView) -> str | None:
+def _admitted_text(pod: PodSpecView) -> str | None:
     annotations = pod.metadata.annotations
     return annotations.admitted if annotations else None
 
 
 def _admitted(pod: PodSpecView) -> float | None:
-    return None if (text := _marked(pod)) is None else rfc3339.parse_or_none(text)
+    return None if (text := _admitted_text(pod)) is None else rfc3339.parse_or_none(text)
 
 
-def _broken_mark(pod: PodSpecView) -> Iterable[str]:
-    if (text := _marked(pod)) is not None and rfc3339.parse_or_none(text) is None:
+def _admitted_problems(pod: PodSpecView) -> Iterable[str]:
+    if (text := _admitted_text(pod)) is not None and rfc3339.parse_or_none(text) is None:
         yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
 
 
 def _owner(meta: PodMetadata) -> Owner:
     for owner in meta.owner_references or ():
         if owner.controller:
-            return _one_owner(owner.kind, owner.name, owner.uid, owner.api_version)
+            return _shared_owner(owner.kind, owner.name, owner.uid, owner.api_version)
     return Owner()
 
 
 @lru_cache(maxsize=4096)
-def _one_owner(kind: str, name: str, uid: str, api_version: str) -> Owner:
-    """One object for all pods that it made."""
+def _shared_owner(kind: str, name: str, uid: str, api_version: str) -> Owner:
+    """Cached, so that all pods of a controller share one object."""
     return Owner(kind, name, uid, api_version)
 
 
 @lru_cache(maxsize=4096)
 def _policy(namespace: str, name: str) -> PolicyKey | None:
-    """One object for all pods that follow it."""
+    """Cached, so that all pods of a policy share one object."""
     return PolicyKey(namespace, name) if name else None
 
 
 def _is_native(spec: WorkloadSpec) -> bool:
-    """Whether kube-scheduler takes it for one of a group; in Kubernetes 1.35 the field had another name."""
+    """Return whether Kubernetes itself schedules the pod as part of a group; Kubernetes 1.35 used another field."""
     return spec.scheduling_group is not None or spec.workload_ref is not None
 
 
-def _where(*words: bytes) -> Where:
-    """What a pod asks for in these words, the JSON of node selector, affinity and tolerations; empty where they are not there.
+def _where(*parts: bytes) -> PlacementConstraints:
+    """Return the placement constraints in the JSON of node selector, affinity and tolerations; empty if there are none.
 
-    One object for all that ask the same, as long as they are not so long that to remember them would be of use to an attacker.
+    Equal constraints share one object. Long ones are not cached, so that hostile pods cannot fill the cache.
     """
-    if sum(map(len, words)) > _LONG:
-        return Where(_asked(*words))
-    return _shared_where(*words)
+    if sum(map(len, parts)) > _MOST_CACHED_BYTES:
+        return PlacementConstraints(_constraints(*parts))
+    return _shared_where(*parts)
 
 
 @lru_cache(maxsize=4096)
-def _shared_where(selector: bytes, affinity: bytes, tolerations: bytes) -> Where:
-    return _alike(_asked(selector, affinity, tolerations))
+def _shared_where(selector: bytes, affinity: bytes, tolerations: bytes) -> PlacementConstraints:
+    return _shared_constraints(_constraints(selector, affinity, tolerations))
 
 
-def _asked(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
+def _constraints(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
     spec = PodSpec(
         node_selector=_decode_selector(selector or b"null"),
         affinity=_decode_affinity(affinity or b"null"),
         tolerations=_decode_tolerations(tolerations or b"null"),
     )
-    asked = feasibility.constraint_key(spec)
-    return b"" if asked == _NOWHERE_IN_PARTICULAR else asked
+    constraints = feasibility.constraint_key(spec)
+    return b"" if constraints == _UNCONSTRAINED else constraints
 
 
 @lru_cache(maxsize=4096)
-def _alike(asked: bytes) -> Where:
-    """One object for all that ask the same in other words."""
-    return Where(asked)
+def _shared_constraints(constraints: bytes) -> PlacementConstraints:
+    """Cached, so that equal constraints in different JSON share one object."""
+    return PlacementConstraints(constraints)

@@ -1,4 +1,4 @@
-"""What a pod says of the gang that it belongs to, and of how it is held. Times are Unix seconds."""
+"""The gang membership of a pod, and the gates that hold it. Times are Unix seconds."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -10,9 +10,9 @@ from evaluator.model.names import PolicyKey
 GATE = "plimsoll.io/gang"
 """The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
 ADMITTED = "plimsoll.io/admitted-at"
-"""The annotation that a pod is given as its gate is lifted: when, RFC 3339 with milliseconds, in UTC.
+"""The annotation written when the gate is removed: RFC 3339 with milliseconds, in UTC.
 
-Not one that is let through for its age: by the annotation its gang would count as admitted.
+A pod released because of its age does not get it: its gang would count as admitted.
 """
 
 GROUP_LABEL = "podGroup"
@@ -21,7 +21,7 @@ PRIORITY_LABEL = "groupPriority"
 
 
 class QoS(IntEnum):
-    """Quality of service classes, in the order in which they are served."""
+    """Quality of service classes, in the order in which gangs are admitted."""
 
     GUARANTEED = 0
     BURSTABLE = 1
@@ -29,7 +29,7 @@ class QoS(IntEnum):
 
 
 class Owner(NamedTuple):
-    """The controller of a pod; all empty for one that has none."""
+    """The controller of a pod; all fields are empty if it has none."""
 
     kind: str = ""
     name: str = ""
@@ -40,40 +40,42 @@ class Owner(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-class Where(msgspec.Struct, frozen=True):
-    """What a pod asks of a node beside room, as JSON that `Places` compares; the same object for all that ask the same."""
+class PlacementConstraints(msgspec.Struct, frozen=True):
+    """A pod's placement constraints as JSON; pods with equal constraints share one object."""
 
-    asked: bytes = b""
+    constraints: bytes = b""
 
 
 class Membership(msgspec.Struct, frozen=True, gc=False):
-    """Of a pod that names a gang, or bears the gate. Its name, node, phase, requests and age are the Resident's."""
+    """The membership of a pod that names a gang or has the gate. Its name, node, phase, requests and age are in PodRecord."""
 
     group: str = ""
-    """The label `podGroup`; empty where the pod belongs to no gang."""
+    """The label `podGroup`; empty if the pod belongs to no gang."""
     minimum: int = 0
-    """The label `minAvailable`; 0 where there is no gang: no group, no number, or 1 or less."""
+    """The label `minAvailable`; 0 if there is no gang: no group, no number, or 1 or less."""
     beside: str = ""
-    """The label `podGroup` of a pod that belongs to no gang by its own number: for that of others it counts all the same."""
+    """The label `podGroup` of a pod without a valid number of its own; it counts for the gang's other pods."""
     priority: int = 0
-    """The label `groupPriority`, higher first; 0 where there is none, or none that is a number."""
+    """The label `groupPriority`, higher first; 0 if absent or invalid."""
     problems: tuple[str, ...] = ()
-    """What is wrong with these labels, in sentences that name no pod."""
+    """Problems of these labels, as sentences that do not name the pod."""
     qos: QoS = QoS.BEST_EFFORT
     owner: Owner = Owner()
     gated: bool = False
-    """Whether our gate holds it."""
+    """Whether the pod has the gang gate."""
     foreign: tuple[str, ...] = ()
-    """The gates of others that hold it."""
+    """Other scheduling gates of the pod."""
     admitted: float | None = None
-    """When it was admitted; None where it never had our gate, still has it, or was let through for its age."""
+    """When the pod was admitted; None if it never had the gate, still has it, or was released because of its age."""
     native: bool = False
-    """Whether Kubernetes itself schedules it as one of a group (`spec.schedulingGroup`): not ours to hold or to count."""
+    """Whether Kubernetes itself schedules the pod as part of a group (`spec.schedulingGroup`): such pods are neither held
+    nor counted.
+    """
     policy: PolicyKey | None = None
-    """The policy that it follows."""
-    where: Where = Where()
+    """The pod's policy."""
+    where: PlacementConstraints = PlacementConstraints()
 
     @property
     def held(self) -> bool:
-        """Whether any gate holds it."""
+        """Whether the pod has any scheduling gate."""
         return self.gated or bool(self.foreign)

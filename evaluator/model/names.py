@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 POLICY_LABEL = "telemetry-policy"
-"""A pod's label that names the policy it follows, in its own namespace."""
+"""The pod label that names its policy, in the pod's namespace."""
 
 
 class PolicyKey(NamedTuple):
-    """Where a policy lives."""
+    """Namespace and name of a policy."""
 
     namespace: str
     name: str

@@ -16,15 +16,15 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class NodeIndex(tuple[str, ...]):
-    """Names in a fixed order, and what is looked up in such a list again and again, made once.
+    """Node names in a fixed order, with lookups computed once.
 
-    `decide()` keeps this very object while the cluster has the same nodes.
+    `decide()` keeps the same object while the nodes are the same.
     """
 
     @cached_property
     def position(self) -> dict[str, int]:
         """Name → position."""
-        return {name: place for place, name in enumerate(self)}
+        return {name: position for position, name in enumerate(self)}
 
     @cached_property
     def none(self) -> Mask:
@@ -37,7 +37,7 @@ class NodeIndex(tuple[str, ...]):
         return fixed(np.ones(len(self), dtype=bool))
 
     def no_rules(self, columns: int) -> Mask:
-        """A table of nodes and so many columns that is set nowhere; not to be written to, as it is everybody's."""
+        """Return an all-false table of shape (nodes, columns); shared and read-only."""
         table = self._tables.get(columns)
         if table is None:
             table = np.zeros((columns, len(self)), dtype=bool).T
@@ -64,7 +64,7 @@ class NodeIndex(tuple[str, ...]):
 
 
 class NodeMask:
-    """Some of the nodes. Who they are by name is worked out when somebody asks, and once."""
+    """A set of nodes as a mask; names are computed on first use."""
 
     def __init__(self, nodes: NodeIndex, mask: Mask) -> None:
         self.nodes = nodes
@@ -72,69 +72,69 @@ class NodeMask:
 
     @cached_property
     def count(self) -> int:
-        """How many."""
+        """The number of nodes."""
         return int(np.count_nonzero(self.mask))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """In the order of the nodes."""
+        """The names, in the order of the nodes."""
         return tuple(self.nodes.at(self.mask))
 
     @cached_property
     def members(self) -> frozenset[str]:
-        """The names, to look one up."""
+        """The names as a set."""
         return frozenset(self.names)
 
     def reuse(self, before: "NodeMask | None") -> "NodeMask":
-        """The object of before if it is the same set, so that who compares sees at a glance that nothing changed."""
+        """Return `before` if it is the same set, so that comparing identities shows that nothing changed."""
         same = before is not None and before.nodes is self.nodes and alike(before.mask, self.mask)
         return before if before is not None and same else self
 
 
 class Reindex:
-    """Where today's nodes were among those of another moment, and what was known of each there."""
+    """Maps arrays over earlier nodes to arrays over the current ones."""
 
     def __init__(self, before: NodeIndex, nodes: NodeIndex) -> None:
         self._before, self._nodes = before, nodes
 
     @cached_property
-    def _places(self) -> Positions | None:
-        """None where all nodes are where they were; -1 for one that was not there."""
+    def _before_positions(self) -> Positions | None:
+        """Earlier position of each node, -1 for new ones; None if no position changed."""
         if self._before is self._nodes:
             return None
         return self._before.find(self._nodes)
 
     @property
-    def nothing(self) -> bool:
-        """Whether all nodes are where they were."""
-        return self._places is None
+    def is_identity(self) -> bool:
+        """Whether no position changed."""
+        return self._before_positions is None
 
     def mask(self, mask: Mask) -> Mask:
-        """A mask over the nodes of then, over today's: not set for who was not there."""
-        places = self._places
-        if places is None:
+        """Return a mask over the current nodes; false for new ones."""
+        positions = self._before_positions
+        if positions is None:
             return mask
         if not len(self._before):
             return self._nodes.none
-        return (places >= 0) & mask[places]
+        return (positions >= 0) & mask[positions]
 
     def values(self, values: Floats) -> Floats:
-        """Numbers of the nodes of then, over today's: NaN for who was not there."""
-        places = self._places
-        if places is None:
+        """Return values over the current nodes; NaN for new ones."""
+        positions = self._before_positions
+        if positions is None:
             return values
         if not len(self._before):
             return np.full(len(self._nodes), np.nan)
-        return np.where(places >= 0, values[places], np.nan)
+        return np.where(positions >= 0, values[positions], np.nan)
 
 
 def alike(one: Mask, other: Mask) -> bool:
-    """Whether two masks, or tables of them, are the same."""
+    """Return whether two masks or tables of masks are equal."""
     return one is other or (one.shape == other.shape and one.T.tobytes() == other.T.tobytes())
 
 
 def union(masks: Iterable[Mask], nodes: NodeIndex) -> Mask:
-    """Where any of some masks is set. With one mask it is that one; with none, `nodes.none`."""
+    """Return the union of the masks; `nodes.none` if there are none."""
     found: Mask | None = None
     for mask in masks:
         found = mask if found is None else found | mask
@@ -142,6 +142,6 @@ def union(masks: Iterable[Mask], nodes: NodeIndex) -> Mask:
 
 
 def fixed(array: Array) -> Array:
-    """The array itself, which nobody can write to any longer: many share it."""
+    """Return the array itself, made read-only because it is shared."""
     array.setflags(write=False)
     return array

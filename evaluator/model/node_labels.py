@@ -1,7 +1,7 @@
-"""Which node labels are ours, which are wanted, and what has to be written: a plan, never a patch of the moment.
+"""Compares a node's labels with the desired ones, as server-side apply requests.
 
-Ownership is server-side apply's: what the field manager `plimsoll` applied is ours, everything else is somebody's. So a
-plan is one apply per node that differs, with every label wanted there, and the API server removes the rest of ours.
+Labels applied by the field manager `plimsoll` are ours. One apply per differing node lists every desired label; the
+API server removes our other labels.
 """
 
 import re
@@ -18,13 +18,13 @@ _SUBDOMAIN = re.compile(
 )
 
 
-def wanted_key(policy: str, name: str) -> str:
-    """The key under which a labeling rule's label `name` stands on a node, as TAS spells it."""
+def label_key(policy: str, name: str) -> str:
+    """Return the node label key of a labeling rule's label `name`, as TAS spells it."""
     return f"{PREFIX}{policy}/{name}"
 
 
 def key_flaw(key: str) -> str | None:
-    """What is wrong with a label key; None if the API server would take it."""
+    """Return the error of a label key; None if it is valid."""
     prefix, separator, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return (
@@ -37,7 +37,7 @@ def key_flaw(key: str) -> str | None:
 
 
 def value_flaw(value: str) -> str | None:
-    """What is wrong with a label value; None if the API server would take it."""
+    """Return the error of a label value; None if it is valid."""
     if value and not _NAME.fullmatch(value):
         return (
             f"{value[:70]!r} is not a label value (at most 63 letters, digits, '-', '_' or '.', "
@@ -56,13 +56,13 @@ class NodeLabels:
 
     @property
     def ours(self) -> dict[str, str]:
-        """Those labels that are ours."""
+        """The labels that our field manager owns."""
         return {key: self.labels[key] for key in self.owned if key in self.labels}
 
 
 @dataclass(frozen=True, slots=True)
 class LabelApply:
-    """One write: after it, `labels` are all the labels of ours on that node."""
+    """One apply request: `labels` are all labels that we own on the node afterwards."""
 
     node: str
     uid: str
@@ -71,7 +71,7 @@ class LabelApply:
 
 @dataclass(frozen=True, slots=True)
 class LabelConflict:
-    """A label that is wanted on a node but belongs to somebody else there, with another value."""
+    """A desired label that another field manager owns with another value."""
 
     node: str
     key: str
@@ -81,7 +81,7 @@ class LabelConflict:
 
 @dataclass(frozen=True, slots=True)
 class LabelChanges:
-    """What has to be written, and what cannot be."""
+    """The apply requests for all nodes, and the conflicts."""
 
     applies: tuple[LabelApply, ...]
     conflicts: tuple[LabelConflict, ...]
@@ -89,33 +89,33 @@ class LabelChanges:
 
 @dataclass(frozen=True, slots=True)
 class LabelComparison:
-    """The same for one node: what has to be written there (None: nothing), and what cannot be."""
+    """The apply request for one node (None: nothing to write), and its conflicts."""
 
     apply: LabelApply | None
     conflicts: tuple[LabelConflict, ...]
 
 
-def plan(nodes: Mapping[str, NodeLabels], wanted: Mapping[str, Mapping[str, str]]) -> LabelChanges:
-    """The writes that turn the labels seen into the labels wanted; empty when they agree. `labelplan` keeps it up to date."""
-    looks = [look(name, seen, wanted.get(name, {})) for name, seen in nodes.items()]
+def plan(nodes: Mapping[str, NodeLabels], desired: Mapping[str, Mapping[str, str]]) -> LabelChanges:
+    """Return the applies that turn the current labels into the desired ones. `plans.node_labels` maintains it incrementally."""
+    comparisons = [compare(name, seen, desired.get(name, {})) for name, seen in nodes.items()]
     return LabelChanges(
-        tuple(look.apply for look in looks if look.apply is not None),
-        tuple(conflict for look in looks for conflict in look.conflicts),
+        tuple(compare.apply for compare in comparisons if compare.apply is not None),
+        tuple(conflict for compare in comparisons for conflict in compare.conflicts),
     )
 
 
-def look(node: str, seen: NodeLabels, wanted: Mapping[str, str]) -> LabelComparison:
-    """The part of a plan that is about one node.
+def compare(node: str, seen: NodeLabels, desired: Mapping[str, str]) -> LabelComparison:
+    """Return the comparison for one node.
 
-    A wanted key that another owner holds with another value is left out and reported; the rest of that node is written.
+    Desired labels owned by another manager with another value are left out and reported as conflicts.
     """
-    there, owned = seen.labels, seen.owned
+    current, owned = seen.labels, seen.owned
     conflicts = tuple(
-        LabelConflict(node, key, value, there[key])
-        for key, value in wanted.items()
-        if key in there and there[key] != value and key not in owned
+        LabelConflict(node, key, value, current[key])
+        for key, value in desired.items()
+        if key in current and current[key] != value and key not in owned
     )
-    taken = {conflict.key for conflict in conflicts}
-    ours = {key: value for key, value in wanted.items() if key not in taken}
-    agrees = {key: there.get(key) for key in owned} == ours
+    conflicting = {conflict.key for conflict in conflicts}
+    ours = {key: value for key, value in desired.items() if key not in conflicting}
+    agrees = {key: current.get(key) for key in owned} == ours
     return LabelComparison(None if agrees else LabelApply(node, seen.uid, ours), conflicts)

@@ -1,6 +1,6 @@
-"""The parts of Kubernetes objects that the evaluator looks at; everything else in them is skipped, not decoded.
+"""The fields of Kubernetes objects that the evaluator reads; other fields are skipped, not decoded.
 
-What is kept is less still: a cluster has thousands of nodes, and its labels say the same few words again and again.
+Strings are interned: thousands of nodes repeat the same label keys and values.
 """
 
 import math
@@ -17,7 +17,7 @@ from evaluator.model.resources import ExtendedResources, Room
 from evaluator.model.usage_metrics import ANNOTATIONS
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
-"""The annotation of a pod that a nudge is: when it was given, RFC 3339."""
+"""The annotation that requeues a pod: the time of the requeue, RFC 3339."""
 
 
 class _OwnedMeta(msgspec.Struct):
@@ -29,7 +29,7 @@ class _OwnedFields(msgspec.Struct):
 
 
 class ManagedFields(msgspec.Struct, rename="camel"):
-    """Which labels one manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
+    """The labels that one field manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
 
     manager: str = ""
     operation: str = ""
@@ -38,19 +38,19 @@ class ManagedFields(msgspec.Struct, rename="camel"):
 
     @property
     def labels(self) -> frozenset[str]:
-        """Their keys, out of `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
+        """The label keys in `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
         metadata = self.fields_v1 and self.fields_v1.metadata
         fields = (metadata and metadata.labels) or ()
         return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
 
     @property
     def ours(self) -> bool:
-        """Whether it is what our field manager applied."""
+        """Whether the entry is an apply of our field manager."""
         return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):
-    """ObjectMeta. Of the managed fields is kept only which labels are ours: they are the larger half of many objects."""
+    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels we own."""
 
     name: str = ""
     namespace: str = ""
@@ -61,7 +61,7 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
     figures: tuple[float, ...] | None = None
-    """Of a node: numbers that it is annotated with, see NodeMeta."""
+    """Numeric annotations of a node, see NodeMeta."""
 
     def __post_init__(self) -> None:
         if self.labels:
@@ -81,7 +81,7 @@ class Taint(msgspec.Struct):
 
 
 class Toleration(msgspec.Struct):
-    """core/v1 Toleration; an empty key with Exists tolerates all, an empty effect all effects."""
+    """core/v1 Toleration; an empty key with Exists tolerates every key, an empty effect every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -111,9 +111,9 @@ class Address(msgspec.Struct):
 
 
 class NodeStatus(msgspec.Struct):
-    """core/v1 NodeStatus; of its conditions only Ready is kept, and of what it has for pods only how much.
+    """core/v1 NodeStatus, reduced to the Ready condition, the addresses and the allocatable resources.
 
-    `room` is of what scorers know, `others` of all else.
+    `room` has the resources of RESOURCES, `others` the extended resources.
     """
 
     conditions: list[NodeCondition] | None = None
@@ -135,9 +135,9 @@ _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})
 
 
 class NodeMeta(ObjectMeta, rename="camel"):
-    """ObjectMeta of a node; of its annotations are kept the numbers that scorers read.
+    """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
 
-    `figures` has them in the order of ANNOTATIONS, `math.nan` where there is none, or no number.
+    `figures` has them in the order of ANNOTATIONS; `math.nan` if absent or not a number.
     """
 
     annotations: dict[str, Any] | None = None
@@ -159,7 +159,7 @@ def _number(text: str) -> float:
 
 
 def _figure(text: object) -> float:
-    plausible = isinstance(text, str) and len(text) < 100  # what is remembered is bounded
+    plausible = isinstance(text, str) and len(text) < 100  # bounds the cache
     return _number(text) if plausible else math.nan
 
 
@@ -172,32 +172,32 @@ class Node(msgspec.Struct):
 
     @property
     def node_labels(self) -> NodeLabels:
-        """Its labels, and which of them are ours."""
+        """The labels, and which of them we own."""
         return NodeLabels(self.metadata.uid, self.metadata.labels or {}, self.metadata.owned_labels)
 
     def older_than(self, other: "Node") -> bool:
-        """Whether this is an earlier state of the same node, as far as the resource versions can be compared."""
+        """Return whether this is an earlier state of the node; false if the resource versions are not comparable."""
         mine, others = self.metadata.resource_version, other.metadata.resource_version
         return _comparable(mine) and _comparable(others) and int(mine) < int(others)
 
     @property
     def placement(self) -> tuple[Any, ...]:
-        """What decides which pods may go there."""
+        """The fields that decide which pods the node is feasible for."""
         return (self.ready_status, self.spec, self.metadata.labels)
 
     @property
     def figures(self) -> tuple[Any, ...]:
-        """What it has for pods, and what scorers read of it."""
+        """Allocatable resources and the annotations that scorers read."""
         return (self.status.room, self.status.others, self.metadata.figures)
 
     @property
     def ready_status(self) -> str:
-        """The status of its condition Ready: True, False or Unknown; empty without the condition."""
+        """The status of the Ready condition: True, False or Unknown; empty without the condition."""
         return next((c.status for c in self.status.conditions or () if c.type == "Ready"), "")
 
 
 def _comparable(version: str) -> bool:
-    """Whether it is a number, as those of etcd are: 64 bits."""
+    """Return whether a resource version is a 64-bit number, as etcd's are."""
     return version.isascii() and version.isdigit() and len(version) <= 20
 
 
@@ -210,20 +210,20 @@ class Requirement(msgspec.Struct):
 
 
 class NodeSelectorTerm(msgspec.Struct, rename="camel"):
-    """core/v1 NodeSelectorTerm: all of its requirements."""
+    """core/v1 NodeSelectorTerm: all requirements must match."""
 
     match_expressions: list[Requirement] | None = None
     match_fields: list[Requirement] | None = None
 
 
 class NodeSelector(msgspec.Struct, rename="camel"):
-    """core/v1 NodeSelector: any of its terms."""
+    """core/v1 NodeSelector: any term must match."""
 
     node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class NodeAffinity(msgspec.Struct):
-    """core/v1 NodeAffinity; only what is required."""
+    """core/v1 NodeAffinity; only the required terms."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
@@ -231,13 +231,13 @@ class NodeAffinity(msgspec.Struct):
 
 
 class Affinity(msgspec.Struct, rename="camel"):
-    """core/v1 Affinity; only the node's part."""
+    """core/v1 Affinity; only the node affinity."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class PodMeta(ObjectMeta, rename="camel"):
-    """ObjectMeta of a pod; of its annotations only the nudge is kept, since some are as large as the pod itself."""
+    """ObjectMeta of a pod; only the requeue annotation is kept, since annotations can be as large as the pod."""
 
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
@@ -249,7 +249,7 @@ class PodMeta(ObjectMeta, rename="camel"):
 
 
 class PodCondition(msgspec.Struct):
-    """One condition of a pod's status, with the scheduler's words."""
+    """One condition of a pod's status, with the scheduler's message."""
 
     type: str = ""
     status: str = ""
@@ -258,7 +258,7 @@ class PodCondition(msgspec.Struct):
 
 
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: what decides where it may run, and in which turn."""
+    """core/v1 PodSpec: placement constraints and priority."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
@@ -268,7 +268,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
 
 
 class PodStatus(msgspec.Struct):
-    """core/v1 PodStatus; of its conditions only what the scheduler says is kept."""
+    """core/v1 PodStatus; only the PodScheduled condition is kept."""
 
     phase: str = ""
     conditions: list[PodCondition] | None = None
@@ -290,26 +290,26 @@ class Pod(msgspec.Struct):
 
     @property
     def placement(self) -> tuple[Any, ...]:
-        """What decides where it may run, whether it should leave, and whether it waits: all but its version."""
+        """All fields that matter for eviction and requeueing; everything except the version."""
         meta = self.metadata
-        told = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
-        return (*told, self.spec, self.status)
+        identity = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
+        return (*identity, self.spec, self.status)
 
     @property
     def running(self) -> bool:
-        """Whether it is on a node, not finished, and not already on its way out."""
+        """Whether the pod is bound, not finished and not being deleted."""
         done = self.status.phase in {"Succeeded", "Failed"}
         return bool(self.spec.node_name) and not done and self.metadata.deletion_timestamp is None
 
     @property
     def waiting(self) -> bool:
-        """Whether it is still to be given a node."""
+        """Whether the pod is pending without a node and not being deleted."""
         pending = self.status.phase in {"", "Pending"}
         return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
 
     @property
     def unschedulable_because(self) -> str:
-        """Why the scheduler found no node for it when it last tried, in its words; empty if it did not say so."""
+        """The scheduler's message if it found no node on its last attempt; otherwise empty."""
         for condition in self.status.conditions or ():
             if (condition.type, condition.reason) == ("PodScheduled", "Unschedulable"):
                 return condition.message if condition.status == "False" else ""

@@ -1,4 +1,4 @@
-"""What scorers look at of a pod, and the resources that it asks for."""
+"""The pod as scorers see it, and the resources that it requests."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Resource(StrEnum):
-    """What pods ask for, by Kubernetes' names; in milli-CPU, bytes, or pieces."""
+    """Requested resources by their Kubernetes names; in milli-CPU, bytes or units."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -16,17 +16,17 @@ class Resource(StrEnum):
 
 
 Amounts = Mapping[Resource, float]
-"""What one pod asks for; a resource that it does not name is 0."""
+"""Requests of one pod; an absent resource is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod that is to be placed."""
+    """A pod to be scheduled."""
 
     name: str = ""
     """namespace/name."""
     uid: str = ""
     kind: str = ""
-    """What pods of its sort have in common: see `reward`."""
+    """The kind of workload, shared by similar pods: see `reward`."""
     requests: Amounts = field(default_factory=dict)
-    """As kube-scheduler counts them: containers and sidecars, or the largest init container, and overhead."""
+    """Effective requests as in kube-scheduler: containers and sidecars, or the largest init container, plus overhead."""

@@ -1,4 +1,4 @@
-"""A pod as the caches keep it: a record of a few hundred bytes, decoded from a core/v1 Pod.
+"""The cached form of a pod: a record of a few hundred bytes, decoded from a core/v1 Pod.
 
 Times are Unix seconds.
 """
@@ -25,35 +25,35 @@ _CRASHING = "CrashLoopBackOff"
 
 
 class PodRecord(msgspec.Struct, frozen=True, gc=False):
-    """One pod, as far as anybody asks. Times are Unix seconds; None: not known, or not yet."""
+    """One cached pod. Times are Unix seconds; None: unknown, or not yet."""
 
     namespace: str
     name: str
     uid: str
     kind: str
     node: str
-    """Empty while it has none."""
+    """Empty if the pod is not bound."""
     phase: str
     requests: ResourceVector
     bound: float | None
-    """Since when it has had its node."""
+    """When it was bound."""
     created: float | None
     leaving: bool
-    """Whether it was told to go."""
+    """Whether it is being deleted."""
     ready: bool
-    """Whether all its containers are, as far as its kubelet told of them."""
+    """Whether all containers are ready by the kubelet's status."""
     restarts: int
-    """Of all containers together."""
+    """Sum over all containers."""
     crashing: bool
-    """Whether a container is being kept from starting anew for having crashed again and again, or ended in failure."""
+    """Whether a container is in CrashLoopBackOff or terminated with an error."""
     crashed: float | None
-    """When a container last ended in failure."""
+    """When a container last terminated with an error."""
     problems: tuple[str, ...] = ()
-    """What could not be read of what it asks for."""
+    """Requests that could not be parsed, as sentences."""
     others: ExtendedResources = ()
-    """What it asks for of resources that scorers do not know."""
+    """Requests for extended resources."""
     membership: Membership | None = None
-    """What it says of its gang; None for a pod that names none and that our gate does not hold."""
+    """Gang membership; None for a pod that names no gang and does not have the gate."""
 
     @property
     def key(self) -> Key:
@@ -62,29 +62,29 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def holds(self) -> bool:
-        """Whether it takes room on a node: bound, and not finished. One on its way out does until it is gone."""
+        """Whether the pod uses resources of a node: bound and not finished. A pod being deleted still does."""
         return bool(self.node) and self.phase not in FINISHED
 
     @property
     def view(self) -> PodView:
-        """What scorers see of it."""
+        """The pod as scorers see it."""
         name = f"{self.namespace}/{self.name}"
         return PodView(name, self.uid, self.kind, amounts(self.requests))
 
 
 def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> PodRecord:
-    """A Resident out of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
+    """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
 
-    Raises what `evaluator.model.decode.UNREADABLE` names.
+    Raises `evaluator.model.decode.UNREADABLE` for malformed JSON.
     """
     return pod_record(workload.decode(raw), ignored)
 
 
 def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
-    """What is kept of a pod."""
+    """Return the PodRecord of a decoded pod."""
     meta, status = pod.metadata, pod.status
-    asked, (more, unread) = effective(pod), others(pod, ignored)
-    told, seen = status.container_statuses or (), list(pod.containers_seen)
+    effective_request, (extended, unread) = effective(pod), others(pod, ignored)
+    main_statuses, statuses = status.container_statuses or (), list(pod.all_container_statuses)
     return PodRecord(
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -92,16 +92,16 @@ def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
         kind=intern(pod.kind) if pod.kind != meta.name else meta.name,
         node=intern(pod.spec.node_name),
         phase=intern(status.phase),
-        requests=asked.requests,
+        requests=effective_request.requests,
         bound=rfc3339.parse_or_none(pod.bound_at) if pod.spec.node_name else None,
         created=rfc3339.parse_or_none(meta.creation_timestamp),
         leaving=meta.deletion_timestamp is not None,
-        ready=bool(told) and all(container.ready for container in told),
-        restarts=sum(container.restart_count for container in seen),
-        crashing=any(map(_is_crashing, seen)),
-        crashed=max((at for container in seen if (at := _crashed(container))), default=None),
-        problems=asked.problems + unread,
-        others=more,
+        ready=bool(main_statuses) and all(container.ready for container in main_statuses),
+        restarts=sum(container.restart_count for container in statuses),
+        crashing=any(map(_is_crashing, statuses)),
+        crashed=max((at for container in statuses if (at := _crashed(container))), default=None),
+        problems=effective_request.problems + unread,
+        others=extended,
         membership=gang_labels.membership(pod),
     )
 

@@ -1,7 +1,7 @@
-"""A pod as a user of resources and as one of a gang: the parts of core/v1 Pod that scorers and gangs look at.
+"""The fields of core/v1 Pod that scorers and gangs read.
 
-It is decoded only where there are any, and to be looked at once: what is kept of each pod of a cluster is
-`evaluator.cache.pods.Resident`. What few pods are asked about is left as the JSON that it came as.
+Decoded once per event and only if scorers or gangs are enabled; the cached form is `evaluator.model.pod_record.PodRecord`.
+Fields that few pods set stay undecoded JSON.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ import msgspec
 from evaluator.model.gang_membership import ADMITTED
 
 FINISHED = frozenset({"Succeeded", "Failed"})
-"""Phases of pods that hold nothing any more."""
+"""Phases in which a pod uses no resources."""
 
 
 class Requests(msgspec.Struct):
-    """core/v1 ResourceRequirements: quantities by resource, as they were written."""
+    """core/v1 ResourceRequirements: quantities by resource, as text."""
 
     requests: dict[str, Any] | None = None
     limits: dict[str, Any] | None = None
@@ -30,12 +30,12 @@ class Container(msgspec.Struct, rename="camel"):
 
     @property
     def requests(self) -> dict[str, Any]:
-        """What it asks for."""
+        """Requests by resource."""
         return (self.resources and self.resources.requests) or {}
 
     @property
-    def stays(self) -> bool:
-        """Whether it runs on beside the containers when it is an init container: a sidecar."""
+    def is_sidecar(self) -> bool:
+        """Whether an init container is a sidecar."""
         return self.restart_policy == "Always"
 
 
@@ -110,7 +110,7 @@ class PodStatusFields(msgspec.Struct, rename="camel"):
 
 
 class Annotations(msgspec.Struct):
-    """Those annotations of a pod that are ours."""
+    """The pod annotations that Plimsoll writes."""
 
     admitted: str | None = msgspec.field(default=None, name=ADMITTED)
 
@@ -150,20 +150,20 @@ class PodSpecView(msgspec.Struct):
 
     @property
     def kind(self) -> str:
-        """What pods of its sort have in common."""
+        """The kind of workload, see `kind_of`."""
         return kind_of(self.metadata.labels or {}, self.metadata.name)
 
     @property
     def bound_at(self) -> str | None:
-        """When it was given its node, RFC 3339; when a kubelet began with it, for one that no scheduler placed."""
+        """When the pod was bound, RFC 3339; for static pods, when the kubelet started it."""
         for condition in self.status.conditions or ():
             if (condition.type, condition.status) == ("PodScheduled", "True"):
                 return condition.last_transition_time or self.status.start_time
         return self.status.start_time
 
     @property
-    def containers_seen(self) -> Iterator[ContainerStatus]:
-        """What its kubelet says of each container, init containers included."""
+    def all_container_statuses(self) -> Iterator[ContainerStatus]:
+        """The statuses of all containers, init containers first."""
         yield from self.status.init_container_statuses or ()
         yield from self.status.container_statuses or ()
 
@@ -175,5 +175,5 @@ _KIND_LABELS = ("podtype", "app", "name")
 
 
 def kind_of(labels: Mapping[str, str], name: str) -> str:
-    """What pods of a sort have in common, by kubeRL's rule: the label `podtype`, else `app`, else `name`, else its own name."""
+    """Return the kind of workload by kubeRL's rule: the label `podtype`, else `app`, else `name`, else the pod's name."""
     return next((kind for label in _KIND_LABELS if (kind := labels.get(label))), name)

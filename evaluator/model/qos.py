@@ -1,4 +1,4 @@
-"""The quality of service class of a pod: as the API server told it, and else as it works it out.
+"""The quality of service class of a pod: from its status, or else computed by Kubernetes' rule.
 
 https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
 """
@@ -18,35 +18,35 @@ _NAMES = {
     "BestEffort": QoS.BEST_EFFORT,
 }
 _DECISIVE = (Resource.CPU, Resource.MEMORY)
-"""No other resource makes a difference."""
+"""Other resources do not affect the class."""
 
 _Amounts = dict[Resource, Fraction]
 
 
 def of(pod: PodSpecView) -> QoS:
-    """The class of a pod. What it asks for that is no quantity makes no difference."""
-    told = _NAMES.get(pod.status.qos_class)
-    return _worked_out(pod) if told is None else told
+    """Return the class of a pod; invalid quantities count as absent."""
+    known = _NAMES.get(pod.status.qos_class)
+    return _computed(pod) if known is None else known
 
 
-def _worked_out(pod: PodSpecView) -> QoS:
+def _computed(pod: PodSpecView) -> QoS:
     spec = pod.spec
-    parts = [spec.resources] if _says_something(spec.resources) else []
+    parts = [spec.resources] if _is_set(spec.resources) else []
     if not parts:
         containers = (*(spec.init_containers or ()), *(spec.containers or ()))
         parts = [container.resources for container in containers]
-    requests, limits, limited = _summed(part or Requests() for part in parts)
+    requests, limits, limited = _totals(part or Requests() for part in parts)
     if not requests and not limits:
         return QoS.BEST_EFFORT
     return QoS.GUARANTEED if limited and requests == limits else QoS.BURSTABLE
 
 
-def _says_something(resources: Requests | None) -> bool:
+def _is_set(resources: Requests | None) -> bool:
     return bool(resources and (resources.requests or resources.limits))
 
 
-def _summed(parts: Iterable[Requests]) -> tuple[_Amounts, _Amounts, bool]:
-    """What is requested and what is the limit, together; and whether each part has a limit of everything."""
+def _totals(parts: Iterable[Requests]) -> tuple[_Amounts, _Amounts, bool]:
+    """Return the sums of requests and of limits, and whether every part limits both resources."""
     requests: _Amounts = {}
     limits: _Amounts = {}
     limited = True
@@ -63,9 +63,11 @@ def _add(total: _Amounts, more: _Amounts) -> None:
         total[resource] = total.get(resource, Fraction()) + value
 
 
-def _positive(told: Mapping[str, Any] | None) -> _Amounts:
+def _positive(amounts: Mapping[str, Any] | None) -> _Amounts:
     found = {
-        resource: _value(told[resource]) for resource in _DECISIVE if told and resource in told
+        resource: _value(amounts[resource])
+        for resource in _DECISIVE
+        if amounts and resource in amounts
     }
     return {resource: value for resource, value in found.items() if value > 0}
 

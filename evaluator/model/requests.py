@@ -1,4 +1,4 @@
-"""What a pod asks for in all, out of what its containers ask for, as kube-scheduler counts it.
+"""Effective resource requests of a pod, computed as kube-scheduler does.
 
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
@@ -19,61 +19,65 @@ from evaluator.model.resources import (
     is_other,
     plus,
 )
-from evaluator.model.resources import extended_resources as named_others
+from evaluator.model.resources import extended_resources as sorted_extended
 
 IGNORED = frozenset({"telemetry/scheduling"})
-"""Resources that kube-scheduler is told not to count: pods ask for them so that an extender is asked about them."""
+"""Resources in kube-scheduler's `ignoredByScheduler`: pods request them so that the extender is called."""
 
-_OF_PODS = frozenset({Resource.CPU, Resource.MEMORY})
-"""What a pod can ask for as a whole, in place of its containers: https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/."""
+_POD_LEVEL = frozenset({Resource.CPU, Resource.MEMORY})
+"""Resources that pod-level requests may set instead of containers:
+https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/.
+"""
 _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
 
 
 class EffectiveRequest(NamedTuple):
-    """What a pod asks for. `problems`, in words that name the pod: what could not be read, and was passed over."""
+    """Effective request of a pod. `problems`: requests that could not be parsed and were skipped, as sentences with the
+    pod's name.
+    """
 
     requests: ResourceVector
-    """Containers and sidecars, or the most that is needed at one time while init containers run; and the overhead."""
+    """Containers and sidecars, or the maximum while init containers run, whichever is larger; plus overhead."""
     problems: tuple[str, ...] = ()
 
 
 def effective(pod: PodSpecView) -> EffectiveRequest:
-    """What a pod asks for; never raises."""
-    asked = _Asked(pod, RESOURCES)
-    requests = _sum(asked.needed(_OF_PODS), asked.overhead, _ONE_POD)
-    return EffectiveRequest(_shared(requests), tuple(asked.problems))
+    """Return the effective request of a pod; never raises."""
+    parsed = _Requests(pod, RESOURCES)
+    requests = _sum(parsed.needed(_POD_LEVEL), parsed.overhead, _ONE_POD)
+    return EffectiveRequest(_shared(requests), tuple(parsed.problems))
 
 
 def others(
     pod: PodSpecView, ignored: Set[str] = frozenset()
 ) -> tuple[ExtendedResources, tuple[str, ...]]:
-    """What a pod asks for of resources that scorers do not know, and what of it could not be read; never raises.
+    """Return a pod's requests for extended resources, and the problems of those that could not be parsed; never raises.
 
-    Nothing is said of those that are `ignored`, nor ever of IGNORED.
+    Resources in `ignored` and IGNORED are left out.
     """
-    found = {name for told in _told(pod) for name in told if is_other(name)}
+    found = {name for part in _request_maps(pod) for name in part if is_other(name)}
     if not (names := sorted(found - IGNORED - ignored)):
         return (), ()
-    asked = _Asked(pod, names)
+    parsed = _Requests(pod, names)
     huge = frozenset(name for name in names if name.startswith("hugepages-"))
-    total = _sum(asked.needed(huge), asked.overhead)
-    return named_others(zip(names, total, strict=True)), tuple(asked.problems)
+    total = _sum(parsed.needed(huge), parsed.overhead)
+    return sorted_extended(zip(names, total, strict=True)), tuple(parsed.problems)
 
 
 def amounts(vector: ResourceVector) -> Amounts:
-    """The same by name; what is not asked for is not named."""
+    """Return the amounts by name; zero amounts are left out."""
     return _named(vector)
 
 
 def pod_view(pod: PodSpecView) -> tuple[PodView, tuple[str, ...]]:
-    """A pod as scorers see it, and what could not be read of what it asks for."""
+    """Return a pod as scorers see it, and the problems of its requests."""
     found = effective(pod)
     meta = pod.metadata
     return PodView(str(pod), meta.uid, pod.kind, amounts(found.requests)), found.problems
 
 
-def _told(pod: PodSpecView) -> Iterator[Mapping[str, Any]]:
-    """All that a pod asks for, part by part."""
+def _request_maps(pod: PodSpecView) -> Iterator[Mapping[str, Any]]:
+    """Yield all requests of a pod, part by part."""
     spec = pod.spec
     yield from (container.requests for container in spec.containers or ())
     yield from (container.requests for container in spec.init_containers or ())
@@ -81,8 +85,10 @@ def _told(pod: PodSpecView) -> Iterator[Mapping[str, Any]]:
     yield spec.overhead or {}
 
 
-class _Asked:
-    """What a pod asks for of some resources, in their order. `problems`: what could not be read, and counts as nothing."""
+class _Requests:
+    """Requests of a pod for the given resources, in their order. `problems`: requests that could not be parsed; they count
+    as 0.
+    """
 
     def __init__(self, pod: PodSpecView, resources: Sequence[str]) -> None:
         self.problems: list[str] = []
@@ -91,48 +97,48 @@ class _Asked:
         self._nothing = (0,) * len(resources)
         spec = pod.spec
         self._containers = [self._read(container.requests) for container in spec.containers or ()]
-        self._starters = [
-            (self._read(init.requests), init.stays) for init in spec.init_containers or ()
+        self._init_containers = [
+            (self._read(init.requests), init.is_sidecar) for init in spec.init_containers or ()
         ]
 
-    def needed(self, of_pods: Set[str]) -> ResourceVector:
-        """The most at one time. `of_pods`: resources of which what the pod as a whole asks for goes before its containers."""
+    def needed(self, pod_level: Set[str]) -> ResourceVector:
+        """Return the maximum at any time. `pod_level`: resources whose pod-level request replaces those of the containers."""
         whole, vector = self._pod.spec.resources, self._at_most()
         if not (whole and whole.requests):
             return vector
         stated = self._amounts(whole.requests)
         return tuple(
-            stated.get(resource, value) if resource in of_pods else value
+            stated.get(resource, value) if resource in pod_level else value
             for resource, value in zip(self._resources, vector, strict=True)
         )
 
     @property
     def overhead(self) -> ResourceVector:
-        """What its runtime takes beside."""
+        """The pod's overhead."""
         return self._read(self._pod.spec.overhead or {})
 
     def _at_most(self) -> ResourceVector:
-        """Init containers run one after another, each beside the sidecars before it; the containers beside all sidecars."""
+        """Init containers run in order, each beside the sidecars before it; containers run beside all sidecars."""
         sidecars = starting = self._nothing
-        for asked, stays in self._starters:
-            beside = plus(sidecars, asked)
+        for request, is_sidecar in self._init_containers:
+            beside = plus(sidecars, request)
             starting = _most(starting, beside)
-            if stays:
+            if is_sidecar:
                 sidecars = beside
         return _most(_sum(sidecars, *self._containers), starting)
 
-    def _read(self, told: Mapping[str, Any]) -> ResourceVector:
-        found = self._amounts(told)
+    def _read(self, requests: Mapping[str, Any]) -> ResourceVector:
+        found = self._amounts(requests)
         return tuple(found.get(name, 0) for name in self._resources) if found else self._nothing
 
-    def _amounts(self, told: Mapping[str, Any]) -> dict[str, int]:
+    def _amounts(self, requests: Mapping[str, Any]) -> dict[str, int]:
         found: dict[str, int] = {}
         for resource in self._resources:
-            if resource in told and resource != Resource.PODS:
+            if resource in requests and resource != Resource.PODS:
                 try:
-                    found[resource] = amount(resource, str(told[resource]))
+                    found[resource] = amount(resource, str(requests[resource]))
                 except ValueError as error:
-                    what = f"what it requests of {resource} is {error}"
+                    what = f"its request for {resource} is {error}"
                     self.problems.append(f"pod {self._pod}: {what}")
         return found
 
@@ -147,7 +153,7 @@ def _most(*vectors: ResourceVector) -> ResourceVector:
 
 @lru_cache(maxsize=4096)
 def _shared(vector: ResourceVector) -> ResourceVector:
-    """The pods of a workload ask for the same: one object for all of them."""
+    """Cached, so that pods with equal requests share one object."""
     return vector
 
 

@@ -1,6 +1,6 @@
-"""Amounts of the resources that scorers know: in whole milli-CPU, bytes and pieces, rounded up as kube-scheduler does.
+"""Amounts of resources as integers: milli-CPU, bytes and units, rounded up as in kube-scheduler.
 
-Whole, so that sums are exact in whatever order they are made.
+Integers keep sums exact in any order.
 """
 
 import math
@@ -13,7 +13,7 @@ from evaluator.model.pod_demand import Resource
 from plimsoll import quantity
 
 RESOURCES = tuple(Resource)
-"""What is counted, in the order of a Vector."""
+"""The counted resources, in the order of a ResourceVector."""
 
 ResourceVector = tuple[int, ...]
 """An amount of each of RESOURCES."""
@@ -21,52 +21,54 @@ ResourceVector = tuple[int, ...]
 NOTHING: ResourceVector = (0,) * len(RESOURCES)
 
 ExtendedResources = tuple[tuple[str, int], ...]
-"""Amounts of resources that are not among RESOURCES, by name, in the order of the names."""
+"""Amounts of resources outside RESOURCES, sorted by name."""
 
 Room = tuple[float, ...]
-"""An amount of each of RESOURCES; `math.nan` where it is not known."""
+"""An amount of each of RESOURCES; `math.nan` if unknown."""
 
-_ALWAYS_TOLD = frozenset({Resource.CPU, Resource.MEMORY})
-"""What every node has. Of the others it has none if it does not say."""
+_ALWAYS_PRESENT = frozenset({Resource.CPU, Resource.MEMORY})
+"""Resources that every node has; other resources are 0 if absent."""
 _MOST = 2**63 - 1
-"""Kubernetes holds no quantity to be more."""
+"""The maximum of a Kubernetes quantity."""
 
 
-_MANY = 16
-"""More kinds of them than nodes have, and too many to be remembered."""
+_MOST_CACHED = 16
+"""Lists with more kinds than real nodes have are not cached."""
 _KNOWN = frozenset(RESOURCES)
 _COUNTED_PREFIXES = ("hugepages-", "attachable-volumes-")
-"""Of the names without a slash, those that are resources of a node; with one, all are."""
+"""Prefixes of countable resource names without a slash; names with a slash are always countable."""
 
 
 @lru_cache(maxsize=4096)
 def amount(resource: str, text: str) -> int:
-    """A quantity of a resource. Raises ValueError for none, and for one below 0."""
+    """Return a quantity as an integer. Raises ValueError if it is malformed or negative."""
     value = quantity.exact(text)
     if value < 0:
         raise ValueError(f"a quantity below zero: {text[:80]!r}")
     return min(math.ceil(value * 1000 if resource == Resource.CPU else value), _MOST)
 
 
-def allocatable(told: Mapping[str, Any]) -> Room:
-    """What a node says it has for pods."""
-    return _shared(tuple(_has(resource, told) for resource in RESOURCES))
+def allocatable(amounts: Mapping[str, Any]) -> Room:
+    """Return a node's allocatable amounts of RESOURCES."""
+    return _shared(tuple(_has(resource, amounts) for resource in RESOURCES))
 
 
 def is_other(resource: str) -> bool:
-    """Whether it is one that scorers do not know and that kube-scheduler counts: extended resources, and huge pages."""
+    """Return whether kube-scheduler counts the resource and it is not in RESOURCES: extended resources and huge pages."""
     return resource not in _KNOWN and ("/" in resource or resource.startswith(_COUNTED_PREFIXES))
 
 
-def other_room(told: Mapping[str, Any]) -> ExtendedResources:
-    """What a node says it has of them. What cannot be read is not there."""
-    return extended_resources((name, _pieces(name, told[name])) for name in told if is_other(name))
+def other_room(amounts: Mapping[str, Any]) -> ExtendedResources:
+    """Return a node's allocatable extended resources; malformed quantities are left out."""
+    return extended_resources(
+        (name, _pieces(name, amounts[name])) for name in amounts if is_other(name)
+    )
 
 
-def extended_resources(told: Iterable[tuple[str, int]]) -> ExtendedResources:
-    """Amounts by name, made one object for all who have the same; what there is nothing of is left out."""
-    found = tuple(sorted(pair for pair in told if pair[1]))
-    return found if len(found) > _MANY else _shared_others(found)
+def extended_resources(amounts: Iterable[tuple[str, int]]) -> ExtendedResources:
+    """Return the amounts sorted by name, one shared object for equal ones; zeros are left out."""
+    found = tuple(sorted(pair for pair in amounts if pair[1]))
+    return found if len(found) > _MOST_CACHED else _shared_others(found)
 
 
 def others_plus(one: ExtendedResources, other: ExtendedResources) -> ExtendedResources:
@@ -89,19 +91,19 @@ def minus(one: ResourceVector, other: ResourceVector) -> ResourceVector:
     return tuple(a - b for a, b in zip(one, other, strict=True))
 
 
-def _has(resource: Resource, told: Mapping[str, Any]) -> float:
-    text = told.get(resource)
+def _has(resource: Resource, amounts: Mapping[str, Any]) -> float:
+    text = amounts.get(resource)
     if text is None:
-        return math.nan if resource in _ALWAYS_TOLD else 0.0
+        return math.nan if resource in _ALWAYS_PRESENT else 0.0
     try:
         return float(amount(resource, str(text)))
     except ValueError:
         return math.nan
 
 
-def _pieces(name: str, told: object) -> int:
+def _pieces(name: str, amounts: object) -> int:
     try:
-        return amount(name, str(told))
+        return amount(name, str(amounts))
     except ValueError:
         return 0
 
@@ -118,11 +120,11 @@ def _both(
 
 @lru_cache(maxsize=4096)
 def _shared_others(found: ExtendedResources) -> ExtendedResources:
-    """Nodes of one sort have the same, and so do pods."""
+    """Cached, so that similar nodes, and similar pods, share one object."""
     return found
 
 
 @lru_cache(maxsize=1024)
 def _shared(found: Room) -> Room:
-    """Nodes of one sort have the same: one object for all of them."""
+    """Cached, so that similar nodes share one object."""
     return found

@@ -1,4 +1,4 @@
-"""Work in small steps, between which the event loop serves others."""
+"""Long work split into steps, so that the caller can yield to the event loop between them."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -6,11 +6,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Steps = Generator[None, None, T]
-"""A function that yields between two pieces of its work, and returns a T."""
+"""A generator that yields between pieces of work and returns a T."""
 
 
 def finished(steps: Steps[T]) -> T:
-    """What the steps return, after all of them at once."""
+    """Run all steps at once and return the result."""
     while True:
         try:
             next(steps)

@@ -1,10 +1,10 @@
-"""What scorers look at, by name: the series that deploy/rules/usage.yaml records, and annotations of nodes that stand in for them.
+"""Names of scorers' inputs: series recorded by deploy/rules/usage.yaml, and node annotations that replace them.
 
-A scorer lists the metrics that it takes in `metrics`, out of these; agents are asked for them while it is on.
+A scorer lists the metrics that it needs in `metrics`; agents report them while the scorer is enabled.
 """
 
 WINDOW = 300.0
-"""Seconds over which use is looked at: what began less than this ago is not wholly in the means."""
+"""Seconds of the usage window: the means do not fully include pods bound more recently."""
 
 CPU_MEAN = "node_cpu_used_mean_5m_cores"
 CPU_DEVIATION = "node_cpu_used_stddev_5m_cores"
@@ -13,13 +13,13 @@ MEMORY_DEVIATION = "node_memory_used_stddev_5m_bytes"
 CONGESTION = "node_network_congestion_ratio"
 
 METRICS = (CPU_MEAN, CPU_DEVIATION, MEMORY_MEAN, MEMORY_DEVIATION, CONGESTION)
-"""All of them."""
+"""All usage metrics."""
 
 MEAN_FREE_CPU = "mean-free-cpu"
 """In milli-CPU, as are the next two."""
 STD_FREE_CPU = "std-free-cpu"
 FORECAST_FREE_CPU = "forcasted-free-cpu"
-"""Misspelt, as those programs have it that write it."""
+"""Misspelt, as written by existing producers."""
 MEAN_FREE_MEMORY = "mean-free-memory"
 """In bytes, as are the next two."""
 STD_FREE_MEMORY = "std-free-memory"
@@ -35,4 +35,4 @@ ANNOTATIONS = (
     FORECAST_FREE_MEMORY,
     CONGESTION_FACTOR,
 )
-"""The annotations of a node that are kept, in this order."""
+"""The node annotations that are kept, in this order."""

@@ -1,6 +1,6 @@
-"""The conditions of a policy's status: one that says whether all of it is in force, and one for each of its strategies.
+"""Conditions of a policy's status: Valid, and one for each strategy.
 
-Names and fields follow Kubernetes' conventions:
+Names and fields follow the Kubernetes API conventions:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
 
@@ -23,18 +23,18 @@ TYPES: Mapping[StrategyName, str] = {
     StrategyName.DESCHEDULE: "DescheduleViolated",
     StrategyName.LABELING: "LabelingViolated",
 }
-"""Strategy → the type of its condition."""
+"""Condition type of each strategy."""
 
 _NAMED = 5
-"""How many nodes a sentence names before it only counts them."""
-_TOLD = 60
-_ROOM = 30_000
-"""How many problems a message tells, and characters of them: Kubernetes allows it 32,768."""
+"""Nodes that a message names; the others are counted."""
+_MOST_PROBLEMS = 60
+_MOST_CHARACTERS = 30_000
+"""Limits of problems in a message, by number and by characters; Kubernetes allows 32,768 characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyCondition:
-    """One condition; when it became so is not part of it, so that two equal ones need no second write."""
+    """One condition without its transition time, so that equal conditions need no write."""
 
     type: str
     status: str
@@ -42,7 +42,7 @@ class PolicyCondition:
     message: str
 
     def body(self, since: str, generation: int) -> dict[str, Any]:
-        """The condition as the API server stores it; `since` is RFC 3339."""
+        """Return the condition as a JSON object; `since` is RFC 3339."""
         return {
             "type": self.type,
             "status": self.status,
@@ -56,19 +56,19 @@ class PolicyCondition:
 def conditions(
     decision: Decision, table: MetricTable, problems: Sequence[str]
 ) -> tuple[PolicyCondition, ...]:
-    """All conditions of a policy; `problems` is what is wrong with it."""
+    """Return all conditions of a policy; `problems` are its errors."""
     if problems:
-        valid = PolicyCondition(VALID, "False", "Problems", _told(problems))
+        valid = PolicyCondition(VALID, "False", "Problems", _joined(problems))
     else:
         valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
     return (valid, *_of_strategies(decision, table))
 
 
-def _told(problems: Sequence[str]) -> str:
-    lengths = itertools.accumulate(len(problem) + 2 for problem in problems[:_TOLD])
-    told = sum(length <= _ROOM for length in lengths)
-    more = [f"and {len(problems) - told} more"] if len(problems) > told else []
-    return "; ".join([*problems[:told], *more])
+def _joined(problems: Sequence[str]) -> str:
+    lengths = itertools.accumulate(len(problem) + 2 for problem in problems[:_MOST_PROBLEMS])
+    shown = sum(length <= _MOST_CHARACTERS for length in lengths)
+    more = [f"and {len(problems) - shown} more"] if len(problems) > shown else []
+    return "; ".join([*problems[:shown], *more])
 
 
 def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
@@ -86,19 +86,19 @@ def _violation(
     state = decision.states[name]
     violated = table.nodes.at(state.found.violated)
     if violated:
-        lacking = state.missing_violations
-        want = f", {lacking} of them for want of a reading" if lacking else ""
-        reason = "ReadingsMissing" if lacking == len(violated) else "RulesViolated"
-        return "True", reason, f"violated on {listed(violated, len(table.nodes))}{want}"
+        by_missing = state.missing_violations
+        suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
+        reason = "ReadingsMissing" if by_missing == len(violated) else "RulesViolated"
+        return "True", reason, f"violated on {listed(violated, len(table.nodes))}{suffix}"
     if not strategy.rules:
         return "False", "NoRules", "it has no rules"
     if strategy.all_of and strategy.impossible:
         return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
     if decision.unreported:
         nodes = listed(table.nodes.at(table.unreported(decision.policy.metrics)), len(table.nodes))
-        return "Unknown", "ReadingsAwaited", f"the first readings of {nodes} are on their way"
+        return "Unknown", "ReadingsAwaited", f"waiting for the first readings of {nodes}"
     if unknown := missing(decision, strategy):
-        return "Unknown", "ReadingsMissing", "; ".join(lacks(unknown, len(table.nodes)))
+        return "Unknown", "ReadingsMissing", "; ".join(missing_phrases(unknown, len(table.nodes)))
     return "False", "NotViolated", f"no violation on {counted(len(table.nodes), 'node')}"
 
 
@@ -113,23 +113,23 @@ def _ranking(decision: Decision, table: MetricTable) -> tuple[str, str, str]:
 
 
 def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[str]]:
-    """Metric → nodes whose reading is missing, where that leaves open whether they comply."""
-    asked = {
+    """Return the nodes whose missing reading leaves compliance unknown, by metric."""
+    metrics = {
         rule.metric
         for strategy in strategies
         for rule in strategy.rules
         if rule.options.when_missing is WhenMissing.IGNORE
     }
-    return {metric: nodes for metric, nodes in decision.missing.items() if metric in asked}
+    return {metric: nodes for metric, nodes in decision.missing.items() if metric in metrics}
 
 
-def lacks(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
-    """A phrase for each metric that has no usable reading on some nodes."""
+def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
+    """Return a phrase for each metric without a usable reading on some nodes."""
     return [f"no usable reading of {m} on {listed(nodes, total)}" for m, nodes in unknown.items()]
 
 
 def listed(names: Sequence[str], total: int) -> str:
-    """`2 of 3 nodes (a, b)`; of many, only some are named."""
+    """Return `2 of 3 nodes (a, b)`; long lists are cut."""
     shown = ", ".join(names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"

@@ -1,4 +1,4 @@
-"""A core/v1 Event: what `kubectl describe` shows of an object. No I/O; times are RFC 3339."""
+"""Builds core/v1 Events, as shown by `kubectl describe`. No I/O; times are RFC 3339."""
 
 import hashlib
 from typing import Any, NamedTuple
@@ -7,13 +7,13 @@ from evaluator.plans.policy_events import EventSpec
 from plimsoll.text import one_line
 
 _LONGEST = 1024
-"""Characters of a message: Kubernetes takes no more."""
+"""Kubernetes' limit of characters in a message."""
 _NAMED = 200
-"""Characters of an object's name at the head of its event's: with the rest no more than Kubernetes takes, 253."""
+"""Characters of the object's name in the event's name, which may have 253."""
 
 
 class ObjectReference(NamedTuple):
-    """The object that an event tells of."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -23,14 +23,14 @@ class ObjectReference(NamedTuple):
 
 
 def on_pod(namespace: str, name: str, uid: str) -> ObjectReference:
-    """A pod."""
+    """Return the reference of a pod."""
     return ObjectReference("v1", "Pod", namespace, name, uid)
 
 
 def event(
-    about: ObjectReference, notice: EventSpec, *, suffix: str, count: int, at: str
+    about: ObjectReference, spec: EventSpec, *, suffix: str, count: int, at: str
 ) -> dict[str, Any]:
-    """An event that has happened `count` times, the last time `at`; `suffix` tells it from the object's others."""
+    """Return an Event that occurred `count` times, last at `at`; `suffix` distinguishes the object's events."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -42,9 +42,9 @@ def event(
             "name": about.name,
             "uid": about.uid,
         },
-        "type": notice.type,
-        "reason": notice.reason,
-        "message": one_line(notice.message, _LONGEST),
+        "type": spec.type,
+        "reason": spec.reason,
+        "message": one_line(spec.message, _LONGEST),
         "source": {"component": "plimsoll"},
         "reportingComponent": "plimsoll",
         "firstTimestamp": at,
@@ -54,10 +54,10 @@ def event(
 
 
 def name(about: ObjectReference, suffix: str) -> str:
-    """Of an event."""
+    """Return the name of an event."""
     return f"{about.name[:_NAMED].rstrip('.-')}.{suffix}"
 
 
 def suffix_of(about: ObjectReference, reason: str) -> str:
-    """One for each object and reason, which every replica finds."""
+    """Return a suffix derived from object and reason, so that all replicas use the same one."""
     return hashlib.sha256(f"{about.uid} {reason}".encode()).hexdigest()[:16]

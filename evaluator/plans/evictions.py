@@ -34,26 +34,27 @@ def plan(
     feasible_nodes: FeasibleNodes,
     recent: Mapping[PolicyKey, tuple[float, ...]],
     *,
-    pace: EvictionRate,
+    rate: EvictionRate,
     now: float,
 ) -> Iterator[Eviction | None]:
-    """The evictions due at `now`, and None after those of a policy, which take milliseconds; given when each policy's recent ones were asked for (seconds).
+    """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
 
-    Pods are taken in order of their names, so that the same state gives the same plan. A pod without another node that
-    its policy and its own constraints allow stays where it is: evicting it would only make it Pending.
+    `recent` has the times of each policy's recent evictions (seconds). Pods are sorted by name, so that equal states
+    give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
+    only make it Pending.
     """
     for key, decision in decisions.policies.items():
         pods = running.of(key)
-        turns = pace.limit - sum(1 for at in recent.get(key, ()) if now - at < pace.period)
-        if not pods or turns <= 0 or not decision.deschedule:
+        allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
+        if not pods or allowance <= 0 or not decision.deschedule:
             continue
         alternatives = _Alternatives(decision, feasible_nodes)
-        leaving = [
+        candidates = [
             pod
             for pod in pods
             if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
         ]
-        for pod in heapq.nsmallest(turns, leaving, key=str):
+        for pod in heapq.nsmallest(allowance, candidates, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
         yield None
 
@@ -63,18 +64,19 @@ class _Alternatives:
 
     def __init__(self, decision: Decision, feasible_nodes: FeasibleNodes) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
-        self._barred: tuple[Set[str], ...] = (*violating, decision.unreported)
-        self._places = feasible_nodes
+        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported)
+        self._feasible_nodes = feasible_nodes
         self._known: dict[int, bool] = {}
 
     def has(self, pod: Pod) -> bool:
-        takers = self._places.takers(pod)
-        if (known := self._known.get(id(takers))) is None:
-            known = self._known[id(takers)] = self._among(takers)
+        feasible = self._feasible_nodes.for_pod(pod)
+        if (known := self._known.get(id(feasible))) is None:
+            known = self._known[id(feasible)] = self._among(feasible)
         return known
 
-    def _among(self, takers: Set[str]) -> bool:
-        left, unwelcome, unreported = self._barred
+    def _among(self, feasible: Set[str]) -> bool:
+        descheduled, rejecting, unreported = self._excluded
         return any(
-            node not in left and node not in unwelcome and node not in unreported for node in takers
+            node not in descheduled and node not in rejecting and node not in unreported
+            for node in feasible
         )

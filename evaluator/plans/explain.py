@@ -1,8 +1,8 @@
-"""Why things are as decided: every reading with its age, every rule with the nodes that break it, as plain data."""
+"""Data of /explain: every reading with its age, every rule with the nodes that violate it."""
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,31 +16,29 @@ from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
+from evaluator.policy.violations import ViolationReasons
+from evaluator.readings.column import NEVER, Bools, Column, Floats
 from evaluator.readings.merged import Readings
-from evaluator.readings.store import NEVER, Bools, Column, Floats
 
 MOST_NAMED = 100
-"""Nodes that one list names; the rest is counted in a field beside it, such as `brokenMore`."""
+"""Nodes named in one list; the rest is counted in a separate field, such as `brokenMore`."""
 MOST_READINGS = 20_000
-"""On the page of one policy: 5,000 nodes of 4 metrics. Each takes some 100 bytes."""
+"""Readings on the page of one policy: 5,000 nodes with 4 metrics. Each takes about 100 bytes."""
 MOST_POLICIES = 1_000
-"""On the page of all policies."""
+"""Policies on the overview page."""
 _FEW = 10
-"""Nodes that the page of all policies names for each strategy."""
+"""Nodes named for each strategy on the overview page."""
 
 
 class Explanation(NamedTuple):
-    """One policy, in two parts: `head` for the whole cluster, `nodes` for one node after the other.
-
-    There may be thousands of nodes, so they are only worked out as they are asked for.
-    """
+    """One policy: `head` for the cluster, and `nodes`, evaluated lazily because there may be thousands."""
 
     head: dict[str, Any]
     nodes: Iterator[tuple[str, dict[str, Any]]]
 
 
 def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
-    """The policies, `MOST_POLICIES` at most, with what they find violated."""
+    """Yield up to `MOST_POLICIES` policies with their violating nodes."""
     for key, decision in islice(decisions.policies.items(), MOST_POLICIES):
         yield {
             "policy": str(key),
@@ -65,10 +63,10 @@ def explain(
     now: float,
     node: str = "",
 ) -> Steps[Explanation | None]:
-    """One policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
+    """Return the explanation of one policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
 
-    The verdicts are those of the decisions, `readings` may be newer. Of the nodes so many are shown that there are at
-    most `MOST_READINGS` readings, those in violation first; or only `node`, if it is given.
+    Results are those of the decisions; `readings` may be newer. At most `MOST_READINGS` readings are shown, violating
+    nodes first, or only `node` if given.
     """
     decision = decisions.policies.get(key)
     if decision is None:
@@ -99,11 +97,20 @@ def explain(
         **_ranking(decision, table, shown),
         **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
     }
-    return Explanation(head, _nodes(decision, shown, rows, now))
+    yield
+    among = np.zeros(len(table.nodes), dtype=bool)
+    among[table.nodes.find(shown)] = True
+    reasons: dict[str, Mapping[str, str]] = {}
+    for name, violations in decision.violations.items():
+        reasons[name.value] = (
+            violations.some(among) if isinstance(violations, ViolationReasons) else violations
+        )
+        yield
+    return Explanation(head, _nodes(decision, reasons, shown, rows, now))
 
 
 def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
-    """The nodes of a page, in their order."""
+    """Return the nodes shown on a page, in order."""
     if node:
         return NodeIndex([node] if node in nodes.position else ())
     most = max(1, MOST_READINGS // max(1, len(decision.policy.metrics)))
@@ -111,12 +118,15 @@ def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
         return nodes
     bad = union((s.found.violated for s in decision.states.values()), nodes)
     first = np.concatenate([bad.nonzero()[0], (~bad).nonzero()[0]])[:most]
-    return NodeIndex(nodes[place] for place in np.sort(first).tolist())
+    return NodeIndex(nodes[position] for position in np.sort(first).tolist())
 
 
 def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
-    """The first nodes of a mask by name; how many more there are is a field of its own."""
-    return _limited(field, nodes.at(mask), most)
+    """Return the first nodes of a mask by name; the rest is counted in a separate field."""
+    positions = mask.nonzero()[0]
+    names = [nodes[position] for position in positions[:most].tolist()]
+    more = {f"{field}More": len(positions) - most} if len(positions) > most else {}
+    return {field: names, **more}
 
 
 def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
@@ -125,7 +135,7 @@ def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
 
 
 def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) -> dict[str, Any]:
-    """One rule: who violates it, for want of a reading or not, and for whom time is running."""
+    """Return one rule with its violating nodes, those with missing readings, and running timers."""
     rule, timers = state.rules[number], state.timers.get(number)
     found: dict[str, Any] = {
         "rule": str(rule),
@@ -136,21 +146,21 @@ def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) 
     if rule.options.when_missing is WhenMissing.VIOLATE:
         found |= _some("missing", table.nodes, state.found.missing[:, number])
     if timers is not None:
-        found |= _left(
+        found |= _remaining(
             "pending", table, timers.pending, timers.since + rule.options.for_seconds - now
         )
-        found |= _left(
+        found |= _remaining(
             "clearing", table, timers.clearing, timers.since + rule.options.clear_after - now
         )
     return found
 
 
-def _left(field: str, table: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
-    """Node → the seconds until its `for` or `clearAfter` runs out."""
+def _remaining(field: str, table: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
+    """Return the seconds until `for` or `clearAfter` expires, by node."""
     some = _some(field, table.nodes, where)
-    places = np.flatnonzero(where)[:MOST_NAMED]
-    left = np.maximum(0.0, seconds[places]).round(3).tolist()
-    return some | {field: dict(zip(some[field], left, strict=True))}
+    positions = np.flatnonzero(where)[:MOST_NAMED]
+    remaining = np.maximum(0.0, seconds[positions]).round(3).tolist()
+    return some | {field: dict(zip(some[field], remaining, strict=True))}
 
 
 def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[str, Any]:
@@ -170,7 +180,11 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[s
 
 
 def _nodes(
-    decision: Decision, nodes: NodeIndex, columns: Sequence[Iterator["_Reading"]], now: float
+    decision: Decision,
+    reasons: Mapping[str, Mapping[str, str]],
+    nodes: NodeIndex,
+    columns: Sequence[Iterator["_Reading"]],
+    now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
     rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
@@ -179,17 +193,17 @@ def _nodes(
             node,
             {
                 "readings": {
-                    metric: reading.told(now) for metric, reading in zip(metrics, row, strict=True)
+                    metric: reading.as_json(now)
+                    for metric, reading in zip(metrics, row, strict=True)
                 },
-                "dontschedule": decision.dontschedule.get(node),
-                "deschedule": decision.deschedule.get(node),
+                **{strategy: found.get(node) for strategy, found in reasons.items()},
                 "labels": dict(decision.labels.get(node, {})),
             },
         )
 
 
 class _Reading(NamedTuple):
-    """One node's part of a column."""
+    """One node's reading."""
 
     value: float
     samples: int
@@ -199,10 +213,10 @@ class _Reading(NamedTuple):
     unreported: bool
     usable: bool
     source: str = ""
-    """Whose reading it is, where there are several sources."""
+    """Its source, if there are several."""
 
-    def told(self, now: float) -> dict[str, Any]:
-        """JSON has no NaN and no infinities: such a value is its name in quotes."""
+    def as_json(self, now: float) -> dict[str, Any]:
+        """Return the reading as JSON; NaN and infinities become strings."""
         value = self.value if math.isfinite(self.value) else str(self.value)
         known = self.at != NEVER
         return {
@@ -238,5 +252,5 @@ def _readings(column: Column) -> Iterator[_Reading]:
     )
     lists = [part.tolist() for part in parts]
     if (origin := column.origin) is not None:
-        lists.append([origin.names[place] for place in origin.numbers.tolist()])
+        lists.append([origin.names[position] for position in origin.numbers.tolist()])
     return map(_Reading, *lists)

@@ -1,4 +1,4 @@
-"""Labels that somebody else has, sorted by what they are, so that each policy finds those that it wants."""
+"""Indexes label conflicts by label key, to find those of each policy."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,7 +7,7 @@ from evaluator.policy.decide import Decision
 
 
 class ConflictsByLabel:
-    """All labels that could not be set, at one moment."""
+    """All current label conflicts."""
 
     def __init__(self, conflicts: Iterable[LabelConflict]) -> None:
         self._by_label: dict[str, list[LabelConflict]] = {}
@@ -15,13 +15,13 @@ class ConflictsByLabel:
             self._by_label.setdefault(conflict.key, []).append(conflict)
 
     def of(self, decision: Decision) -> Iterator[LabelConflict]:
-        """Those that a policy wants."""
+        """Yield the conflicts with labels that the policy sets."""
         if not self._by_label:
             return
-        policy, wanted = decision.policy, decision.labels
+        policy, labels = decision.policy, decision.labels
         rules = (rule for strategy in policy.strategies.values() for rule in strategy.rules)
-        labels = [policy.key.name, *(label.key for rule in rules for label in rule.labels)]
-        for key in dict.fromkeys(labels):
+        keys = [policy.key.name, *(label.key for rule in rules for label in rule.labels)]
+        for key in dict.fromkeys(keys):
             for conflict in self._by_label.get(key, ()):
-                if wanted.get(conflict.node, {}).get(key) == conflict.value:
+                if labels.get(conflict.node, {}).get(key) == conflict.value:
                     yield conflict

@@ -1,6 +1,6 @@
-"""labels.plan(), kept up to date: of thousands of nodes, those are looked at again that changed or are wanted otherwise.
+"""Maintains the label plan incrementally: only nodes that changed, or whose desired labels changed, are compared.
 
-It goes in steps of so many nodes, between which others may have a turn. What is the same as before costs nothing.
+The work is split into steps, so that the caller can yield to the event loop.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from evaluator.model import node_labels
 from evaluator.model.node_labels import LabelApply, LabelComparison, LabelConflict, NodeLabels
 from evaluator.policy.label_sets import LabelAssignments
 
-Wanted = Mapping[str, Mapping[str, str]]
+DesiredLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 _NOTHING = LabelComparison(None, ())
@@ -19,7 +19,7 @@ _NOTHING = LabelComparison(None, ())
 
 @dataclass(slots=True)
 class Step:
-    """Which nodes were looked at, and which conflicts began or ended with that."""
+    """The nodes compared in one step, and the conflicts that began or ended."""
 
     nodes: list[str]
     began: list[LabelConflict] = field(default_factory=list)
@@ -27,60 +27,63 @@ class Step:
 
 
 class LabelPlan:
-    """Told of what `changed()` and of all that one may `want()`, it is the plan for that after enough `step()`s.
+    """The applies and conflicts by node.
 
-    `applies` and `conflicts` are by node, and true of every node but those that are still to be looked at.
+    Call `changed()` for each node that changed, `set_desired()` with all desired labels, then `step()` while
+    `pending`. Entries of pending nodes are out of date.
     """
 
     def __init__(self) -> None:
         self.applies: dict[str, LabelApply] = {}
         self.conflicts: dict[str, tuple[LabelConflict, ...]] = {}
-        self._wanted: Wanted = {}
+        self._desired: DesiredLabels = {}
         self._pending: dict[str, None] = {}
 
     @property
     def pending(self) -> bool:
-        """Whether there is a node to look at."""
+        """Whether any node is left to compare."""
         return bool(self._pending)
 
     def changed(self, node: str) -> None:
-        """The labels of a node, or whose they are, are others; or it came, or went."""
+        """Mark a node whose labels or label owners changed, or which was added or deleted."""
         self._pending[node] = None
 
-    def want(self, wanted: Wanted) -> None:
-        """These labels are wanted, and no others. The mapping must not change afterwards."""
-        before, self._wanted = self._wanted, wanted
-        if before is not wanted:
-            self._pending |= dict.fromkeys(_differing(before, wanted))
+    def set_desired(self, desired: DesiredLabels) -> None:
+        """Set the desired labels of all nodes. The mapping must not change afterwards."""
+        before, self._desired = self._desired, desired
+        if before is not desired:
+            self._pending |= dict.fromkeys(_differing(before, desired))
 
-    def step(self, seen: Callable[[str], NodeLabels | None], limit: int) -> Step:
-        """Look at so many nodes at most; `seen` knows a node's labels (None: there is no such node)."""
+    def step(self, current: Callable[[str], NodeLabels | None], limit: int) -> Step:
+        """Compare up to `limit` nodes; `current` returns a node's current labels (None: no such node)."""
         step = Step(list(islice(self._pending, limit)))
         for node in step.nodes:
             del self._pending[node]
-            found = seen(node)
-            look = node_labels.look(node, found, self._wanted.get(node, {})) if found else _NOTHING
-            self._take(node, look, step)
+            found = current(node)
+            comparison = (
+                node_labels.compare(node, found, self._desired.get(node, {})) if found else _NOTHING
+            )
+            self._take(node, comparison, step)
         return step
 
-    def _take(self, node: str, look: LabelComparison, step: Step) -> None:
-        if look.apply:
-            self.applies[node] = look.apply
+    def _take(self, node: str, comparison: LabelComparison, step: Step) -> None:
+        if comparison.apply:
+            self.applies[node] = comparison.apply
         else:
             self.applies.pop(node, None)
         before = self.conflicts.pop(node, ())
-        if look.conflicts:
-            self.conflicts[node] = look.conflicts
-        if before != look.conflicts:
-            step.began += [conflict for conflict in look.conflicts if conflict not in before]
-            step.ended += [conflict for conflict in before if conflict not in look.conflicts]
+        if comparison.conflicts:
+            self.conflicts[node] = comparison.conflicts
+        if before != comparison.conflicts:
+            step.began += [conflict for conflict in comparison.conflicts if conflict not in before]
+            step.ended += [conflict for conflict in before if conflict not in comparison.conflicts]
 
 
-def _differing(before: Wanted, wanted: Wanted) -> Sequence[str]:
-    """The nodes on which other labels are wanted than before. One that went is told of as `changed()`."""
-    if isinstance(before, LabelAssignments) and isinstance(wanted, LabelAssignments):
-        return wanted.changed_since(before)
+def _differing(before: DesiredLabels, desired: DesiredLabels) -> Sequence[str]:
+    """Return the nodes whose desired labels changed. Deleted nodes are reported by `changed()`."""
+    if isinstance(before, LabelAssignments) and isinstance(desired, LabelAssignments):
+        return desired.changed_since(before)
     if not before:
-        return [*wanted]
-    given_up = [node for node in before if node not in wanted]
-    return given_up + [node for node, asked in wanted.items() if before.get(node) != asked]
+        return [*desired]
+    removed = [node for node in before if node not in desired]
+    return removed + [node for node, labels in desired.items() if before.get(node) != labels]

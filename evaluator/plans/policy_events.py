@@ -1,7 +1,6 @@
-"""What is to be told about a policy in events: which strategies are violated, and what is wrong with it.
+"""Selects the Events of a policy: strategies that became violated or cleared, and its problems.
 
-The texts are constant, so that what happens again is counted and not told anew; how many nodes there are, and which, is
-in the conditions.
+Messages are constant, so that repeated events are counted instead of written again; the conditions name the nodes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,52 +27,52 @@ class EventSpec:
 
 
 def violated(name: StrategyName) -> EventSpec:
-    """A strategy has found its first violator."""
+    """Return the event of a strategy's first violation."""
     where = f"the condition {TYPES[name]} names the nodes"
     return EventSpec("Warning", "StrategyViolated", f"{name} is violated: {where}")
 
 
 def cleared(name: StrategyName) -> EventSpec:
-    """It has none any more."""
+    """Return the event of a strategy without violations again."""
     return EventSpec("Normal", "StrategyCleared", f"{name} is no longer violated on any node")
 
 
 def problem(sentence: str) -> EventSpec:
-    """Something about the policy keeps a part of it from working."""
+    """Return the event of a problem that keeps part of the policy from working."""
     return EventSpec("Warning", "PolicyProblem", sentence)
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedState:
-    """What is so at one moment, as far as events tell of it."""
+    """The state that events report."""
 
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
 
 
-def reported_state(decision: Decision, disputes: ConflictsByLabel) -> ReportedState:
-    """How a policy stands, given which labels could not be set."""
+def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedState:
+    """Return the current state of a policy, given the label conflicts."""
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, _problems(decision, disputes))),
+        frozenset(map(problem, _problems(decision, conflicts))),
     )
 
 
-def _problems(decision: Decision, disputes: ConflictsByLabel) -> Iterator[str]:
-    """What is wrong with the policy itself, and that something else is: its words may vary with the readings."""
+def _problems(decision: Decision, conflicts: ConflictsByLabel) -> Iterator[str]:
+    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings."""
     yield from decision.policy.problems
     yield from decision.stable_problems
-    told = len(decision.policy.problems) + len(decision.stable_problems)
-    if len(decision.problems) > told or any(disputes.of(decision)):
-        yield f"a part of the policy does not work as things are: the condition {VALID} says which"
+    constant = len(decision.policy.problems) + len(decision.stable_problems)
+    if len(decision.problems) > constant or any(conflicts.of(decision)):
+        yield f"a part of the policy is not in force: see the condition {VALID}"
 
 
 def previously_reported(
     status: Mapping[str, Any], now: ReportedState, generation: int
 ) -> ReportedState:
-    """What events have told before this process came, by the status in the cluster; `now` is what they could tell.
+    """Return the state reported before this process started, derived from the status in the cluster.
 
-    Which problems there were is not in a status in a form to rely on: that there were any is taken for these.
+    A status does not list its problems reliably: if it had any, those in `now` count as reported.
     """
     conditions = status.get("conditions")
     known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
@@ -91,9 +90,9 @@ def previously_reported(
 
 
 def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
-    """What events have to tell."""
+    """Return the events for the difference between two states."""
     return [
         *(violated(name) for name in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
-        *sorted(now.problems - before.problems, key=lambda notice: notice.message),
+        *sorted(now.problems - before.problems, key=lambda spec: spec.message),
     ]

@@ -13,40 +13,40 @@ from evaluator.policy.violations import violators
 
 @dataclass(frozen=True, slots=True)
 class ReadmittedNodes:
-    """When a policy stopped refusing each node (seconds; NaN: it did not), as an array over `nodes`.
+    """When a policy stopped refusing each node (seconds; NaN: not recently), as an array over `nodes`.
 
-    Nodes that it refuses again keep their time. `start`: when every other node counts as just readmitted (None: no other
-    does), as after a start, when the nodes that an earlier process refused are not known.
+    Nodes refused again keep their time. `start`: the time at which all other nodes count as readmitted (None: not).
+    It is set after startup, when the nodes refused by the previous process are unknown.
     """
 
     nodes: NodeIndex = field(default_factory=NodeIndex)
     at: Floats = field(default_factory=lambda: np.zeros(0))
     start: float | None = None
 
-    def times(self, takers: Set[str], decision: Decision | None) -> list[float]:
-        """When those of the takers were readmitted that are not refused now, in ascending order."""
+    def times(self, feasible: Set[str], decision: Decision | None) -> list[float]:
+        """Return, in ascending order, when the `feasible` nodes that are not refused now were readmitted."""
         refused: Set[str] = decision.dontschedule.keys() if decision else frozenset()
         known = NodeMask(self.nodes, ~np.isnan(self.at))
         pairs = zip(known.names, self.at[known.mask].tolist(), strict=True)
-        times = sorted(at for node, at in pairs if node in takers and node not in refused)
+        times = sorted(at for node, at in pairs if node in feasible and node not in refused)
         if self.start is not None and any(
-            node not in refused and node not in known.members for node in takers
+            node not in refused and node not in known.members for node in feasible
         ):
             return [self.start, *times]
         return times
 
     def after(self, horizon: float) -> "ReadmittedNodes":
-        """Without what was before then; the same object if there is nothing."""
-        gone = self.start is not None and self.start <= horizon
+        """Return the entries after `horizon`; the same object if all are."""
+        expired = self.start is not None and self.start <= horizon
         old = self.at <= horizon
-        if not gone and not old.any():
+        if not expired and not old.any():
             return self
         return ReadmittedNodes(
-            self.nodes, np.where(old, np.nan, self.at), None if gone else self.start
+            self.nodes, np.where(old, np.nan, self.at), None if expired else self.start
         )
 
     def with_nodes(self, nodes: NodeMask, at: float) -> "ReadmittedNodes":
-        """With nodes that are readmitted now."""
+        """Return a copy with nodes readmitted at `at`."""
         known = Reindex(self.nodes, nodes.nodes).values(self.at)
         return ReadmittedNodes(nodes.nodes, np.where(nodes.mask, at, known), self.start)
 
@@ -63,13 +63,13 @@ def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMa
     """Return, per policy, the nodes that it refused before and does not refuse now."""
     found: dict[PolicyKey, NodeMask] = {}
     nodes = after.table.nodes
-    moves = Reindex(before.table.nodes, nodes)
+    reindex = Reindex(before.table.nodes, nodes)
     for key, was in before.policies.items():
         now = after.policies.get(key)
         if now is not None and (now is was or now.dontschedule is was.dontschedule):
             continue
         refused = violators(now.dontschedule if now else {}, nodes)
-        readmitted = moves.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
+        readmitted = reindex.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
         if readmitted.any():
             found[key] = NodeMask(nodes, readmitted)
     return found

@@ -1,8 +1,8 @@
 """Selects waiting pods to requeue: those rejected by a policy from nodes that it allows again.
 
-kube-scheduler tries a pod that an extender turned away again only after minutes, unless something changes; a pod with a
-new annotation it tries at once. Whom we turned away is read from the pod: kube-scheduler writes our reason into its
-condition. So any replica knows it, also one that has just started.
+kube-scheduler retries a pod rejected by an extender after minutes, unless something changes; a changed annotation
+makes it retry at once. Rejected pods are recognized by our reason in their PodScheduled condition, so any replica
+finds them, even just after startup.
 """
 
 import bisect
@@ -20,18 +20,20 @@ from evaluator.policy.evaluate import reason_prefix
 from plimsoll import rfc3339
 
 _IN_FLIGHT = 2.0
-"""Seconds between our answer and its text in the pod. A refusal seen so late may be of before the node was let in again."""
+"""Seconds between our response and its text in the pod's condition. A rejection observed that soon may precede the
+readmission.
+"""
 
 _SKEW = 60.0
-"""Seconds by which another replica's clock may be ahead; an annotation from farther away is nobody's nudge."""
+"""Seconds by which another replica's clock may be ahead; later timestamps are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueTimings:
-    """Times in seconds; `limit` pods at once. After its first nudge a pod rests for `first`, after each more for twice as long, up to `longest`.
+    """Times in seconds; `limit` pods at once. The backoff of a pod starts at `first` and doubles up to `longest`.
 
-    What happened longer than `memory` ago is forgotten: by then the scheduler has tried again by itself. A nudge waits for
-    `settle`, so that every replica that the scheduler may ask has had the time to decide the same.
+    Readmissions older than `memory` are dropped: by then the scheduler has retried. A requeue waits for `settle`, so
+    that every replica has made the same decision.
     """
 
     limit: int = 10
@@ -43,7 +45,7 @@ class RequeueTimings:
 
 @dataclass(frozen=True, slots=True)
 class RejectedPod:
-    """A waiting pod that a policy turned away: since when its condition says so, when it was last nudged, how often by then."""
+    """A waiting pod rejected by a policy: since when, when it was last requeued, and how often."""
 
     pod: Pod
     policy: PolicyKey
@@ -53,39 +55,39 @@ class RejectedPod:
     times: int = 0
 
     def after_requeue(self, at: float) -> "RejectedPod":
-        """The same, when it was nudged."""
+        """Return a copy that was requeued at `at`."""
         return replace(self, requeued=at, times=self.times + 1)
 
-    def rested(self, pace: RequeueTimings) -> float:
-        """When it may be nudged again."""
+    def backoff_ends(self, timings: RequeueTimings) -> float:
+        """Return when its backoff ends."""
         if not self.times:
             return 0.0
-        return self.requeued + min(pace.first * 2.0 ** min(self.times - 1, 32), pace.longest)
+        return self.requeued + min(timings.first * 2.0 ** min(self.times - 1, 32), timings.longest)
 
 
-Refusals = Mapping[str, RejectedPod]
-"""By the pod's uid."""
+RejectedPods = Mapping[str, RejectedPod]
+"""Rejected pods by uid."""
 
 
-def rejected_pods(pods: Iterable[Pod], known: Refusals, now: float) -> dict[str, RejectedPod]:
-    """The pods that wait because of a policy, with what was known of them before."""
+def find_rejected(pods: Iterable[Pod], known: RejectedPods, now: float) -> dict[str, RejectedPod]:
+    """Return the pods waiting because of a policy, with their known state."""
     found: dict[str, RejectedPod] = {}
     for pod in pods:
-        policy, text = _turned_away(pod)
+        policy, text = _rejection(pod)
         if policy is None:
             continue
         uid = pod.metadata.uid
         rejected = known.get(uid) or RejectedPod(pod, policy, "", now)
         if (rejected.policy, rejected.text) != (policy, text):
             rejected = replace(rejected, policy=policy, text=text, since=now)
-        # Another replica, or this one before it was started again, may have nudged it.
+        # Another replica, or this one before a restart, may have requeued it.
         if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
             rejected = rejected.after_requeue(at)
         found[uid] = replace(rejected, pod=pod)
     return found
 
 
-def _turned_away(pod: Pod) -> tuple[PolicyKey | None, str]:
+def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:
     policy = policy_of(pod)
     if policy is None or not pod.waiting:
         return None, ""
@@ -100,56 +102,56 @@ def _requeued_at(pod: Pod) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RequeueCandidate:
-    """A pod that has a node now which it had not when it was refused, and from when on it may be nudged."""
+    """A rejected pod with a readmitted node, and when it may be requeued."""
 
     start: float
     rejected: RejectedPod
 
 
 def requeue_candidates(
-    refused: Iterable[RejectedPod],
+    rejected_pods: Iterable[RejectedPod],
     readmitted: ReadmittedNodes,
     decision: Decision | None,
     feasible_nodes: FeasibleNodes,
-    pace: RequeueTimings,
+    timings: RequeueTimings,
 ) -> list[RequeueCandidate]:
-    """Of the pods that one policy turned away, those that have a chance, whatever time it is.
+    """Return the rejected pods of one policy for which a node was readmitted, whatever the time.
 
-    One nudge for each time that a node was let in again, however often its pod is refused after that.
+    Each readmission gives one requeue, however often the pod is rejected afterwards.
     """
     if decision is not None and decision.unreported:
-        return []  # they would be told to come again later
+        return []  # the extender would answer 503
     found: list[RequeueCandidate] = []
     known: dict[int, list[float]] = {}
-    for rejected in refused:
-        takers = feasible_nodes.takers(rejected.pod)
-        if (times := known.get(id(takers))) is None:
-            times = known[id(takers)] = readmitted.times(takers, decision)
+    for rejected in rejected_pods:
+        feasible = feasible_nodes.for_pod(rejected.pod)
+        if (times := known.get(id(feasible))) is None:
+            times = known[id(feasible)] = readmitted.times(feasible, decision)
         later = bisect.bisect_right(times, max(rejected.requeued, rejected.since - _IN_FLIGHT))
         if later < len(times):
-            start = max(times[later] + pace.settle, rejected.rested(pace))
+            start = max(times[later] + timings.settle, rejected.backoff_ends(timings))
             found.append(RequeueCandidate(start, rejected))
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class RequeuePlan:
-    """Whom to nudge now, in that order, and when to look again though nothing changes (None: never)."""
+    """The pods to requeue now, in order, and when to plan again (None: only after a change)."""
 
     due: tuple[RejectedPod, ...]
     again: float | None
 
 
-def plan(found: Iterable[RequeueCandidate], *, pace: RequeueTimings, now: float) -> RequeuePlan:
-    """Of those that have a chance, the ones of high priority and of old age first. The others' turn comes when these were nudged."""
+def plan(found: Iterable[RequeueCandidate], *, timings: RequeueTimings, now: float) -> RequeuePlan:
+    """Return the plan: highest priority first, then oldest. The others follow after these."""
     due: list[RejectedPod] = []
     later: list[float] = []
-    for chance in found:
-        if chance.start <= now:
-            due.append(chance.rejected)
+    for candidate in found:
+        if candidate.start <= now:
+            due.append(candidate.rejected)
         else:
-            later.append(chance.start)
-    first = heapq.nsmallest(pace.limit, due, key=_order)
+            later.append(candidate.start)
+    first = heapq.nsmallest(timings.limit, due, key=_order)
     return RequeuePlan(tuple(first), min(later, default=None))
 
 

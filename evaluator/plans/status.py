@@ -1,4 +1,4 @@
-"""A policy's status, in words: does the cluster comply, what is wrong with the policy, what is not known."""
+"""Builds the status of a policy: compliance, problems and missing readings."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ import numpy as np
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import union
 from evaluator.model.node_labels import LabelConflict
-from evaluator.plans.conditions import PolicyCondition, conditions, lacks, listed, missing
+from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.types import StrategyName
 from plimsoll.text import counted
 
-_KEPT_OFF = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-"""The strategies whose violators a policy is about; a label that is set is no violation."""
+_COMPLIANCE_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+"""The strategies that determine compliance; labels are not violations."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyStatus:
-    """What is written to `status`, times left out: two equal ones need no second write."""
+    """The `status` of a policy without times, so that equal statuses need no write."""
 
     compliance: str
     message: str
@@ -32,7 +32,7 @@ class PolicyStatus:
     conditions: tuple[PolicyCondition, ...]
 
     def body(self, since: Callable[[PolicyCondition], str]) -> dict[str, Any]:
-        """The status as the API server stores it; `since` says when a condition became what it is (RFC 3339)."""
+        """Return the status as a JSON object; `since` returns a condition's transition time (RFC 3339)."""
         return {
             "compliance": self.compliance,
             "message": self.message,
@@ -45,30 +45,32 @@ class PolicyStatus:
 def statuses(
     decisions: Decisions, conflicts: Iterable[LabelConflict]
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """The status of every policy, one after the other, given what was decided and which labels could not be written."""
-    disputes = ConflictsByLabel(conflicts)
+    """Yield the status of every policy, given its decision and the label conflicts."""
+    by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        yield key, _status(decision, disputes, decisions.table)
+        yield key, _status(decision, by_label, decisions.table)
 
 
-def _status(decision: Decision, disputes: ConflictsByLabel, table: MetricTable) -> PolicyStatus:
+def _status(decision: Decision, by_label: ConflictsByLabel, table: MetricTable) -> PolicyStatus:
     nodes = len(table.nodes)
-    states = [s for name in _KEPT_OFF if (s := decision.states.get(name)) is not None]
+    states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    problems = (*decision.problems, *_refused(decision, disputes))
-    unknown = lacks(missing(decision, *decision.policy.strategies.values()), nodes)
+    problems = (*decision.problems, *_conflict_problems(decision, by_label))
+    unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
-        lacking = int(np.count_nonzero(union((s.violated_by_missing for s in states), table.nodes)))
-        want = f", {lacking} of them for want of a reading" if lacking else ""
-        compliance, says = "Violated", [f"violated on {listed(violating, nodes)}{want}"]
+        by_missing = int(
+            np.count_nonzero(union((s.violated_by_missing for s in states), table.nodes))
+        )
+        suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
+        compliance, message = "Violated", [f"violated on {listed(violating, nodes)}{suffix}"]
     elif unknown:
-        compliance, says = "Unknown", []
+        compliance, message = "Unknown", []
     else:
-        compliance, says = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
-    told = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
+        compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
+    summary = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
     return PolicyStatus(
         compliance,
-        "; ".join([*says, *unknown, *told]),
+        "; ".join([*message, *unknown, *summary]),
         problems,
         decision.policy.generation,
         len(violating),
@@ -76,9 +78,9 @@ def _status(decision: Decision, disputes: ConflictsByLabel, table: MetricTable) 
     )
 
 
-def _refused(decision: Decision, disputes: ConflictsByLabel) -> Iterator[str]:
+def _conflict_problems(decision: Decision, by_label: ConflictsByLabel) -> Iterator[str]:
     return (
-        f"label {conflict.key} on {conflict.node} belongs to somebody else (value "
+        f"label {conflict.key} on {conflict.node} is owned by another field manager (value "
         f"{conflict.theirs!r}): not set"
-        for conflict in disputes.of(decision)
+        for conflict in by_label.of(decision)
     )

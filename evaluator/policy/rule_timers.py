@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.policy.rule_options import RuleOptions
-from evaluator.readings.store import Bools, Floats
+from evaluator.readings.column import Bools, Floats
 
 
 class TimedState(NamedTuple):
@@ -57,7 +57,7 @@ class RuleTimers:
 
     def moved(self, reindex: Reindex, nodes: NodeIndex) -> "RuleTimers":
         """Return the timers over the current nodes."""
-        if reindex.nothing:
+        if reindex.is_identity:
             return self
         matches, violated = reindex.mask(self.matches), reindex.mask(self.violated)
         none = nodes.none

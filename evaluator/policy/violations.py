@@ -28,12 +28,10 @@ class ViolationReasons(Mapping[str, str]):
         """The dict; read-only."""
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
-    def some(self, count: int, among: NodeMask) -> dict[str, str]:
-        """The reasons of the first `count` of some violating nodes, without making those of all others."""
-        few = np.zeros_like(among.mask)
-        few[among.mask.nonzero()[0][:count]] = True
-        found = replace(self.found, violated=few)
-        return evaluate.reasons(self.policy, self.strategy, among.nodes, found)
+    def some(self, among: Mask) -> dict[str, str]:
+        """Return the reasons of the violating nodes in a mask, without building those of the others."""
+        found = replace(self.found, violated=self.found.violated & among)
+        return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """Return `before` if it is equal, else self."""
@@ -76,7 +74,7 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
-    """The violating nodes as a mask over `nodes`, which are those of the decision; not to be written to."""
+    """Return the violating nodes as a read-only mask over `nodes`, the nodes of the decision."""
     if isinstance(reasons, ViolationReasons):
         return reasons.nodes.mask
     if not reasons:

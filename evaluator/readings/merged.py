@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.model.node_index import Positions
-from evaluator.readings.store import NEVER, Bools, Column, Counts, Floats, SourceMask
+from evaluator.readings.column import NEVER, Bools, Column, Counts, Floats, SourceMask
 
 AGENTS = "agents"
 CUSTOM_METRICS = "custom-metrics"

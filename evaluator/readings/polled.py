@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from evaluator.readings.column import NEVER, Column, Counts, Floats, Reading, unknown
 from evaluator.readings.row_index import RowIndex, Rows
-from evaluator.readings.store import NEVER, Column, Counts, Floats, Reading, SuspendedTime, unknown
+from evaluator.readings.store import SuspendedTime
 
 _SPARE = 64
 """Stale names tolerated beyond twice the number of nodes before rows are compacted."""

@@ -12,80 +12,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from evaluator.readings.lazy_arrays import zeros
+from evaluator.readings.cells import Cells
+from evaluator.readings.column import NEVER, Bools, Column, Counts, Floats, Reading, unknown
 from evaluator.readings.row_index import RowIndex, Rows
 from evaluator.readings.undo import Undo
 from wire.codec import Delta
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-
-NEVER = -np.inf
-
 _COLUMNS = 1024
-"""Columns at least: unused ones take no memory, and copying 1,000 columns of 5,000 nodes takes 0.1 s."""
+"""Columns at least; the default of `--maxMetrics` fits."""
+_ROWS = 16_384
+"""Rows at least: three times the nodes that Kubernetes supports.
 
-
-class Reading(NamedTuple):
-    """One metric of one node: the number of samples, the value if there is one sample, and the time (seconds, store's clock)."""
-
-    samples: int
-    value: float
-    at: float
-
-
-class SourceMask(NamedTuple):
-    """The source of each reading of a merged column, shape (nodes,): an index into `names`."""
-
-    names: tuple[str, ...]
-    numbers: npt.NDArray[np.int8]
-
-
-class Column(NamedTuple):
-    """One metric over a list of nodes; all arrays have shape (nodes,).
-
-    `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
-    metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
-    `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
-    """
-
-    values: Floats
-    samples: Counts
-    at: Floats
-    fresh: Bools
-    unread: Bools
-    unreported: Bools
-    fault: str = ""
-    origin: SourceMask | None = None
-    source: str = ""
-
-    def source_at(self, position: int) -> str:
-        """Return the source of the reading at a position."""
-        return (
-            self.source if self.origin is None else self.origin.names[self.origin.numbers[position]]
-        )
-
-    @property
-    def usable(self) -> Bools:
-        """Where rules can compare the value: one sample, fresh, not NaN."""
-        usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
-        return usable
-
-
-def unknown(size: int, *, unreported: bool, unread: bool = False, fault: str = "") -> Column:
-    """Return a column without readings for `size` nodes."""
-    return Column(
-        np.full(size, np.nan),
-        np.zeros(size, np.int32),
-        np.full(size, NEVER),
-        np.zeros(size, bool),
-        np.full(size, unread),
-        np.full(size, unreported),
-        fault,
-    )
+Unused rows and columns are 350 MB of address space and no memory. Moving the readings of 5,000 nodes and 1,000 metrics to
+larger tables takes 0.1 s in one piece.
+"""
 
 
 class _ReportTimes(NamedTuple):
@@ -129,8 +70,7 @@ class Store:
     Readings older than `stale_after` seconds are stale. `started`: when reports can first arrive; for `grace` seconds
     after it (at least `stale_after`) every node's first report is expected.
 
-    Arrays are contiguous per metric, because columns are read far more often than written. A report confirms all readings
-    that it does not name, so most readings have the time of the node's last report: that is stored once per node, and
+    A report confirms all readings that it does not name, so most readings have the time of the node's last report: that is stored once per node, and
     only older times are stored per reading.
     """
 
@@ -143,11 +83,17 @@ class Store:
         """Incremented when the input of rules changes; equal readings do not count."""
         self._metrics: dict[str, int] = {}
         self._rows = RowIndex()
+        self._cells = Cells(_COLUMNS, _ROWS)
+        self._heard: Floats = np.full(_ROWS + 1, NEVER)
         self._free: list[int] = []
         """Rows to reuse; rows from `_used` on were never used."""
         self._used = 0
+        self._nodes = 0
+        """Nodes of the cluster, for which new columns are prepared."""
         self._spare: list[int] = []
-        """Columns without a metric."""
+        """Columns below `_top` without a metric."""
+        self._top = 0
+        """Columns from here on were never used."""
         self._expected: dict[int, float] = {}
         """By the row of a node that was registered and has not reported since, when that was."""
         self._released: list[int] = []
@@ -161,26 +107,6 @@ class Store:
         """One per open snapshot."""
         self._undo: Undo | None = None
         """In a snapshot: the rows changed since it was taken."""
-        self._make_room(columns=0, rows=0)
-
-    def _make_room(self, *, columns: int, rows: int) -> None:
-        """Allocate arrays. The last row stays empty: row -1 (unknown node) points to it.
-
-        Rows and columns are first written when used, so that memory is allocated gradually.
-        """
-        self._last_times, self._facts, self._open, self._released = None, {}, [], []
-        shape = (columns, rows + 1)
-        self._values: Floats = zeros(shape, np.float64)
-        self._samples: Counts = zeros(shape, np.int32)
-        self._latest: Floats = zeros(shape, np.float64)
-        """Time of a reading older than the node's last report; infinity if it is as new, NEVER if there is none."""
-        self._unread: Bools = zeros(shape, np.bool_)
-        self._heard: Floats = np.full(rows + 1, NEVER)
-
-    def _clear(self, columns: int | slice, rows: int | slice) -> None:
-        """Reset cells to never reported."""
-        self._values[columns, rows], self._samples[columns, rows] = np.nan, 0
-        self._latest[columns, rows], self._unread[columns, rows] = NEVER, False
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -190,7 +116,7 @@ class Store:
     @property
     def room(self) -> int:
         """The number of nodes that fit without reallocation."""
-        return len(self._heard) - 1
+        return self._cells.rows
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics; readings of metrics that stay are kept."""
@@ -202,36 +128,32 @@ class Store:
         unused = self._released if self._open else self._spare
         unused += [self._metrics[name] for name in self._metrics.keys() - wanted]
         self._metrics = kept
-        if len(new) > len(self._spare):
-            self._move(columns=max(_COLUMNS, len(wanted) + len(wanted) // 4), rows=self.room)
+        if len(new) > len(self._spare) + self._cells.columns - self._top:
+            self._move(columns=len(wanted) + len(wanted) // 4, rows=self.room)
         for name in new:
-            column = self._metrics[name] = self._spare.pop()
+            column = self._metrics[name] = (
+                self._spare.pop() if self._spare else self._unused_column()
+            )
             self._facts.pop(column, None)
-            self._clear(column, slice(self._used))
-            self._clear(column, -1)
+            self._cells.clear(column, slice(max(self._used, self._nodes)))
+            self._cells.clear(column, -1)
         self.version += 1
 
     def reserve(self, nodes: int) -> None:
-        """Make room for twice as many nodes, before they report: later, what is known has to be copied."""
+        """Prepare for this many nodes, before they report: later, what is known has to be copied."""
+        self._nodes = nodes
         if nodes > self.room:
-            self._move(columns=len(self._values), rows=2 * nodes)
+            self._move(columns=self._cells.columns, rows=2 * nodes)
 
     def _move(self, *, columns: int, rows: int) -> None:
         """Reallocate to this many columns and rows."""
-        values, samples, latest = self._values, self._samples, self._latest
-        unread, heard = self._unread, self._heard
-        used = slice(self._used)
-        self._make_room(columns=columns, rows=rows)
-        source = list(self._metrics.values())
-        self._metrics = dict(zip(self._metrics, range(columns), strict=False))
-        self._spare = list(range(len(source), columns))[::-1]
-        target = slice(len(source))
-        self._values[target, used] = values[source, used]
-        self._samples[target, used] = samples[source, used]
-        self._latest[target, used] = latest[source, used]
-        self._unread[target, used] = unread[source, used]
+        used, old, heard = slice(self._used), self._cells, self._heard
+        self._cells, self._heard = Cells(columns, rows), np.full(rows + 1, NEVER)
+        self._cells.copy_from(old, list(self._metrics.values()), used)
         self._heard[used] = heard[used]
-        self._clear(target, -1)
+        self._metrics = {name: column for column, name in enumerate(self._metrics)}
+        self._top, self._spare = len(self._metrics), []
+        self._last_times, self._facts, self._open, self._released = None, {}, [], []
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["Store"]:
@@ -248,10 +170,10 @@ class Store:
                 self._spare, self._released = self._spare + self._released, []
 
     def freeze(self) -> Undo:
-        """Detach this copy; the large arrays stay shared, so the original must report each row to the Undo before a change."""
+        """Detach this copy; the tables stay shared, so the original must report each row to the Undo before a change."""
         self._rows, self._heard = self._rows.copy(), self._heard.copy()
         self._expected, self._lagging = self._expected.copy(), self._lagging.copy()
-        self._undo = Undo(self._values, self._samples, self._latest, self._unread)
+        self._undo = self._cells.undo(self._top)
         return self._undo
 
     def _keep(self, row: int) -> None:
@@ -282,13 +204,14 @@ class Store:
 
     def _note_unread(self, row: int, columns: Sequence[int], last: float) -> bool:
         """Unread metrics keep the time of their last reading; all others get the time of this report."""
-        before, latest = self._unread[:, row].copy(), self._latest[:, row]
+        used = slice(self._top)
+        before, latest = self._cells.unread[used, row].copy(), self._cells.latest[used, row]
         unread = np.zeros_like(before)
         unread[columns] = True
         known = latest > NEVER
         latest[known & unread] = np.minimum(latest[known & unread], last)
         latest[known & ~unread] = np.inf
-        self._unread[:, row] = unread
+        self._cells.unread[used, row] = unread
         self._facts.clear()
         if columns:
             self._lagging[row] = np.unique(latest[known & unread])
@@ -298,20 +221,20 @@ class Store:
 
     def _put(self, row: int, readings: Iterable[tuple[str, float, int]]) -> bool:
         """Write readings of one node: (metric, value, number of samples) each."""
-        index = self._metrics
+        index, cells = self._metrics, self._cells
         known = [(index[name], value, count) for name, value, count in readings if name in index]
         if not known:
             return False
         columns, values, samples = (np.array(part) for part in zip(*known, strict=True))
-        other = (self._samples[columns, row] != samples) | (self._latest[columns, row] < np.inf)
+        other = (cells.samples[columns, row] != samples) | (cells.latest[columns, row] < np.inf)
         if other.any():
-            self._samples[columns, row] = samples
-            self._latest[columns, row] = np.inf
+            cells.samples[columns, row] = samples
+            cells.latest[columns, row] = np.inf
             for column in columns[other].tolist():
                 self._facts.pop(column, None)
-        elif self._values[columns, row].tobytes() == values.tobytes():
+        elif cells.values[columns, row].tobytes() == values.tobytes():
             return False
-        self._values[columns, row] = values
+        cells.values[columns, row] = values
         return True
 
     def resume(self, since: float, now: float) -> None:
@@ -332,7 +255,7 @@ class Store:
         row = self._rows.drop(node)
         if row is not None:
             self._keep(row)
-            self._clear(slice(None), row)
+            self._cells.clear(slice(self._top), row)
             self._heard[row] = NEVER
             self._expected.pop(row, None)
             self._last_times, self._facts = None, {}
@@ -343,7 +266,8 @@ class Store:
     def prune(self, nodes: Collection[str], now: float) -> None:
         """Drop stale nodes that are not among these, so that names do not accumulate."""
         self.reserve(len(nodes))
-        silent = (self._heard > NEVER) & (self._heard < now - self.stale_after)
+        heard = self._heard[: self._used]
+        silent = (heard > NEVER) & (heard < now - self.stale_after)
         if silent.any():
             rows = self._rows.rows.items()
             for node in [name for name, row in rows if silent[row] and name not in nodes]:
@@ -359,9 +283,9 @@ class Store:
         row, column = self._rows.rows.get(node), self._metrics.get(metric)
         if row is None or column is None:
             return Reading(0, np.nan, NEVER)
-        cell = (column, row)
-        at = min(float(self._latest[cell]), float(self._heard[row]))
-        return Reading(int(self._samples[cell]), float(self._values[cell]), at)
+        cells, cell = self._cells, (column, row)
+        at = min(float(cells.latest[cell]), float(self._heard[row]))
+        return Reading(int(cells.samples[cell]), float(cells.values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes; read-only arrays that later reports do not change."""
@@ -370,7 +294,10 @@ class Store:
         if column is None or not self._rows.rows or not size:
             return unknown(size, unreported=starting)
         heard = self._report_times(self._rows.find(nodes), now)
-        facts, values = self._facts_of(column, heard.rows), self._values[column].take(heard.rows)
+        facts, values = (
+            self._facts_of(column, heard.rows),
+            self._cells.values[column].take(heard.rows),
+        )
         if self._undo:
             facts, values = _restored(self._undo, column, facts, values)
         at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
@@ -402,11 +329,11 @@ class Store:
     def _facts_of(self, column: int, rows: Rows) -> _Facts:
         facts = self._facts.get(column)
         if facts is None or facts.rows is not rows:
-            older = self._latest[column].take(rows)
+            older = self._cells.latest[column].take(rows)
             facts = self._facts[column] = _Facts(
                 rows,
-                self._samples[column].take(rows),
-                self._unread[column].take(rows),
+                self._cells.samples[column].take(rows),
+                self._cells.unread[column].take(rows),
                 older if (older < np.inf).any() else None,
             )
         return facts
@@ -417,7 +344,7 @@ class Store:
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
         waits += [at + later for at in self._expected.values()]
-        times = np.concatenate([self._heard, *older, waits])
+        times = np.concatenate([self._heard[: self._used], *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )
@@ -431,10 +358,14 @@ class Store:
 
     def _unused_row(self) -> int:
         if self._used == self.room:
-            self._move(columns=len(self._values), rows=max(16, 2 * self._used))
+            self._move(columns=self._cells.columns, rows=2 * self._used)
         row, self._used = self._used, self._used + 1
-        self._clear(slice(None), row)
+        self._cells.clear(slice(self._top), row)
         return row
+
+    def _unused_column(self) -> int:
+        column, self._top = self._top, self._top + 1
+        return column
 
 
 def _restored(undo: Undo, column: int, facts: _Facts, values: Floats) -> tuple[_Facts, Floats]:

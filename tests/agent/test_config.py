@@ -30,13 +30,13 @@ def test_defaults_are_those_of_node_exporter() -> None:
     assert settings.poll_interval == 0.1
 
 
-def test_a_node_is_named_by_flag_else_environment_else_its_host() -> None:
+def test_node_name_is_from_flag_environment_or_hostname() -> None:
     assert parse("--node.name=a", env={"NODE_NAME": "b"}).host.name == "a"
     assert parse(env={"NODE_NAME": "b"}).host.name == "b"
     assert parse(env={"NODE_NAME": ""}).host.name == "this-host"
 
 
-def test_flags_may_be_repeated_and_spelled_with_one_dash() -> None:
+def test_flags_may_be_repeated_and_have_one_dash() -> None:
     settings = parse(
         "--web.listen-address=127.0.0.1:1",
         "-web.listen-address",
@@ -48,20 +48,20 @@ def test_flags_may_be_repeated_and_spelled_with_one_dash() -> None:
     assert settings.collectors["textfile"].textfile_directories == ("/a", "/b*")
 
 
-def test_a_collector_is_switched_on_and_off() -> None:
+def test_collectors_can_be_enabled_and_disabled() -> None:
     assert parse("--no-collector.cpu").collectors.keys() == DEFAULTS - {"cpu"}
     assert parse("--collector.cpu=false").collectors.keys() == DEFAULTS - {"cpu"}
     assert parse("--collector.synthetic").collectors.keys() == DEFAULTS | {"synthetic"}
 
 
-def test_only_what_is_switched_on_survives_disable_defaults() -> None:
+def test_only_enabled_collectors_survive_disable_defaults() -> None:
     assert parse("--collector.disable-defaults").collectors == {}
     chosen = parse("--collector.disable-defaults", "--collector.cpu", "--collector.loadavg")
     assert chosen.collectors.keys() == {"cpu", "loadavg"}
     assert parse("--collector.disable-defaults", "--no-collector.cpu").collectors == {}
 
 
-def test_a_collectors_options_reach_it() -> None:
+def test_collector_options_reach_the_collector() -> None:
     settings = parse("--no-collector.cpu.guest", "--collector.vmstat.fields=^oom")
     assert settings.collectors["cpu"].cpu_guest is False
     assert settings.collectors["vmstat"].vmstat_fields == "^oom"
@@ -106,7 +106,7 @@ def test_a_collectors_options_reach_it() -> None:
         (["--evaluator.tls.server-name=e"], "--evaluator.tls.ca-file is missing"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_status_2(argv, sentence, capsys) -> None:
+def test_mistake_exits_with_status_2_and_one_sentence(argv, sentence, capsys) -> None:
     with pytest.raises(SystemExit) as exit_:
         parse(*argv)
     assert exit_.value.code == 2
@@ -129,14 +129,14 @@ def test_help_names_every_flag_and_gives_examples(capsys) -> None:
     assert "examples:" in said
 
 
-def test_version(capsys) -> None:
+def test_version_is_printed(capsys) -> None:
     with pytest.raises(SystemExit) as exit_:
         parse("--version")
     assert exit_.value.code == 0
     assert capsys.readouterr().out.startswith("plimsoll-agent ")
 
 
-def test_no_two_settings_share_a_name() -> None:
+def test_setting_names_are_unique() -> None:
     """They all end in one namespace, whose later ones would silently win."""
     names = [
         field.name
@@ -147,6 +147,6 @@ def test_no_two_settings_share_a_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_settings_do_not_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         parse().telemetry_path = "/x"  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""One whole scrape of a machine made of files, byte for byte; to renew it after a wanted change, run with RENEW_GOLDEN=1."""
+"""One whole scrape of a fixture machine, byte for byte; run with RENEW_GOLDEN=1 to update it."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def scrape(xeon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
     return encode_text(collector_runner.run().families)
 
 
-def test_a_whole_scrape(scrape: bytes) -> None:
+def test_whole_scrape_equals_the_golden_file(scrape: bytes) -> None:
     if os.environ.get("RENEW_GOLDEN"):
         GOLDEN.write_bytes(scrape)
     assert scrape.decode() == GOLDEN.read_text()
@@ -53,7 +53,7 @@ def test_a_whole_scrape(scrape: bytes) -> None:
 @pytest.mark.skipif(
     not shutil.which("promtool"), reason="promtool (Debian: prometheus) is not installed"
 )
-def test_promtool_complains_of_nothing_but_the_names_that_linux_gave(scrape: bytes) -> None:
+def test_promtool_reports_only_names_given_by_linux(scrape: bytes) -> None:
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=scrape, capture_output=True, text=False
     )

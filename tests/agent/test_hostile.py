@@ -1,4 +1,4 @@
-"""The agent as a process whose port meets clients that mean harm: what it answers meanwhile, and what is left afterwards."""
+"""The agent process under hostile clients: its answers meanwhile, and leaks afterwards."""
 
 import asyncio
 import contextlib
@@ -62,9 +62,7 @@ async def agent():
     assert "Traceback" not in rest
 
 
-async def test_probes_and_scrapes_are_answered_under_any_attack_and_nothing_is_left(
-    agent, dial, until
-):
+async def test_probes_and_scrapes_are_answered_under_attack_and_nothing_leaks(agent, dial, until):
     assert (await scraped(await dial(agent.port))).status == 200
     before = agent.open_files()
     for said in ATTACKS.values():

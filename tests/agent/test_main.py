@@ -1,4 +1,4 @@
-"""The program itself, as a process: how it starts, what it says, how it ends."""
+"""The agent as a process: start, log and exit."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def get(address: str, path: str) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_until_a_signal_and_ends_with_status_0(
+def test_agent_serves_until_a_signal_and_exits_with_status_0(
     start: Start, number: signal.Signals
 ) -> None:
     program = start(
@@ -72,7 +72,7 @@ def test_it_serves_until_a_signal_and_ends_with_status_0(
     assert program.wait(PATIENCE) == 0
 
 
-def test_it_becomes_ready(start: Start) -> None:
+def test_agent_becomes_ready(start: Start) -> None:
     wait_ready(listening(start("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults")))
 
 
@@ -92,7 +92,7 @@ def readiness(address: str) -> int:
     return 200
 
 
-def test_an_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
+def test_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
     address = listening(start("--web.listen-address=127.0.0.1:0"))
     second = start(f"--web.listen-address={address}")
     _, said = second.communicate(timeout=PATIENCE)
@@ -101,7 +101,7 @@ def test_an_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
     assert "Traceback" not in said
 
 
-def test_a_bad_flag_is_one_sentence_and_status_2(start: Start) -> None:
+def test_invalid_flag_is_one_sentence_and_status_2(start: Start) -> None:
     program = start("--web.listen-address=nowhere")
     _, said = program.communicate(timeout=PATIENCE)
     assert program.returncode == 2
@@ -109,7 +109,7 @@ def test_a_bad_flag_is_one_sentence_and_status_2(start: Start) -> None:
     assert said.count("\n") == 1
 
 
-def test_a_node_is_served_as_its_files_are(start: Start, xeon, tmp_path) -> None:
+def test_node_files_are_served_as_metrics(start: Start, xeon, tmp_path) -> None:
     (tmp_path / "text.prom").write_text("node_health_metric 2\n")
     program = start(
         "--web.listen-address=127.0.0.1:0",
@@ -127,7 +127,7 @@ def test_a_node_is_served_as_its_files_are(start: Start, xeon, tmp_path) -> None
     assert 'node_scrape_collector_success{collector="pressure"} 1' in metrics
 
 
-def test_it_serves_over_tls_with_a_web_config(
+def test_agent_serves_over_tls_with_a_web_config(
     start: Start, authority, server_pair, tmp_path
 ) -> None:
     config = tmp_path / "web.yml"
@@ -142,7 +142,7 @@ def test_it_serves_over_tls_with_a_web_config(
         assert b"node_load1 " in reply.read()
 
 
-def test_a_bad_web_config_is_one_sentence_and_status_1(start: Start, tmp_path) -> None:
+def test_invalid_web_config_is_one_sentence_and_status_1(start: Start, tmp_path) -> None:
     config = tmp_path / "web.yml"
     config.write_text("tls_config: {}")
     program = start("--web.listen-address=127.0.0.1:0", f"--web.config.file={config}")
@@ -152,7 +152,7 @@ def test_a_bad_web_config_is_one_sentence_and_status_1(start: Start, tmp_path) -
     assert "Traceback" not in said
 
 
-def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
+def test_hanging_collector_delays_neither_scrapes_nor_shutdown(
     start: Start, xeon, tmp_path
 ) -> None:
     (tmp_path / "meminfo").write_bytes((xeon.procfs / "meminfo").read_bytes())
@@ -173,7 +173,7 @@ def test_a_collector_that_hangs_delays_neither_scrapes_nor_the_end(
     assert program.wait(PATIENCE) == 0
 
 
-def test_an_agent_that_only_serves_stays_small() -> None:
+def test_scrape_only_agent_stays_small() -> None:
     """gRPC is for streaming; the Kubernetes client, numpy and aiohttp belong to other programs."""
     code = "import sys, agent.main; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run(
@@ -182,7 +182,7 @@ def test_an_agent_that_only_serves_stays_small() -> None:
     assert {"grpc", "kubernetes", "numpy", "aiohttp", "google"}.isdisjoint(loaded.stdout.split())
 
 
-def test_a_streaming_agent_loads_no_more_than_it_needs() -> None:
+def test_streaming_agent_imports_only_what_it_needs() -> None:
     code = "import sys, agent.main, agent.stream.client; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

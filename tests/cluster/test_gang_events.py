@@ -1,4 +1,4 @@
-"""Events on pods that wait, on an API server that is one: two replicas in a row tell in one event, which kubectl's users find."""
+"""Events on waiting pods: two successive leaders update one event, which kubectl finds."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def told(world):
     return wait
 
 
-async def test_one_event_that_two_replicas_go_on_with(world, replica, told):
+async def test_second_leader_updates_the_same_event(world, replica, told):
     await world.add_pod("train-0", schedulingGates=GATES)
     labels = {"podGroup": "train", "minAvailable": "3"}
     pod = await world.client.patch(

@@ -1,4 +1,4 @@
-"""The evaluator and the scheduler agree, pod by pod and node by node, on which nodes would take a pod.
+"""The evaluator and the scheduler agree on the feasible nodes of each pod.
 
 The scheduler is the sandbox's, or a real kube-scheduler.
 """
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 
@@ -112,7 +112,7 @@ async def scheduled(world):
 
 
 @pytest.mark.e2e
-async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path):
+async def test_evaluator_and_scheduler_agree_on_feasible_nodes(world, tmp_path):
     for name, node in NODE_TABLE.items():
         await add_node(world, name, **node)
     nodes = {
@@ -131,7 +131,7 @@ async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path)
     by_evaluator = {}
     for pod in pods:
         asked = decode_pod(msgspec.json.encode(pod))
-        takers = [name for name, node in nodes.items() if would_take(node, asked)]
+        takers = [name for name, node in nodes.items() if is_feasible(node, asked)]
         by_evaluator[pod["metadata"]["name"]] = takers[0] if takers else False
         assert len(takers) <= 1
     assert by_evaluator == by_scheduler

@@ -1,4 +1,4 @@
-"""Whatever a kernel, a mount or a disk error hands over: a parser yields families of the catalog, or says CollectorError."""
+"""Parsers yield families of the catalog or raise CollectorError for any bytes."""
 
 import contextlib
 import re
@@ -142,6 +142,6 @@ TEXTS = st.one_of(
 
 @pytest.mark.parametrize("name", PARSERS)
 @given(text=TEXTS)
-def test_only_a_collector_error_comes_out(name: str, text: str) -> None:
+def test_only_collector_errors_are_raised(name: str, text: str) -> None:
     with contextlib.suppress(CollectorError):
         list(PARSERS[name](text))

@@ -1,4 +1,4 @@
-"""The evaluator's flags: Telemetry Aware Scheduling's, ours beside them, and what is wrong with them together."""
+"""The evaluator's flags: those of Telemetry Aware Scheduling, our own, and their combinations."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def parse(*argv, env=None):
     return flags.parse_settings(Settings, Parser("prog", about=""), argv=argv, env=env or {})
 
 
-def test_the_defaults_are_those_of_tas_where_it_had_them():
+def test_defaults_are_those_of_tas():
     settings = parse()
     assert settings.mistakes() == []
     assert (settings.port, settings.sync_period, settings.unsafe) == (9001, 5.0, False)
@@ -21,7 +21,7 @@ def test_the_defaults_are_those_of_tas_where_it_had_them():
     assert (settings.agent_port, settings.ops_port, settings.evict) == (9091, 8080, False)
 
 
-def test_a_command_line_written_for_tas_is_understood():
+def test_tas_command_line_is_accepted():
     one = ("-kubeConfig=/k", "-port=9002", "-cert=/c", "-key=/y", "-cacert=/a", "-syncPeriod=2s")
     two = tuple(f"-{flag}" for flag in one)
     for argv in (one, two):
@@ -32,7 +32,7 @@ def test_a_command_line_written_for_tas_is_understood():
         assert (settings.unsafe, settings.v, settings.cache_port) == (True, 2, 8111)
 
 
-def test_the_kubeconfig_comes_from_the_environment_too():
+def test_kubeconfig_is_read_from_the_environment_too():
     assert parse(env={"KUBECONFIG": "/e"}).kube_config == "/e"
     assert parse("--kubeConfig=/f", env={"KUBECONFIG": "/e"}).kube_config == "/f"
 
@@ -58,7 +58,7 @@ def test_the_kubeconfig_comes_from_the_environment_too():
         (["--port"], "expected one argument"),
     ],
 )
-def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv, sentence):
+def test_mistake_exits_with_status_2_and_one_sentence(capsys, argv, sentence):
     with pytest.raises(SystemExit) as ended:
         parse(*argv)
     assert ended.value.code == 2
@@ -84,7 +84,7 @@ def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv,
         (["--agentUnsafe", "--agentIdentity=token"], "--agentIdentity=token needs TLS"),
     ],
 )
-def test_settings_that_do_not_go_together(argv, sentence):
+def test_incompatible_settings_are_rejected(argv, sentence):
     (mistake,) = parse(*argv).mistakes()
     assert sentence in mistake
 
@@ -99,25 +99,25 @@ def test_settings_that_do_not_go_together(argv, sentence):
         (["--agentIdentity=token"], False),
     ],
 )
-def test_agents_stream_in_plain_text_only_where_a_flag_says_so(argv, plain):
+def test_agents_stream_in_plain_text_only_with_a_flag(argv, plain):
     settings = parse(*argv)
     assert settings.mistakes() == []
     assert settings.agents_plain is plain
 
 
 @pytest.mark.parametrize("text", ["agent", "/agent", "a/", "a/b/c", "a:b/c", "a/b:c"])
-def test_a_service_account_has_a_namespace_and_a_name(capsys, text):
+def test_service_account_needs_namespace_and_name(capsys, text):
     with pytest.raises(SystemExit):
         parse(f"--agentServiceAccount={text}")
     assert "not a ServiceAccount" in capsys.readouterr().err
 
 
-def test_the_least_that_goes_together():
+def test_smallest_valid_combination_is_accepted():
     assert parse("--syncPeriod=1ms", "--staleAfter=2ms", "--evictPeriod=1ms").mistakes() == []
 
 
 @pytest.mark.parametrize("word", ["--help", "-help", "-h"])
-def test_help_in_every_spelling(capsys, word):
+def test_help_is_printed_for_each_spelling(capsys, word):
     with pytest.raises(SystemExit) as ended:
         parse(word)
     assert ended.value.code == 0
@@ -126,8 +126,8 @@ def test_help_in_every_spelling(capsys, word):
         assert flag in text
 
 
-def test_by_default_a_killed_leader_is_followed_within_fifteen_seconds():
-    """A renewal is noticed a retry late, and counts for a whole duration from there; the rest is for the first write."""
+def test_default_failover_takes_at_most_fifteen_seconds():
+    """A renewal is noticed a retry late and counts for a whole duration; the rest is for the first write."""
     settings = parse()
     assert settings.leader_elect
     assert settings.lease_duration + settings.retry_period <= 14

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator as a process: what a user sees of its start, its work and its end."""
+"""plimsoll-evaluator as a process: start, work and exit."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0
 
 
 class Process:
-    """A running evaluator, and what it has said on stderr so far."""
+    """A running evaluator with its stderr so far."""
 
     def __init__(self, process):
         self._process = process
@@ -68,7 +68,7 @@ class Process:
 
 @pytest.fixture
 async def evaluator(tmp_path):
-    """Start evaluators; none outlives the test."""
+    """Start evaluators; they end with the test."""
     started = []
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
@@ -96,28 +96,28 @@ def is_a_sentence(process):
     return line
 
 
-async def test_a_mistake_is_status_2(evaluator):
+async def test_mistake_exits_with_status_2(evaluator):
     process = await evaluator("--syncPeriod=20s", "--unsafe")
     assert await process.ended() == 2
     assert "--staleAfter must be at least twice --syncPeriod" in is_a_sentence(process)
 
 
-async def test_without_a_kubeconfig_is_status_1(evaluator):
+async def test_missing_kubeconfig_exits_with_status_1(evaluator):
     process = await evaluator("--unsafe", *LOOPBACK)
     assert await process.ended() == 1
     assert re.search(r"no kubeconfig at .*--kubeConfig", is_a_sentence(process))
 
 
-async def test_bad_certificates_are_status_1(evaluator, kubeconfig):
+async def test_bad_certificates_exit_with_status_1(evaluator, kubeconfig):
     process = await evaluator("--kubeConfig", kubeconfig("http://127.0.0.1:1"), *LOOPBACK)
     assert await process.ended() == 1
     assert "--cert /etc/kubernetes/pki/ca.crt" in is_a_sentence(process)
 
 
-async def test_certificates_that_cannot_be_used_any_more_are_told_and_change_nothing(
+async def test_unusable_renewed_certificates_are_logged_and_not_loaded(
     evaluator, kubeconfig, authority, dial, tmp_path
 ):
-    """With the process as it runs in a cluster: its log, its metrics, and who is answered."""
+    """With the process as in a cluster: its log, its metrics, and accepted clients."""
     good, other = authority.issue("evaluator"), authority.issue("other")
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
@@ -185,7 +185,7 @@ async def test_clients_beyond_the_limits_are_closed(evaluator, kubeconfig, dial)
 
 
 @pytest.mark.parametrize("flag", ["port", "opsPort", "agentPort"])
-async def test_a_port_in_use_is_status_1(evaluator, kubeconfig, flag):
+async def test_port_in_use_exits_with_status_1(evaluator, kubeconfig, flag):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         config = kubeconfig("http://127.0.0.1:1")
@@ -209,7 +209,7 @@ QUESTION = {
 
 
 class World:
-    """An API server with a policy and a node, and an evaluator that runs on it."""
+    """An API server with a policy and a node, and a running evaluator."""
 
     def __init__(self, api, evaluator, kubeconfig, session):
         self.api = api
@@ -236,7 +236,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def slow_request(self):
-        """A request whose last byte is sent when the test says so, which gives the answer."""
+        """A request whose last byte is sent on demand, then returns the response."""
         body = json.dumps(QUESTION).encode()
         head = f"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         port = self.process.ports["extender"]
@@ -266,7 +266,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def agent(self, value, node="node-a"):
-        """A node's stream that reports one value in full, whatever list it is told."""
+        """A node's stream that reports one value in full for any subscription."""
         async with grpc.aio.insecure_channel(
             f"127.0.0.1:{self.process.ports['agents']}"
         ) as channel:
@@ -309,7 +309,7 @@ async def world(api, evaluator, kubeconfig, tas, rule):
         yield World(api, evaluator, kubeconfig, session)
 
 
-async def test_from_reports_to_answers_labels_and_status(world):
+async def test_reports_lead_to_answers_labels_and_status(world):
     await world.start()
     assert (await world.get("/healthz"))[0] == 200
     status, text = await world.get("/readyz")
@@ -335,7 +335,7 @@ async def test_from_reports_to_answers_labels_and_status(world):
         await world.process.said('msg="Filtered nodes for demo: none"')
 
 
-async def test_a_pod_is_kept_off_where_it_would_bring_the_risk_of_overload(world, tas):
+async def test_pod_is_kept_off_nodes_it_would_overload(world, tas):
     risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
     await world.api.policy(tas("calm", "default", dontschedule=[risky], deschedule=[risky]))
     room = {"status": {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}}}
@@ -364,7 +364,7 @@ async def test_a_pod_is_kept_off_where_it_would_bring_the_risk_of_overload(world
         assert json.loads(text)["problems"] == []
 
 
-async def test_without_scorers_a_policy_says_what_to_switch_on(world, tas):
+async def test_policy_on_a_scorer_metric_names_the_missing_flag(world, tas):
     risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
     await world.api.policy(tas("calm", "default", dontschedule=[risky]))
     await world.start()
@@ -377,7 +377,7 @@ async def test_without_scorers_a_policy_says_what_to_switch_on(world, tas):
         )
 
 
-async def test_killed_and_started_again_it_takes_no_label_off(world):
+async def test_restart_after_a_kill_removes_no_label(world):
     await world.start()
     async with world.agent(1.0):
         await world.api.seen(
@@ -397,7 +397,7 @@ async def test_killed_and_started_again_it_takes_no_label_off(world):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-async def test_a_signal_turns_readyz_red_at_once_and_ends_with_status_0(world, number):
+async def test_signal_makes_readyz_fail_at_once_and_exits_with_status_0(world, number):
     await world.start()
     async with world.agent(0.0):
         await world.until_ready()
@@ -410,7 +410,7 @@ async def test_a_signal_turns_readyz_red_at_once_and_ends_with_status_0(world, n
     assert not any("Traceback" in line for line in world.process.lines)
 
 
-async def test_an_ipv6_address_will_do(evaluator, kubeconfig):
+async def test_ipv6_address_is_accepted(evaluator, kubeconfig):
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:
@@ -421,7 +421,7 @@ async def test_an_ipv6_address_will_do(evaluator, kubeconfig):
     assert any("address=[::1]:" in line for line in process.lines)
 
 
-async def test_a_signal_before_the_api_server_is_found_ends_it_too(evaluator, kubeconfig):
+async def test_signal_before_the_api_server_is_found_ends_the_process(evaluator, kubeconfig):
     config = kubeconfig("http://127.0.0.1:1")
     process = await evaluator("--unsafe", "--kubeConfig", config, *LOOPBACK)
     await process.listening()

@@ -1,4 +1,4 @@
-"""YAML that is read as text alone; what is wrong with a text is said without showing it."""
+"""Strict YAML, as text and with the types of JSON; errors quote no value."""
 
 import pytest
 
@@ -33,8 +33,51 @@ def test_values_are_text_lists_and_mappings():
         (f"? [{SECRET}]\n: y", "line 1, column 3: found unhashable key"),
     ],
 )
-def test_what_is_wrong_is_said_without_showing_the_text(text, says):
+def test_error_has_position_and_reason_but_no_value(text, says):
     with pytest.raises(strictyaml.MalformedError, match=says) as caught:
         strictyaml.load(text)
     assert SECRET[:6] not in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+def test_json_types_and_dates_as_text():
+    text = "a: 1\nb: [yes, 2026-11-20, 1.5, null]\n5: {d: 2026-11-20T10:00:00Z}\n"
+    expected = {"a": 1, "b": [True, "2026-11-20", 1.5, None], "5": {"d": "2026-11-20T10:00:00Z"}}
+    assert strictyaml.load_json(text) == strictyaml.load_json(text.encode()) == expected
+    assert list(strictyaml.load_all_json(f"{text}---\n---\nc")) == [expected, None, "c"]
+    assert strictyaml.load_json("a: &a {x: 1}\nb: {<<: *a, y: 2}")["b"] == {"x": 1, "y": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: 1\na: 2", "line 2, column 1: a appears twice"),
+        ("a: .nan", "it has a value that JSON cannot represent"),
+        ("a: !!int ''", "it has a value that JSON cannot represent"),
+        ("a: !!timestamp 2026-11-20", "it has a value that JSON cannot represent"),
+        ("&a [*a]", "it has a value that JSON cannot represent"),
+        ("!!python/object:os.system {}", "line 1, column 1: could not determine a constructor"),
+        (f"a: 1{'0' * 400}", "line 1, column 4: a number of too many digits"),
+        ("[" * 5_000, "nested too deeply"),
+    ],
+)
+def test_json_values_only(text, says):
+    with pytest.raises(strictyaml.MalformedError, match=says):
+        strictyaml.load_json(text)
+    with pytest.raises(strictyaml.MalformedError, match=says):
+        list(strictyaml.load_all_json(text))
+
+
+@pytest.mark.parametrize("load", [strictyaml.load, strictyaml.load_json])
+def test_aliases_of_aliases_are_bounded(load):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]
+    with pytest.raises(strictyaml.MalformedError, match="its aliases repeat too much"):
+        load("\n".join(lines))
+
+
+def test_documents_before_an_error_are_yielded():
+    documents = strictyaml.load_all_json("a: 1\n---\nb: [")
+    assert next(documents) == {"a": 1}
+    with pytest.raises(strictyaml.MalformedError):
+        next(documents)

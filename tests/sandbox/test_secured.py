@@ -1,4 +1,4 @@
-"""The product, whole, with agents over mutual TLS: real certificates, real processes, and one agent that lies."""
+"""The product end to end with mutual TLS: real certificates and processes, and one agent that reports for another node."""
 
 import dataclasses
 import shutil
@@ -97,7 +97,7 @@ def health(cluster):
     return ask
 
 
-async def test_readings_come_over_mutual_tls_and_nobody_speaks_for_another_node(
+async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     cluster, shown, health, eventually
 ):
     for node in NODES:

@@ -1,4 +1,4 @@
-"""Secrets lie wherever secrets can lie. Then everything is read that the programs show, write and log: none of them is there."""
+"""Secrets are placed in every possible input; none is in what the programs show, write or log."""
 
 import asyncio
 import base64
@@ -61,7 +61,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
 
     # An agent with a token that is none; the API server says no with all that it was shown.
     await house.start_agent("liar", token=secrets.false_token, port="liar")
-    await eventually(lambda: "agent turned away" in house.log("evaluator"))
+    await eventually(lambda: "agent rejected" in house.log("evaluator"))
     await eventually(lambda: "rejected this agent" in house.log("liar"))
     await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
     house.api.weather = lambda request: repeats(request) if request.method != "GET" else None
@@ -141,7 +141,7 @@ async def ask(url, body, tls, secrets):
         return f"{response.status} {dict(response.headers)}\n{await response.text()}"
 
 
-async def test_pages_tell_nothing_of_files_and_flags(house, read):
+async def test_pages_reveal_no_files_or_flags(house, read):
     """Where keys lie and how the program was started is nobody's business who may only look."""
     await house.start_evaluator()
     await house.start_agent()

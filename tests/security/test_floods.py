@@ -1,4 +1,4 @@
-"""Clients without credentials that send as fast as they can: kube-scheduler, kubelet and Prometheus are answered beside them.
+"""Unauthenticated clients at full speed: kube-scheduler, kubelet and Prometheus are still answered.
 
 Times are compared with those of the same run without a flood.
 """
@@ -106,7 +106,7 @@ async def slowdown(peer, dial, ops, flood):
     return least
 
 
-async def test_an_agent_is_probed_and_scraped_beside_120_connections_that_flood_it(
+async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
     house, dial, eventually
 ):
     await house.start_agent(more=("--web.config.file=",))

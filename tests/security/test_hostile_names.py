@@ -1,4 +1,4 @@
-"""Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
+"""Hostile names and sentences, through every input that is logged: each event stays one line with its own keys."""
 
 import base64
 import contextlib
@@ -60,7 +60,7 @@ async def lines(request, house, read_logfmt):
     return take
 
 
-async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, stranger, review):
+async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually, stranger, review):
     tls = house.authority.client(*house.scheduler)
     await ask_as_a_scheduler(house, dial, tls)
     await ask_as_an_api_server(house, dial, review)
@@ -75,7 +75,7 @@ async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, st
     assert len(found) > 40
     messages = [fields["msg"] for _, fields in found]
     for said in (
-        *("All nodes pass", "filter refused", "agent turned away", "problem in policy"),
+        *("All nodes pass", "filter refused", "agent rejected", "problem in policy"),
         *("admission review", "admission review refused"),
     ):
         assert any(said in message for message in messages), said
@@ -273,7 +273,7 @@ async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
         assert "forged" not in read_logfmt(line)
 
 
-def test_what_is_nasty_is_so():
+def test_hostile_text_has_line_ends_and_control_characters():
     """The text would break lines, if nobody saw to it."""
     assert len(NASTY.splitlines()) > 5
     assert not NASTY.isprintable()

@@ -1,6 +1,6 @@
-"""A day of bad luck, in minutes: both replicas as their service wires them, on a clock of ours and the sandbox's API.
+"""A simulated day with faults, in minutes: two replicas wired as in the service, simulated time, the sandbox's API.
 
-In a process of its own, which has no clock but ours. `PLIMSOLL_SEED` names the day; the same seed is the same day again.
+It runs in a process with its own clock. `PLIMSOLL_SEED` sets the seed; the same seed repeats the same day.
 """
 
 import json
@@ -41,7 +41,7 @@ def seed():
     return int(os.environ.get("PLIMSOLL_SEED", "20"))
 
 
-def test_a_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
+def test_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
     size = {"seconds": 86_400, "part": 300, "pause": 3} if soak else {"seconds": 300, "part": 60}
     calms, told = live(tmp_path / "stderr", seed=seed, **size)
     assert told["answers"] > size["seconds"], "the scheduler was answered all the time"

@@ -1,7 +1,7 @@
-"""Gangs come, run, lose pods and end while the evaluator is killed at any moment: none goes below its quorum, no two are
-placed by halves, and all that can fit go in the end.
+"""Gangs start, run, lose pods and end while the evaluator is killed at random moments: none falls below its quorum, no two
+are half placed, and all that fit are released in the end.
 
-`PLIMSOLL_SEED` names the moments.
+`PLIMSOLL_SEED` sets the seed.
 """
 
 import asyncio
@@ -155,7 +155,7 @@ def quick(launch):
     return (python, "-P", *tuned(**QUICK), *flags)
 
 
-async def test_gangs_come_and_go_while_the_evaluator_is_killed(tmp_path, soak):
+async def test_gangs_run_while_the_evaluator_is_killed(tmp_path, soak):
     rng = random.Random(int(os.environ.get("PLIMSOLL_SEED", "7")))
     spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator=quick)
     async with Cluster(spec) as cluster:

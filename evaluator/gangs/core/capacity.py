@@ -11,7 +11,7 @@ from evaluator.cache.pods import NodeUsage, PodCache
 from evaluator.gangs.core.eligibility import Eligibility
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import gang_of
-from evaluator.model.gang_membership import Where
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.node_index import Floats, NodeIndex, Reindex, fixed
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.pods import FINISHED
@@ -104,7 +104,7 @@ class CapacityTracker:
         """Update the amounts of these nodes."""
         if not names:
             return
-        capacity, loads = self._capacity, self._inventory.loads
+        capacity, loads = self._capacity, self._inventory.usage
         others = capacity.resources[len(RESOURCES) :]
         whole = self._table(self._has(name, others) for name in names)
         held = self._table(_held(loads.get(name, _NO_LOAD), others) for name in names)
@@ -168,7 +168,7 @@ def _waiting(pod: PodRecord | None) -> PodRecord | None:
     return pod if gang_of(pod) is not None else None
 
 
-def _where(pod: PodRecord | None) -> Where | None:
+def _where(pod: PodRecord | None) -> PlacementConstraints | None:
     return pod.membership.where if pod is not None and pod.membership is not None else None
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.feasible_nodes import NodesForPod
-from evaluator.model.feasibility import would_take
-from evaluator.model.gang_membership import Where
+from evaluator.model.feasibility import is_feasible
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, NodeIndex, fixed
 from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
@@ -65,19 +65,21 @@ class Eligibility:
     def __init__(self, cluster: ClusterCache, decisions: Callable[[], Decisions]) -> None:
         self._cluster = cluster
         self._decisions = decisions
-        self._pods: Counter[Where] = Counter()
-        self._kinds: dict[Where, _Kind] = {}
+        self._pods: Counter[PlacementConstraints] = Counter()
+        self._kinds: dict[PlacementConstraints, _Kind] = {}
         self._let_in: dict[PolicyKey, _Found] = {}
-        self._both: dict[tuple[Where, PolicyKey], _Found] = {}
+        self._both: dict[tuple[PlacementConstraints, PolicyKey], _Found] = {}
 
-    def change(self, before: Where | None, after: Where | None) -> None:
+    def change(
+        self, before: PlacementConstraints | None, after: PlacementConstraints | None
+    ) -> None:
         """Replace the constraints of a waiting pod; None if it does not wait."""
         if after is not None:
             self._pods[after] += 1
             if after not in self._kinds:
                 pod = _standing_for(after)
                 self._cluster.feasible_nodes.change_pod(None, pod)
-                self._kinds[after] = _Kind(pod, self._cluster.feasible_nodes.takers(pod))
+                self._kinds[after] = _Kind(pod, self._cluster.feasible_nodes.for_pod(pod))
         if before is not None:
             self._pods[before] -= 1
             if self._pods[before] <= 0:
@@ -87,7 +89,9 @@ class Eligibility:
         """Process changed nodes, in steps that yield to the event loop."""
         return self._cluster.feasible_nodes.catching_up()
 
-    def allowed(self, nodes: NodeIndex, where: Where, policy: PolicyKey | None) -> Mask:
+    def allowed(
+        self, nodes: NodeIndex, where: PlacementConstraints, policy: PolicyKey | None
+    ) -> Mask:
         """Return the eligible nodes as a read-only mask; current once `catching_up()` is exhausted."""
         kind = self._kinds.get(where)
         if kind is None:
@@ -100,16 +104,16 @@ class Eligibility:
         let_in = self._let_in_by(policy, decision, nodes)
         return _kept(self._both, (where, policy), (takers, let_in), lambda: fixed(takers & let_in))
 
-    def _look(self, nodes: NodeIndex, where: Where) -> Mask:
+    def _look(self, nodes: NodeIndex, where: PlacementConstraints) -> Mask:
         pod, found = _standing_for(where), self._cluster.nodes.objects
-        takes = ((node := found.get(name)) is not None and would_take(node, pod) for name in nodes)
+        takes = ((node := found.get(name)) is not None and is_feasible(node, pod) for name in nodes)
         return fixed(np.fromiter(takes, bool, len(nodes)))
 
     def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
         basis = (nodes, decision.dontschedule, decision.unreported)
         return _kept(self._let_in, policy, basis, lambda: _let_in(decision, nodes))
 
-    def _forget(self, where: Where) -> None:
+    def _forget(self, where: PlacementConstraints) -> None:
         del self._pods[where]
         self._cluster.feasible_nodes.change_pod(self._kinds.pop(where).pod, None)
         self._both = {key: found for key, found in self._both.items() if key[0] != where}
@@ -144,8 +148,8 @@ def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:
     return fixed(mask)
 
 
-def _standing_for(where: Where) -> Pod:
+def _standing_for(where: PlacementConstraints) -> Pod:
     """Return a representative pod with these constraints."""
-    selector, affinity, tolerations = _decode(where.asked or b"[null,null,null]")
+    selector, affinity, tolerations = _decode(where.constraints or b"[null,null,null]")
     spec = PodSpec(node_selector=selector, affinity=affinity, tolerations=tolerations)
     return Pod(PodMeta(), spec)

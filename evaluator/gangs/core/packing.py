@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.gangs.core.pod_shape import PodShape
-from evaluator.model.gang_membership import Where
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Floats, Mask, NodeIndex
 from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector
@@ -54,7 +54,7 @@ class Capacity:
     resources: tuple[str, ...]
     free: Floats
     whole: Floats
-    allowed: Callable[[Where, PolicyKey | None], Mask]
+    allowed: Callable[[PlacementConstraints, PolicyKey | None], Mask]
 
     @cached_property
     def place(self) -> Mapping[str, int]:
@@ -196,7 +196,7 @@ class Packing:
         room: Floats = np.floor(self._free[row, some] / amount)
         return room
 
-    def _allowed(self, where: Where, policy: PolicyKey | None) -> Mask:
+    def _allowed(self, where: PlacementConstraints, policy: PolicyKey | None) -> Mask:
         return self._capacity.allowed(where, None if self._empty else policy)
 
     def _asked(
@@ -212,7 +212,7 @@ class Packing:
 
     def _precedence(self, item: tuple[PodShape, int]) -> tuple[object, ...]:
         shape, _ = item
-        said = (shape.requests, shape.others, shape.where.asked, str(shape.policy))
+        said = (shape.requests, shape.others, shape.where.constraints, str(shape.policy))
         share = max(
             (
                 n / self._capacity.most[row]

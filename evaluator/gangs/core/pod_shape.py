@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evaluator.model.gang_membership import Where
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import ExtendedResources, ResourceVector
@@ -15,7 +15,7 @@ class PodShape(NamedTuple):
 
     requests: ResourceVector
     others: ExtendedResources
-    where: Where
+    where: PlacementConstraints
     policy: PolicyKey | None
 
 
@@ -27,5 +27,5 @@ def shapes(pods: Iterable[PodRecord]) -> Counter[PodShape]:
 def shape(pod: PodRecord) -> PodShape:
     """Return the shape of a pod."""
     about = pod.membership
-    where, policy = (about.where, about.policy) if about else (Where(), None)
+    where, policy = (about.where, about.policy) if about else (PlacementConstraints(), None)
     return PodShape(pod.requests, pod.others, where, policy)

@@ -1,4 +1,4 @@
-"""`check-rules`: every error of every file, where it stands."""
+"""`check-rules` reports every error of every file with its position."""
 
 import pytest
 
@@ -27,12 +27,12 @@ def run(capsys, *argv):
     return status, out, err
 
 
-def test_a_valid_file_is_summed_up(tmp_path, capsys):
+def test_valid_file_is_summarized(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(GOOD)
     assert run(capsys, tmp_path / "a.yaml") == (0, f"{tmp_path}/a.yaml: 1 groups, 1 rules\n", "")
 
 
-def test_all_errors_of_a_file_are_named_with_line_and_column(tmp_path, capsys):
+def test_all_errors_of_a_file_are_reported_with_line_and_column(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(BAD)
     status, _, err = run(capsys, tmp_path / "a.yaml")
     assert status == 1
@@ -58,12 +58,12 @@ def test_folders_and_globs_are_checked(tmp_path, capsys, what):
 
 
 @pytest.mark.parametrize("name", ["missing.yaml", "none-*.yaml"])
-def test_what_is_not_there_is_an_error(tmp_path, capsys, name):
+def test_missing_file_is_an_error(tmp_path, capsys, name):
     status, _, err = run(capsys, tmp_path / name)
     assert status == 1
     assert name in err
 
 
-def test_a_file_that_is_no_text_is_an_error(tmp_path, capsys):
+def test_binary_file_is_an_error(tmp_path, capsys):
     (tmp_path / "a.yaml").write_bytes(b"\xff")
     assert run(capsys, tmp_path / "a.yaml")[::2] == (1, f"{tmp_path}/a.yaml: byte 0: not UTF-8\n")

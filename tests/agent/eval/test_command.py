@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval` as a person uses it: the program itself, over machines that are directories and over files."""
+"""`plimsoll-agent eval` as a program, over fixture machines and recorded files."""
 
 import os
 import pty
@@ -55,7 +55,7 @@ def unstamped(text: str) -> list[str]:
     return [re.sub(STAMP, "", line) for line in lines]
 
 
-def test_a_vector_is_printed_as_prometheus_does(run: Run) -> None:
+def test_vector_is_printed_as_by_prometheus(run: Run) -> None:
     done = run("node_load1")
     assert unstamped(done.stdout) == ["node_load1 => 3.42"]
     assert (done.stderr, done.returncode) == ("", 0)
@@ -71,25 +71,25 @@ def test_labels_are_kept_and_sorted(run: Run) -> None:
     ]
 
 
-def test_scalars_and_strings(run: Run) -> None:
+def test_scalars_and_strings_are_printed(run: Run) -> None:
     assert unstamped(run("1 / 3").stdout) == ["scalar: 0.3333333333333333"]
     assert run('"words"').stdout == "words\n"
 
 
-def test_files_of_an_operator_are_read_as_by_the_agent(run: Run, tmp_path: Path) -> None:
+def test_textfiles_are_read_as_by_the_agent(run: Run, tmp_path: Path) -> None:
     (tmp_path / "health.prom").write_text("node_health_metric 2\n")
     done = run("node_health_metric", f"--collector.textfile.directory={tmp_path}")
     assert unstamped(done.stdout) == ["node_health_metric => 2"]
 
 
-def test_only_what_serves_the_expression_is_read(run: Run) -> None:
+def test_only_collectors_of_the_expression_run(run: Run) -> None:
     """Of a machine that has nothing but this: no other collector complains."""
     done = run("node_load1", "--log.level=debug")
     assert unstamped(done.stdout) == ["node_load1 => 3.42"]
     assert "collector=" not in done.stderr
 
 
-def test_what_rules_record_can_be_named(run: Run, tmp_path: Path) -> None:
+def test_recorded_series_can_be_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "groups:\n"
         "- {name: later, rules: [{record: node_quadruple, expr: 2 * node_double}]}\n"
@@ -109,7 +109,7 @@ def test_rules_look_back_as_far_as_they_need(run: Run, tmp_path: Path) -> None:
     assert done.stderr == "it looks back: sampling each second for 2s\n"
 
 
-def test_rules_that_are_wrong_are_told(run: Run, tmp_path: Path) -> None:
+def test_invalid_rules_are_reported(run: Run, tmp_path: Path) -> None:
     many = "{record: node_many, expr: node_load1 * on () node_cpu_seconds_total}"
     odd = "{record: node_odd, expr: 'mad_over_time(a[1m])'}"
     (tmp_path / "a.yaml").write_text(f"groups: [{{name: a, rules: [{many}, {odd}]}}]")
@@ -122,13 +122,13 @@ def test_rules_that_are_wrong_are_told(run: Run, tmp_path: Path) -> None:
     assert failed.startswith("rule node_many of a: found duplicate series")
 
 
-def test_what_looks_back_is_looked_at_for_a_while(run: Run) -> None:
+def test_expression_with_a_range_is_sampled_for_its_length(run: Run) -> None:
     done = run("count_over_time(node_load1[1s])")
     assert unstamped(done.stdout) == ["{} => 2"]
     assert done.stderr == "it looks back: sampling each second for 1s\n"
 
 
-def test_nobody_waits_for_long_ranges_unasked(run: Run) -> None:
+def test_long_ranges_are_not_sampled_whole_by_default(run: Run) -> None:
     done = run("count_over_time(node_load1[24h])", "--for=1s")
     assert unstamped(done.stdout) == ["{} => 2"]
     assert done.stderr == "it looks back: sampling each second for 1s of 24h (--for takes more)\n"
@@ -142,7 +142,7 @@ def test_nobody_waits_for_long_ranges_unasked(run: Run) -> None:
         ("node_load1[5m]", "type error: a range vector"),
     ],
 )
-def test_a_bad_expression_is_told_in_a_line(run: Run, expression: str, says: str) -> None:
+def test_invalid_expression_is_reported_in_one_line(run: Run, expression: str, says: str) -> None:
     done = run("--", expression)
     assert (done.stdout, done.returncode) == ("", 2)
     assert done.stderr.startswith("plimsoll-agent eval: ")
@@ -150,19 +150,19 @@ def test_a_bad_expression_is_told_in_a_line(run: Run, expression: str, says: str
     assert done.stderr.count("\n") == 1
 
 
-def test_what_cannot_be_computed_is_status_1(run: Run) -> None:
+def test_failed_evaluation_exits_with_status_1(run: Run) -> None:
     done = run("node_load1 + on() node_cpu_seconds_total")
     assert (done.stdout, done.returncode) == ("", 1)
     assert done.stderr.startswith("plimsoll-agent eval: ")
 
 
-def test_no_result_is_explained(run: Run) -> None:
+def test_empty_result_is_explained(run: Run) -> None:
     done = run("load1")
     assert (done.stdout, done.returncode) == ("", 0)
     assert done.stderr == "no series load1; this machine has: node_load1, node_load15, node_load5\n"
 
 
-def test_the_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
+def test_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
     rule = "groups: [{name: g, rules: [{record: derived, expr: 'load_1 + node_load5'}]}]"
     (tmp_path / "rules.yaml").write_text(rule)
     done = run("derived", f"--rules.file={tmp_path / 'rules.yaml'}")
@@ -172,13 +172,13 @@ def test_the_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
     assert "no series node_load5" not in done.stderr
 
 
-def test_of_a_collector_that_is_off_it_is_said(run: Run) -> None:
+def test_disabled_collector_of_a_metric_is_named(run: Run) -> None:
     done = run("node_interrupts_total")
     assert "collector interrupts, which is off: --collector.interrupts\n" in done.stderr
     assert run("count(node_interrupts_total)", "--collector.interrupts").stdout != ""
 
 
-def test_what_cannot_be_read_is_status_1(run: Run, tmp_path: Path) -> None:
+def test_unreadable_source_exits_with_status_1(run: Run, tmp_path: Path) -> None:
     (tmp_path / "loadavg").write_text("what?\n")
     done = run("node_load1", f"--path.procfs={tmp_path}")
     assert (done.stdout, done.returncode) == ("", 1)
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_status_1(run: Run, tmp_path: Path) -> None:
         ("work_total offset 1m", ['work_total{cpu="0"} => 10', 'work_total{cpu="1"} => 5']),
     ],
 )
-def test_a_recorded_history_is_asked_at_its_end(
+def test_recorded_history_is_evaluated_at_its_end(
     run: Run, tmp_path: Path, expression: str, printed: list[str]
 ) -> None:
     (tmp_path / "history").write_text(HISTORY)
@@ -212,14 +212,14 @@ def test_subqueries_on_a_file_step_by_the_rules_interval(
     assert (unstamped(done.stdout), done.stderr) == ([f"{{}} => {steps}"], "")
 
 
-def test_a_file_without_times_is_of_when_it_was_written(run: Run, tmp_path: Path) -> None:
+def test_file_without_timestamps_has_its_modification_time(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "a.prom"
     file.write_text("a 1\n")
     os.utime(file, (1_600_000_000.5, 1_600_000_000.5))
     assert run("time() - a", f"--at={file}").stdout == "{} => 1599999999.5 @[1600000000.5]\n"
 
 
-def test_standard_input_can_be_asked(run: Run) -> None:
+def test_standard_input_is_evaluated(run: Run) -> None:
     assert run("work_total > 20", "--at", "-", text=HISTORY).stdout == (
         'work_total{cpu="0"} => 70 @[1700000060.5]\n'
     )
@@ -235,7 +235,7 @@ def test_standard_input_can_be_asked(run: Run) -> None:
         (b"\xff\xfe", "is not text"),
     ],
 )
-def test_what_is_no_exposition_is_told(
+def test_invalid_exposition_is_reported(
     run: Run, tmp_path: Path, text: bytes | None, says: str
 ) -> None:
     file = tmp_path / "a.prom"
@@ -247,13 +247,13 @@ def test_what_is_no_exposition_is_told(
     assert done.stderr.count("\n") == 1
 
 
-def test_flags_that_exclude_each_other_are_told(run: Run) -> None:
+def test_exclusive_flags_are_reported(run: Run) -> None:
     done = run("a", "--at=x", "--watch")
     assert (done.stdout, done.returncode) == ("", 2)
     assert "--watch" in done.stderr
 
 
-def test_help_teaches_by_examples(run: Run) -> None:
+def test_help_has_examples(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
     assert "plimsoll-agent eval 'node_load1'" in done.stdout
@@ -277,7 +277,7 @@ def watching(xeon: Host) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
         program.communicate()
 
 
-def test_watching_goes_on_until_ctrl_c(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+def test_watching_continues_until_ctrl_c(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
     program = watching("count_over_time(node_load1[1h])", "--watch")
     assert program.stdout is not None
     assert unstamped(program.stdout.readline()) == ["{} => 1"]
@@ -288,7 +288,7 @@ def test_watching_goes_on_until_ctrl_c(watching: Callable[..., "subprocess.Popen
     assert program.stderr.read() == ""
 
 
-def test_a_reader_that_leaves_ends_it(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+def test_closed_reader_ends_watching(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
     program = watching("node_load1", "--watch")
     assert program.stdout is not None
     program.stdout.readline()
@@ -297,7 +297,7 @@ def test_a_reader_that_leaves_ends_it(watching: Callable[..., "subprocess.Popen[
     program.stdout = None
 
 
-def test_a_terminal_sees_how_far_it_is(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
+def test_terminal_shows_the_progress(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
     ours, theirs = pty.openpty()
     program = watching("node_load1 offset 1s", "--for=1s", stderr=theirs)
     assert program.wait(60) == 0

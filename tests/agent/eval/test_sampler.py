@@ -1,4 +1,4 @@
-"""Looking at a machine each second: the times of the looks, which collectors run, and what is remembered."""
+"""Sampling a machine each second: times, collectors that run, and the samples kept."""
 
 import pytest
 
@@ -21,7 +21,7 @@ class Clock:
         self.now += round(1000 * seconds)
 
 
-def test_ticks_are_seconds_apart_and_none_is_made_up_for():
+def test_ticks_are_seconds_apart_and_missed_ones_are_skipped():
     clock, seen = Clock(), []
     for now, took in zip(ticks(clock, clock.sleep), (3, 999, 0, 1000, 2500, 10), strict=False):
         seen.append(now)
@@ -45,7 +45,7 @@ def sampled(source, family):
         collector_runner.close()
 
 
-def test_a_range_holds_the_sample_at_either_end(sampled, source, family):
+def test_range_includes_the_samples_at_both_ends(sampled, source, family):
     loadavg = source([family("node_load1", 1.0)])
     expression = "count_over_time(node_load1[3s])"
     sampler = sampled(expression, loadavg=loadavg)
@@ -53,7 +53,7 @@ def test_a_range_holds_the_sample_at_either_end(sampled, source, family):
     assert found == [1, 2, 3, 4, 4, 4]
 
 
-def test_only_collectors_that_serve_the_expression_run(sampled, source, family):
+def test_only_collectors_of_the_expression_run(sampled, source, family):
     loadavg, meminfo = source([family("node_load1", 1.0)]), source()
     sampler = sampled("node_load1 > 0", loadavg=loadavg, meminfo=meminfo)
     sampler.take(1000)
@@ -63,19 +63,19 @@ def test_only_collectors_that_serve_the_expression_run(sampled, source, family):
 @pytest.mark.parametrize(
     "text", ['{__name__=~"node_.*"}', "node_scrape_collector_success", 'count({__name__!=""})']
 )
-def test_all_run_where_any_may_serve(sampled, source, text):
+def test_all_collectors_run_if_any_may_match(sampled, source, text):
     loadavg, meminfo = source(), source()
     sampled(text, loadavg=loadavg, meminfo=meminfo).take(1000)
     assert (loadavg.runs, meminfo.runs) == (1, 1)
 
 
-def test_what_failed_is_known(sampled, source):
+def test_failed_collectors_are_known(sampled, source):
     sampler = sampled("node_load1", loadavg=source(error=CollectorError("broken")))
     sampler.take(1000)
     assert sampler.failed == {"loadavg"}
 
 
-def test_the_moment_is_in_unix_time_too(sampled, source, family):
+def test_moment_has_unix_time_too(sampled, source, family):
     sampler = sampled("node_load1", loadavg=source([family("node_load1", 1.0)]))
     before = CLOCK.boot() + CLOCK.epoch()
     moment = sampler.take(CLOCK.boot())

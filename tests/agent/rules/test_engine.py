@@ -1,4 +1,4 @@
-"""Rules at work over collectors of the test's own, on a clock that the test moves."""
+"""Rules over fake collectors, on a fake clock."""
 
 import asyncio
 import contextlib
@@ -113,7 +113,7 @@ def group(name: str, *rules: str, more: str = "") -> str:
     return f"- name: {name}\n  {more}\n  rules:\n{listed}"
 
 
-def test_a_rule_records_what_its_expression_yields(node) -> None:
+def test_rule_records_the_result_of_its_expression(node) -> None:
     node.rules("groups:\n" + group("g", f"half: {MEMORY} * 0.5", "one: 1"))
     node.meminfo.families = [gauge(MEMORY, (10, {"zone": "a"}), (20, {"zone": "b"}))]
     node.after(0)
@@ -123,7 +123,7 @@ def test_a_rule_records_what_its_expression_yields(node) -> None:
     assert half.help == f"Recorded by a rule: {MEMORY} * 0.5"
 
 
-def test_labels_of_a_rule_are_set_and_an_empty_one_is_taken_away(node) -> None:
+def test_rule_labels_are_set_and_an_empty_one_removes(node) -> None:
     node.meminfo.families = [gauge(MEMORY, (10, {"zone": "a", "z": "b"}))]
     node.rules(
         f"groups: [{{name: g, rules: [{{record: x, expr: {MEMORY}, labels: {{zone: '', a: b}}}}]}}]"
@@ -140,7 +140,7 @@ def test_rates_are_over_the_nodes_own_samples(node) -> None:
     assert node.values()["grown"] == pytest.approx(180)
 
 
-def test_a_group_has_an_interval_of_its_own_and_others_the_common_one(node) -> None:
+def test_group_interval_overrides_the_common_one(node) -> None:
     node.rules(
         "groups:\n"
         + group("slow", f"a: {MEMORY}", more="interval: 10s")
@@ -154,7 +154,7 @@ def test_a_group_has_an_interval_of_its_own_and_others_the_common_one(node) -> N
     assert node.accounts("plimsoll_rule_group_interval_seconds") == {("slow",): 10, ("common",): 5}
 
 
-def test_a_subquery_that_says_no_step_has_the_common_interval(node) -> None:
+def test_subquery_without_a_step_uses_the_common_interval(node) -> None:
     """As in Prometheus, whose evaluation_interval it is, whatever that of the group."""
     node.rules("groups:\n" + group("g", f"a: count_over_time({MEMORY}[1m:])", more="interval: 10s"))
     for _ in range(13):
@@ -162,13 +162,13 @@ def test_a_subquery_that_says_no_step_has_the_common_interval(node) -> None:
     assert node.values() == {"a": pytest.approx(12, abs=1)}
 
 
-def test_only_collectors_that_rules_need_are_run(node) -> None:
+def test_only_needed_collectors_run(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}"))
     node.after(0)
     assert (node.meminfo.runs, node.loadavg.runs) == (1, 0)
 
 
-def test_later_rules_and_other_groups_see_what_was_recorded(node) -> None:
+def test_later_rules_and_other_groups_see_recorded_series(node) -> None:
     """Groups that build on others are evaluated after them, wherever they stand."""
     node.rules(
         "groups:\n" + group("second", "d: c * 2") + group("first", f"b: {MEMORY} * 3", "c: b * 5")
@@ -177,7 +177,7 @@ def test_later_rules_and_other_groups_see_what_was_recorded(node) -> None:
     assert node.values() == {"b": 3, "c": 15, "d": 30}
 
 
-def test_what_ends_is_gone_at_the_next_tick(node) -> None:
+def test_ended_result_is_gone_at_the_next_tick(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}"))
     node.after(0)
     assert node.values() == {"a": 1}
@@ -187,7 +187,7 @@ def test_what_ends_is_gone_at_the_next_tick(node) -> None:
     assert node.recorder.unread() == frozenset()
 
 
-def test_what_a_failed_collector_would_have_yielded_is_unread_and_not_absent(node) -> None:
+def test_results_of_a_failed_collector_are_unread_and_not_absent(node) -> None:
     node.rules(
         "groups:\n" + group("g", f"a: {MEMORY}", f"b: {LOAD}", "c: a * 2") + group("h", "d: c * 2")
     )
@@ -205,7 +205,7 @@ def test_what_a_failed_collector_would_have_yielded_is_unread_and_not_absent(nod
     assert node.recorder.unread() == frozenset()
 
 
-def test_before_a_second_tick_nothing_is_said_to_be_absent(node) -> None:
+def test_nothing_is_absent_before_the_second_tick(node) -> None:
     """A rate takes two samples; that there is none at first says nothing of the node."""
     node.rules("groups:\n" + group("g", f"a: rate({MEMORY}[1m])", "b: nowhere"))
     node.recorder.look()
@@ -228,7 +228,7 @@ def test_results_older_than_three_intervals_are_not_served(node) -> None:
     assert node.recorder.unread() == {"a"}
 
 
-def test_a_collector_that_hangs_stops_no_rule_of_other_sources(node) -> None:
+def test_hanging_collector_stops_no_rule_of_other_sources(node) -> None:
     released = threading.Event()
     node.meminfo.before = released.wait
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", f"b: {LOAD}"))
@@ -242,7 +242,7 @@ def test_a_collector_that_hangs_stops_no_rule_of_other_sources(node) -> None:
         released.set()
 
 
-def test_a_collected_metric_goes_before_a_recorded_one_and_that_is_said_once(node, logged) -> None:
+def test_collected_metric_overrides_a_recorded_one_and_this_is_logged_once(node, logged) -> None:
     """An operator's .prom file overrides a rule: on /metrics, for other rules, in the stream."""
     node.rules("groups:\n" + group("g", f"health: {MEMORY}", "twice: health * 2"))
     node.after(0)
@@ -260,7 +260,7 @@ def test_a_collected_metric_goes_before_a_recorded_one_and_that_is_said_once(nod
     assert node.values() == {"health": 1, "twice": 2}
 
 
-def test_a_group_of_another_pace_sees_the_collected_metric_too(node) -> None:
+def test_group_with_another_interval_sees_the_collected_metric_too(node) -> None:
     node.rules(
         "groups:\n"
         + group("slow", f"health: {MEMORY}", more="interval: 1m")
@@ -273,7 +273,7 @@ def test_a_group_of_another_pace_sees_the_collected_metric_too(node) -> None:
     assert node.values() == {"health": 1, "twice by=hand": 10}
 
 
-def test_the_last_result_of_a_rule_that_fails_counts_for_others_until_the_look_back_is_over(
+def test_last_result_of_a_failed_rule_counts_for_the_look_back(
     node,
 ) -> None:
     """As in Prometheus; it is not published meanwhile."""
@@ -289,7 +289,7 @@ def test_the_last_result_of_a_rule_that_fails_counts_for_others_until_the_look_b
     assert node.values() == {}
 
 
-def test_a_rule_that_fails_is_named_while_others_run(node, logged) -> None:
+def test_failed_rule_is_named_and_others_run(node, logged) -> None:
     node.rules(
         "groups:\n"
         + group("g", "bad: rate(", f"a: {MEMORY}", f"many: {MEMORY} - on() {LOAD}", more="limit: 2")
@@ -308,7 +308,7 @@ def test_a_rule_that_fails_is_named_while_others_run(node, logged) -> None:
     assert events == ["rule is left out", "rule fails", "rule works again"]
 
 
-def test_a_rule_that_yields_more_than_the_limit_yields_nothing(node) -> None:
+def test_rule_over_the_limit_yields_nothing(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", "b: 1", more="limit: 1"))
     node.after(0)
     node.meminfo.families = [gauge(MEMORY, (1, {"z": "1"}), (2, {"z": "2"}))]
@@ -317,14 +317,14 @@ def test_a_rule_that_yields_more_than_the_limit_yields_nothing(node) -> None:
     assert node.errors == {("g", "a", "limit")}
 
 
-def test_a_series_that_is_recorded_twice_is_that_of_the_first_rule(node) -> None:
+def test_series_recorded_twice_is_that_of_the_first_rule(node) -> None:
     node.rules("groups:\n" + group("g", "a: 1", "a: 2") + group("h", "a: 3"))
     node.after(0)
     assert node.values() == {"a": 1}
     assert node.errors == {("g", "a", "duplicate"), ("h", "a", "duplicate")}
 
 
-def test_labels_that_make_one_series_of_several_are_an_error(node) -> None:
+def test_labels_that_merge_series_are_an_error(node) -> None:
     node.meminfo.families = [gauge(MEMORY, (1, {"z": "1"}), (2, {"z": "2"}))]
     node.rules(f"groups: [{{name: g, rules: [{{record: x, expr: {MEMORY}, labels: {{z: ''}}}}]}}]")
     node.after(0)
@@ -332,7 +332,7 @@ def test_labels_that_make_one_series_of_several_are_an_error(node) -> None:
     assert node.errors == {("g", "x", "evaluation")}
 
 
-def test_a_group_that_would_take_too_much_memory_stops_and_says_so(node_with) -> None:
+def test_group_over_the_memory_limit_stops_and_reports_so(node_with) -> None:
     node = node_with(max_memory=20_000)
     node.rules("groups:\n" + group("big", f"a: {MEMORY}") + group("small", f"b: {LOAD}"))
     node.after(0)
@@ -346,7 +346,7 @@ def test_a_group_that_would_take_too_much_memory_stops_and_says_so(node_with) ->
     assert node.accounts("plimsoll_rule_group_memory_bytes")["big",] == 0
 
 
-def test_the_memory_is_that_of_all_groups(node_with) -> None:
+def test_memory_limit_is_shared_by_all_groups(node_with) -> None:
     node = node_with(max_memory=20_000)
     rows = [(float(i), {"i": str(i)}) for i in range(12)]
     node.meminfo.families, node.loadavg.families = [gauge(MEMORY, *rows)], [gauge(LOAD, *rows)]
@@ -377,7 +377,7 @@ def test_groups_keep_their_samples_when_rules_change(node, more) -> None:
     assert node.values()["grown"] >= 2
 
 
-def test_a_subscription_makes_a_group_and_those_it_builds_on_run_each_second(node) -> None:
+def test_subscribed_group_and_its_dependencies_run_each_second(node) -> None:
     node.rules(
         "groups:\n"
         + group("base", f"node_base: {MEMORY}")
@@ -401,7 +401,7 @@ def test_a_subscription_makes_a_group_and_those_it_builds_on_run_each_second(nod
     assert node.accounts(intervals) == {("base",): 5, ("top",): 5, ("other",): 1}
 
 
-def test_what_moved_by_more_than_a_twentieth_is_worth_sending_at_once(node) -> None:
+def test_change_over_a_twentieth_is_sent_at_once(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", f"b: {LOAD}"))
     recorder = node.recorder
     recorder.subscribe("evaluator", ["a"])
@@ -435,7 +435,7 @@ def test_what_moved_by_more_than_a_twentieth_is_worth_sending_at_once(node) -> N
     assert not moved(one(MEMORY, math.nan))
 
 
-def test_turns_that_were_left_out_are_counted(node) -> None:
+def test_missed_evaluations_are_counted(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}"))
     node.after(0)
     node.after(5)
@@ -450,7 +450,7 @@ def test_no_rules_cost_nothing(node) -> None:
     assert node.values() == {}
 
 
-def test_metrics_about_the_collectors_can_be_asked_for(node) -> None:
+def test_metrics_about_collectors_can_be_queried(node) -> None:
     node.rules(
         "groups:\n" + group("g", 'failed: node_scrape_collector_success{collector="meminfo"}')
     )
@@ -481,7 +481,7 @@ async def run_and_stop(node: Node, until) -> None:
 GROWN = "groups:\n" + group("g", f"grown: increase({MEMORY}[1h])", f"load: {LOAD}")
 
 
-async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, saver, until) -> None:
+async def test_saved_samples_count_after_a_restart(node_with, saver, until) -> None:
     first = node_with(saver=saver)
     first.rules(GROWN)
     await run_and_stop(first, until)
@@ -492,9 +492,7 @@ async def test_what_was_saved_at_the_end_counts_after_a_restart(node_with, saver
     assert second.values()["grown"] >= 49
 
 
-async def test_a_rule_file_that_is_broken_at_the_restart_takes_nothing_of_what_was_saved(
-    node_with, saver, until
-) -> None:
+async def test_invalid_rule_file_at_restart_keeps_saved_samples(node_with, saver, until) -> None:
     first = node_with(saver=saver)
     first.rules(GROWN)
     await run_and_stop(first, until)
@@ -510,7 +508,7 @@ async def test_a_rule_file_that_is_broken_at_the_restart_takes_nothing_of_what_w
     assert third.values()["grown"] >= 49
 
 
-async def test_a_state_file_that_cannot_be_written_stops_nothing_and_is_said(
+async def test_unwritable_state_file_stops_nothing_and_is_logged(
     node_with, saver, until, tmp_path, logged
 ) -> None:
     (tmp_path / "state").mkdir()

@@ -1,4 +1,4 @@
-"""Rule files on disk: found, read, read again when they change, and kept when they are bad."""
+"""Rule files on disk: found, read, reloaded when they change, and kept when they become invalid."""
 
 import os
 from collections.abc import Iterator
@@ -35,21 +35,21 @@ def path(tmp_path):
     return path
 
 
-def test_the_first_look_reads_everything(path) -> None:
+def test_first_look_reads_everything(path) -> None:
     files = RuleFileReader([str(path)])
     assert recorded(files.look()) == ["a"]
     assert files.look() is None
     assert files.errors == {}
 
 
-def test_files_of_a_pattern_are_read_in_the_order_of_their_names(path, tmp_path) -> None:
+def test_files_of_a_pattern_are_read_in_name_order(path, tmp_path) -> None:
     (tmp_path / "0.yaml").write_text(TWO)
     (tmp_path / "other.txt").write_text("groups: [")
     files = RuleFileReader([str(tmp_path / "*.yaml"), str(path)])
     assert recorded(files.look()) == ["b", "c", "a"]
 
 
-def test_a_changed_file_is_read_once_it_has_settled(path) -> None:
+def test_changed_file_is_read_once_settled(path) -> None:
     files = RuleFileReader([str(path)])
     files.look()
     path.write_text("")  # as an editor leaves it for a moment
@@ -68,7 +68,7 @@ def test_new_and_removed_files_of_a_pattern_are_noticed(path, tmp_path) -> None:
     assert recorded(settled(files)) == ["b", "c"]
 
 
-def test_a_config_map_that_is_swapped_by_a_symbolic_link_is_noticed(tmp_path) -> None:
+def test_config_map_swapped_by_a_symbolic_link_is_noticed(tmp_path) -> None:
     """As a kubelet does it: rules.yaml -> ..data/rules.yaml, ..data -> a directory of its own for each version."""
     for number, text in enumerate((ONE, TWO)):
         version = tmp_path / f"..{number}"
@@ -93,9 +93,7 @@ BAD = {
 @pytest.mark.parametrize(
     ("reason", "content"), [(r, content) for r, all_ in BAD.items() for content in all_]
 )
-def test_a_file_that_cannot_be_used_keeps_its_last_good_rules(
-    path, tmp_path, reason, content
-) -> None:
+def test_unusable_file_keeps_its_last_valid_rules(path, tmp_path, reason, content) -> None:
     (tmp_path / "two.yaml").write_text(TWO)
     files = RuleFileReader([str(tmp_path / "*.yaml")])
     files.look()
@@ -109,7 +107,7 @@ def test_a_file_that_cannot_be_used_keeps_its_last_good_rules(
     assert files.errors == {}
 
 
-def test_a_file_that_was_named_and_is_not_there_is_an_error(path) -> None:
+def test_missing_named_file_is_an_error(path) -> None:
     files = RuleFileReader([str(path)])
     files.look()
     path.unlink()
@@ -120,21 +118,21 @@ def test_a_file_that_was_named_and_is_not_there_is_an_error(path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_not_opened(tmp_path, make) -> None:
+def test_special_file_is_not_opened(tmp_path, make) -> None:
     make(tmp_path / "r.yaml")
     files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == []
     assert files.errors[str(tmp_path / "r.yaml")].reason == "kind"
 
 
-def test_a_pattern_that_fits_nothing_is_said_once(tmp_path, logged) -> None:
+def test_pattern_without_files_is_logged_once(tmp_path, logged) -> None:
     files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == []
     files.look()
     assert [line["event"] for line in logged].count("no rule file is there") == 1
 
 
-def test_what_is_wrong_with_a_file_is_said_once(path, logged) -> None:
+def test_problem_of_a_file_is_logged_once(path, logged) -> None:
     path.write_text("groups: [")
     files = RuleFileReader([str(path)])
     for _ in range(5):

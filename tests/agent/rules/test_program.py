@@ -1,4 +1,4 @@
-"""Rules in the agent as it is started: on /metrics, over changed files and restarts."""
+"""Rules in the running agent: on /metrics, over changed files and restarts."""
 
 import os
 import re
@@ -98,7 +98,7 @@ def write(tmp_path) -> Callable[[str, str], None]:
     return put
 
 
-def test_what_rules_record_is_on_metrics_and_follows_sources_and_rules(
+def test_recorded_series_are_on_metrics_and_follow_sources_and_rules(
     start, write, tmp_path
 ) -> None:
     write("r.yaml", RULES)
@@ -132,7 +132,7 @@ def test_what_rules_record_is_on_metrics_and_follows_sources_and_rules(
     agent.stop()
 
 
-def test_long_ranges_outlive_a_restart(start, write, tmp_path) -> None:
+def test_long_ranges_survive_a_restart(start, write, tmp_path) -> None:
     write("r.yaml", RULES)
     write("a.prom", "node_thing 1\n# TYPE node_events_total counter\nnode_events_total 100\n")
     state = f"--rules.state-file={tmp_path}/state"
@@ -163,13 +163,13 @@ def loaded(*modules: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_an_agent_without_rules_loads_nothing_of_them() -> None:
+def test_agent_without_rules_imports_no_rule_modules() -> None:
     modules = loaded("agent.main", "agent.stream.client")
     assert "agent.rules.options" in modules
     rules = {m for m in modules if m.startswith("agent.rules.")} - {"agent.rules.options"}
     assert rules | ({"yaml", "promql_parser"} & modules) == set()
 
 
-def test_an_agent_with_rules_that_streams_to_nobody_loads_nothing_of_streams() -> None:
+def test_agent_with_rules_and_no_evaluator_imports_no_stream_modules() -> None:
     modules = loaded("agent.main", "agent.rules.engine", "agent.rules.state_saver")
     assert {"grpc", "google", "wire"} & modules == set()

@@ -1,6 +1,6 @@
-"""promtool's unit tests of rules, run over our own evaluation: what promtool says of a file of tests, we say too.
+"""promtool's unit tests of rules, run by our own evaluation with the same verdicts.
 
-Files are those of `promtool test rules`, without tests of alerts: here in `ruletests/`, and those of the shipped rules.
+The files have the format of `promtool test rules`, without alerts: those in `ruletests/` and those of the shipped rules.
 """
 
 import glob
@@ -168,12 +168,12 @@ def named(files):
 
 
 @pytest.mark.parametrize("file", named([*OWN, *SHIPPED]))
-def test_rules_do_what_their_tests_say(file):
+def test_shipped_rules_pass_their_tests(file):
     assert list(check(file)) == []
 
 
 @pytest.mark.parametrize("file", named(OWN))
-def test_promtool_agrees(file, promtool):
+def test_promtool_agrees_with_the_rule_tests(file, promtool):
     done = promtool(file)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -187,7 +187,7 @@ def test_promtool_agrees(file, promtool):
         ("exp_samples: []", "exp_samples: [{labels: a, value: 1}]"),
     ],
 )
-def test_what_is_wrong_is_seen_here_and_there(right, wrong, promtool, tmp_path):
+def test_wrong_expectation_fails_here_and_in_promtool(right, wrong, promtool, tmp_path):
     text = (OWN[0].parent / "notation.yaml").read_text()
     assert right in text
     shutil.copytree(OWN[0].parent / "rules", tmp_path / "rules")

@@ -1,4 +1,4 @@
-"""Histories outlive the agent in a file that is whole or of no use, whatever happens to it, and never harms the agent."""
+"""Saved heads survive a restart in a file that is either valid or dropped, and never harms the agent."""
 
 import os
 import resource
@@ -79,34 +79,34 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "rules.state"
 
 
-def test_what_was_saved_is_loaded(path: Path) -> None:
+def test_saved_state_is_loaded(path: Path) -> None:
     save(path)
     assert repr(load(path)) == repr(SAVED)
 
 
-def test_only_the_owner_may_read_it(path: Path) -> None:
+def test_file_is_readable_by_its_owner_only(path: Path) -> None:
     save(path)
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_nothing_else_is_left_in_the_directory(path: Path) -> None:
+def test_no_other_file_is_left_in_the_directory(path: Path) -> None:
     save(path)
     save(path)
     assert left(path) == [path.name]
 
 
-def test_no_file_is_nothing_to_warn_of(path: Path) -> None:
+def test_missing_file_causes_no_warning(path: Path) -> None:
     with capture_logs() as lines:
         assert load(path) == {}
     assert [line["log_level"] for line in lines] == ["info"]
 
 
-def test_a_file_of_another_boot_is_dropped(path: Path) -> None:
+def test_file_of_another_boot_is_dropped(path: Path) -> None:
     save(path)
     assert dropped(path, boot=OTHER_BOOT) == "of another boot of this machine"
 
 
-def test_a_file_of_another_version_is_dropped(path: Path) -> None:
+def test_file_of_another_version_is_dropped(path: Path) -> None:
     save(path)
     content = bytearray(path.read_bytes())
     struct.pack_into("<I", content, 8, 2)
@@ -132,9 +132,7 @@ def test_samples_of_the_future_are_dropped(path: Path) -> None:
         (lambda content: resealed(content[:48] + b"?????"), "damaged: it cannot be unpacked"),
     ],
 )
-def test_a_damaged_file_is_dropped(
-    path: Path, spoil: Callable[[bytes], bytes], reason: str
-) -> None:
+def test_damaged_file_is_dropped(path: Path, spoil: Callable[[bytes], bytes], reason: str) -> None:
     save(path)
     path.write_bytes(spoil(path.read_bytes()))
     assert dropped(path) == reason
@@ -148,7 +146,7 @@ def packed(content: bytes) -> bytes:
     return resealed(struct.pack("<8sI36s", b"PLIMRULE", 1, BOOT.encode()) + zlib.compress(content))
 
 
-def test_every_cut_of_what_is_in_it_is_dropped(path: Path) -> None:
+def test_any_truncated_content_is_dropped(path: Path) -> None:
     content = b"".join(snapshot_codec.encode(SAVED))
     for size in range(len(content)):
         path.write_bytes(packed(content[:size]))
@@ -187,27 +185,27 @@ def with_runs(starts: list[int], gaps: list[int] | None = None) -> Snapshot:
         ),
     ],
 )
-def test_what_no_history_holds_is_dropped(path: Path, wrong: Snapshot, reason: str) -> None:
+def test_impossible_content_is_dropped(path: Path, wrong: Snapshot, reason: str) -> None:
     state_file.save(path, BOOT, {"one": wrong}, limit=MIB)
     assert dropped(path) == reason
 
 
-def test_a_file_that_is_too_large_is_not_read(path: Path) -> None:
+def test_oversized_file_is_not_read(path: Path) -> None:
     path.write_bytes(b"x" * 20_000)
     assert dropped(path, limit=10_000) == "larger than 10000"
 
 
-def test_a_small_file_that_unpacks_to_much_is_dropped(path: Path) -> None:
+def test_small_file_that_unpacks_to_much_is_dropped(path: Path) -> None:
     path.write_bytes(packed(bytes(64 * MIB)))
     assert dropped(path) == "damaged, or larger than 1MiB unpacked"
 
 
-def test_a_count_of_billions_is_not_believed(path: Path) -> None:
+def test_huge_count_is_rejected(path: Path) -> None:
     path.write_bytes(packed(struct.pack("<II1sII", 1, 1, b"g", 0, 0xFFFFFFFF)))
     assert dropped(path) == "it ends too early"
 
 
-def test_too_much_is_not_saved_and_what_was_there_stays(path: Path) -> None:
+def test_oversized_state_is_not_saved_and_the_old_file_stays(path: Path) -> None:
     save(path)
     before = path.read_bytes()
     with pytest.raises(StateFileError, match="more than 100 of samples"):
@@ -216,7 +214,7 @@ def test_too_much_is_not_saved_and_what_was_there_stays(path: Path) -> None:
     assert left(path) == [path.name]
 
 
-def test_what_may_just_be_saved_may_be_loaded(path: Path) -> None:
+def test_largest_saved_state_can_be_loaded(path: Path) -> None:
     noise = array("d", struct.unpack("<10000d", os.urandom(80_000)))
     runs = array("I", range(10_000))
     labels = make([(NAME, "m")])
@@ -227,7 +225,7 @@ def test_what_may_just_be_saved_may_be_loaded(path: Path) -> None:
     assert dropped(path, now=10_000, limit=limit - 1)
 
 
-def test_a_symlink_is_not_followed(path: Path, tmp_path: Path) -> None:
+def test_symlink_is_not_followed(path: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     save(elsewhere)
     path.symlink_to(elsewhere)
@@ -238,12 +236,12 @@ def test_a_symlink_is_not_followed(path: Path, tmp_path: Path) -> None:
     assert not path.is_symlink()
 
 
-def test_a_pipe_in_its_place_does_not_hang_the_agent(path: Path) -> None:
+def test_pipe_in_place_of_the_file_does_not_hang_the_agent(path: Path) -> None:
     os.mkfifo(path)
     assert dropped(path) == "not a regular file"
 
 
-def test_a_directory_in_its_place_is_said(path: Path) -> None:
+def test_directory_in_place_of_the_file_is_reported(path: Path) -> None:
     path.mkdir()
     assert dropped(path) == "not a regular file"
     with pytest.raises(StateFileError, match="cannot be written"):
@@ -251,12 +249,12 @@ def test_a_directory_in_its_place_is_said(path: Path) -> None:
     assert left(path) == [path.name]
 
 
-def test_a_directory_that_is_not_there_is_said(path: Path) -> None:
+def test_missing_directory_is_reported(path: Path) -> None:
     with pytest.raises(StateFileError, match="No such file or directory"):
         save(path / "file")
 
 
-def test_what_a_killed_agent_left_is_taken_away(path: Path) -> None:
+def test_temporary_files_of_a_killed_agent_are_removed(path: Path) -> None:
     (path.parent / f".{path.name}.abc.tmp").write_bytes(b"half")
     (path.parent / "other.tmp").write_bytes(b"not ours")
     save(path)
@@ -295,7 +293,7 @@ def start(
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_it_is_whole_whenever_the_agent_is_killed(path: Path, soak: bool) -> None:
+def test_file_is_whole_whenever_the_agent_is_killed(path: Path, soak: bool) -> None:
     for turn in range(60 if soak else 5):
         with start(path) as child:
             assert child.stdout is not None
@@ -310,7 +308,7 @@ def test_it_is_whole_whenever_the_agent_is_killed(path: Path, soak: bool) -> Non
     assert left(path) == [path.name]
 
 
-def test_a_full_disk_leaves_what_was_there(path: Path) -> None:
+def test_full_disk_keeps_the_old_file(path: Path) -> None:
     save(path)
     with start(path, most=50_000, turns=1) as child:
         assert child.stdout is not None
@@ -320,7 +318,7 @@ def test_a_full_disk_leaves_what_was_there(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_directory_that_may_not_be_written_is_said(path: Path) -> None:
+def test_unwritable_directory_is_reported(path: Path) -> None:
     path.parent.chmod(0o500)
     with pytest.raises(StateFileError, match="Permission denied"):
         save(path)
@@ -345,7 +343,7 @@ def test_no_bytes_harm_the_agent(tmp_path_factory: pytest.TempPathFactory, conte
 
 @given(changes=BITS)
 @settings(max_examples=examples(50), deadline=None)
-def test_what_is_loaded_is_fit_for_a_history(
+def test_loaded_state_is_usable(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]]
 ) -> None:
     content = bytearray(VALID)
@@ -375,7 +373,7 @@ def use(found: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "../../etc/passwd", "é" * 36])
-def test_a_kernel_without_a_boot_id_is_said(tmp_path: Path, text: str) -> None:
+def test_kernel_without_a_boot_id_is_reported(tmp_path: Path, text: str) -> None:
     directory = tmp_path / "sys/kernel/random"
     directory.mkdir(parents=True)
     with pytest.raises(StateFileError, match="boot_id"):

@@ -27,7 +27,7 @@ async def client(serve, endpoints) -> AsyncIterator[object]:
     return await (await serve(endpoints.answer)).connect()
 
 
-async def test_metrics_are_text_unless_asked_otherwise(client) -> None:
+async def test_metrics_are_text_by_default(client) -> None:
     reply = await client.get("/metrics")
     assert reply.status == 200
     assert reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -40,7 +40,7 @@ async def test_metrics_are_text_unless_asked_otherwise(client) -> None:
     assert len(names) == len(set(names))
 
 
-async def test_metrics_in_openmetrics_read_back_whole(client) -> None:
+async def test_metrics_in_openmetrics_can_be_parsed(client) -> None:
     reply = await client.get("/metrics", "Accept: application/openmetrics-text;version=1.0.0")
     assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
     found = {family.name for family in text_string_to_metric_families(reply.body.decode())}
@@ -48,7 +48,7 @@ async def test_metrics_in_openmetrics_read_back_whole(client) -> None:
     assert b"_created" not in reply.body
 
 
-async def test_metrics_are_compressed_for_who_takes_it(client) -> None:
+async def test_metrics_are_compressed_on_request(client) -> None:
     plain = await client.get("/metrics?collect[]=many")
     small = await client.get("/metrics?collect[]=many", "Accept-Encoding: gzip")
     assert small.headers["content-encoding"] == "gzip"
@@ -57,7 +57,7 @@ async def test_metrics_are_compressed_for_who_takes_it(client) -> None:
     assert "content-encoding" not in plain.headers
 
 
-async def test_a_scrape_may_ask_for_some_collectors(client) -> None:
+async def test_scrape_may_select_collectors(client) -> None:
     only = (await client.get("/metrics?collect[]=few")).body
     without = (await client.get("/metrics?exclude[]=many")).body
     for body in (only, without):
@@ -68,32 +68,32 @@ async def test_a_scrape_may_ask_for_some_collectors(client) -> None:
 @pytest.mark.parametrize(
     "query", ["collect[]=few&exclude[]=many", "collect[]=cpu", "exclude[]=cpu", "collect%5B%5D="]
 )
-async def test_a_choice_that_makes_no_sense_is_a_400(client, query: str) -> None:
+async def test_contradictory_selection_is_a_400(client, query: str) -> None:
     reply = await client.get(f"/metrics?{query}")
     assert reply.status == 400
     assert b"collect" in reply.body
 
 
-def test_to_exclude_everything_leaves_nothing_not_all() -> None:
+def test_excluding_everything_leaves_nothing() -> None:
     assert choose({"exclude[]": ["a", "b"]}, ["a", "b"]) == frozenset()
     assert choose({}, ["a", "b"]) is None
 
 
-async def test_it_lives_at_once_and_is_ready_after_a_first_round(client, endpoints) -> None:
+async def test_healthz_is_ok_at_once_and_readyz_after_the_first_run(client, endpoints) -> None:
     assert (await client.get("/healthz")).status == 200
     assert (await client.get("/readyz")).status == 503
     endpoints.ready = True
     assert (await client.get("/readyz")).status == 200
 
 
-async def test_the_landing_page_shows_the_way(client) -> None:
+async def test_landing_page_has_links(client) -> None:
     reply = await client.get("/")
     assert reply.headers["content-type"].startswith("text/html")
     assert b'<a href="/metrics">' in reply.body
     assert b"node-a" in reply.body
 
 
-async def test_other_paths_and_methods_are_told_so(client) -> None:
+async def test_other_paths_and_methods_are_rejected(client) -> None:
     assert (await client.get("/metric")).status == 404
     reply = await client.get("/metrics", method="POST")
     assert reply.status == 405
@@ -102,7 +102,7 @@ async def test_other_paths_and_methods_are_told_so(client) -> None:
     assert head.status == 200
 
 
-async def test_scrapes_are_counted_by_their_status(client) -> None:
+async def test_scrapes_are_counted_by_status(client) -> None:
     await client.get("/metrics")
     await client.get("/metrics?collect[]=none")
     body = (await client.get("/metrics")).body
@@ -110,7 +110,7 @@ async def test_scrapes_are_counted_by_their_status(client) -> None:
     assert b'plimsoll_agent_scrapes_total{code="400"} 1\n' in body
 
 
-async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) -> None:
+async def test_concurrent_scrapes_are_bounded(serve, source, family) -> None:
     go_on, entered = threading.Event(), threading.Event()
 
     def stall() -> None:
@@ -139,7 +139,7 @@ async def test_only_so_many_scrapes_are_answered_at_once(serve, source, family) 
     assert b'scrapes_total{code="503"} 1' in (await second.get("/metrics")).body
 
 
-async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_waiting(
+async def test_many_scrapes_of_one_slow_collector_delay_no_other_scrape(
     serve, source, family
 ) -> None:
     go_on = threading.Event()
@@ -163,7 +163,7 @@ async def test_many_scrapes_that_wait_for_one_collector_keep_no_other_scrape_wai
     assert slow.runs < 10, "those that wait share a run"
 
 
-async def test_metrics_may_have_another_path_even_the_root(serve, source, family) -> None:
+async def test_metrics_path_is_configurable_even_to_the_root(serve, source, family) -> None:
     endpoints = Endpoints(
         CollectorRunner({"a": source([family("node_a", 1)])}),
         SelfMetrics(),
@@ -179,7 +179,7 @@ def names(own: SelfMetrics) -> set[str]:
     return {family.name for family in own.families()}
 
 
-def test_the_agents_own_metrics_can_be_left_out_but_for_its_release() -> None:
+def test_self_metrics_can_be_disabled_except_build_info() -> None:
     assert names(SelfMetrics(disabled=True)) == {"plimsoll_agent_build_info"}
     everything = names(SelfMetrics())
     assert {
@@ -190,7 +190,7 @@ def test_the_agents_own_metrics_can_be_left_out_but_for_its_release() -> None:
     assert "plimsoll_agent_stream_up" not in everything
 
 
-def test_the_process_is_described_as_other_programs_describe_theirs() -> None:
+def test_process_metrics_agree_with_the_client_library() -> None:
     """Compared with what the client library says of this very process."""
     theirs = {
         sample.name: sample.value
@@ -204,7 +204,7 @@ def test_the_process_is_described_as_other_programs_describe_theirs() -> None:
     assert abs(ours["process_open_fds"] - theirs["process_open_fds"]) <= 2
 
 
-def test_the_streams_state_is_there_once_there_is_a_stream() -> None:
+def test_stream_metric_exists_once_there_is_a_stream() -> None:
     own = SelfMetrics()
     own.watch_stream()
     own.stream_up.set(True)
@@ -212,9 +212,7 @@ def test_the_streams_state_is_there_once_there_is_a_stream() -> None:
     assert found.samples[0].value == 1
 
 
-async def test_a_text_file_cannot_replace_what_the_agent_says_of_itself(
-    serve, source, family
-) -> None:
+async def test_textfile_cannot_override_self_metrics(serve, source, family) -> None:
     lie = family("plimsoll_agent_build_info", 0, version="9", pythonversion="9")
     endpoints = Endpoints(
         CollectorRunner({"a": source([lie])}), SelfMetrics(), node="n", telemetry_path="/metrics"

@@ -41,7 +41,7 @@ def family(name="x", kind="gauge", help_="Help.", labels=(), value=1.0) -> Famil
     return Family(name, kind, help_, (Sample(name, tuple(labels), value),))
 
 
-def test_text_is_what_go_would_write() -> None:
+def test_text_equals_that_of_go() -> None:
     odd = family("x_total", "counter", 'a\\b\n"c"', (("l", 'a\\b\n"c"'),), 1234567.0)
     assert encode_text([odd]).decode() == (
         '# HELP x_total a\\\\b\\n"c"\n'
@@ -50,11 +50,11 @@ def test_text_is_what_go_would_write() -> None:
     )
 
 
-def test_text_of_a_histogram_keeps_its_labels_as_they_are() -> None:
+def test_histogram_labels_are_unchanged_in_text() -> None:
     assert 'h_bucket{le="1"} 2\n' in encode_text([HISTOGRAM]).decode()
 
 
-def test_openmetrics_names_counters_and_types_its_own_way() -> None:
+def test_openmetrics_has_its_own_counter_names_and_types() -> None:
     families = [
         family("a_total", "counter", 'say "hi"'),
         family("b", "counter"),
@@ -77,7 +77,7 @@ def test_openmetrics_writes_bounds_and_quantiles_as_floats() -> None:
     assert 's{quantile="0.5"} 1.0\n' in text
 
 
-def test_a_family_without_samples_is_not_mentioned() -> None:
+def test_family_without_samples_is_omitted() -> None:
     assert encode_text([Family("x", "gauge", "Help.", ())]) == b""
     assert encode_openmetrics([Family("x", "gauge", "Help.", ())]) == b"# EOF\n"
 
@@ -93,7 +93,7 @@ PLAIN = CONTENT.filter(lambda text: text.isprintable() and text == text.strip())
 
 
 @given(NAMES, LABELS, st.floats(), CONTENT)
-def test_whatever_is_written_reads_back_strictly(name, labels, value, help_) -> None:
+def test_any_output_is_parsed_strictly(name, labels, value, help_) -> None:
     (found,) = promtext.parse(encode_text([family(name, "gauge", help_, labels, value)]))
     assert found.help == (help_.lstrip(" \t") or None)
     assert found.samples[0].labels == labels
@@ -101,7 +101,7 @@ def test_whatever_is_written_reads_back_strictly(name, labels, value, help_) -> 
 
 
 @given(NAMES, st.dictionaries(LABEL_NAMES, PLAIN, max_size=3), st.floats())
-def test_both_formats_read_back_with_the_client_library(name, labels, value) -> None:
+def test_both_formats_are_parsed_by_the_client_library(name, labels, value) -> None:
     written = [family(name, "gauge", "Help.", tuple(labels.items()), value)]
     for parse, encode in ((parse_text, encode_text), (parse_openmetrics, encode_openmetrics)):
         ((sample,),) = (f.samples for f in parse(encode(written).decode()))
@@ -110,7 +110,7 @@ def test_both_formats_read_back_with_the_client_library(name, labels, value) -> 
         assert sample.value == value or math.isnan(value)
 
 
-def test_histograms_and_summaries_read_back_with_the_client_library() -> None:
+def test_histograms_and_summaries_are_parsed_by_the_client_library() -> None:
     for parse, encode in ((parse_text, encode_text), (parse_openmetrics, encode_openmetrics)):
         found = {f.name: f for f in parse(encode([HISTOGRAM, SUMMARY]).decode())}
         assert found["h"].type == "histogram"
@@ -153,7 +153,7 @@ PROMETHEUS = (
         (";;,,q=1,/", TEXT),
     ],
 )
-def test_the_client_chooses_the_format(accept: str, wanted: object) -> None:
+def test_client_chooses_the_format(accept: str, wanted: object) -> None:
     assert negotiate(accept) is wanted
 
 
@@ -171,5 +171,5 @@ def test_the_client_chooses_the_format(accept: str, wanted: object) -> None:
         ("gzip;q=0, *", False),
     ],
 )
-def test_compression_only_where_it_is_accepted(header: str, accepted: bool) -> None:
+def test_compression_only_where_accepted(header: str, accepted: bool) -> None:
     assert accepts_gzip(header) is accepted

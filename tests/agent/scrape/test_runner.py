@@ -26,7 +26,7 @@ def logged() -> Iterator[list[dict[str, object]]]:
         yield lines
 
 
-def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
+def test_run_has_families_and_success(source, family) -> None:
     ticks = iter([10.0, 10.25, 20.0, 20.5])
     collector_runner = CollectorRunner(
         {"b": source([family("node_b", 2)]), "a": source([family("node_a", 1)])},
@@ -39,7 +39,7 @@ def test_a_round_has_what_was_collected_and_how_it_went(source, family) -> None:
     assert found.failed == frozenset()
 
 
-def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, family) -> None:
+def test_failed_collector_hides_no_other_and_leaves_no_partial_result(source, family) -> None:
     collector_runner = CollectorRunner(
         {
             "broken": source([family("node_half", 1)], ZeroDivisionError("oops")),
@@ -60,7 +60,7 @@ def test_one_that_fails_hides_no_other_and_leaves_nothing_half_done(source, fami
     assert found.absent == {"missing"}
 
 
-def test_time_is_taken_until_the_last_family_is_there(source, family) -> None:
+def test_duration_includes_the_last_family(source, family) -> None:
     now = [0.0]
 
     class Slow:
@@ -72,7 +72,7 @@ def test_time_is_taken_until_the_last_family_is_there(source, family) -> None:
     assert table(collector_runner.run().families)[DURATION] == {("slow",): 3.0}
 
 
-def test_a_round_can_be_of_some_collectors_only(source, family) -> None:
+def test_run_can_be_of_some_collectors(source, family) -> None:
     a, b = source([family("node_a", 1)]), source([family("node_b", 1)])
     collector_runner = CollectorRunner({"a": a, "b": b})
     assert table(collector_runner.run(["b", "unknown"]).families).keys() == {
@@ -83,7 +83,7 @@ def test_a_round_can_be_of_some_collectors_only(source, family) -> None:
     assert (a.runs, b.runs) == (0, 1)
 
 
-def test_the_same_error_is_logged_once(source, logged) -> None:
+def test_repeated_error_is_logged_once(source, logged) -> None:
     failing = source([], CollectorError("EIO"))
     collector_runner = CollectorRunner({"disk": failing})
     for _ in range(3):
@@ -104,12 +104,12 @@ def test_the_same_error_is_logged_once(source, logged) -> None:
     ]
 
 
-def test_a_missing_source_is_no_error_to_an_operator(source, logged) -> None:
+def test_absent_source_is_logged_as_debug(source, logged) -> None:
     CollectorRunner({"psi": source([], SourceAbsentError("no PSI"))}).run()
     assert [line["log_level"] for line in logged] == ["debug"]
 
 
-def test_two_rounds_at_once_do_not_run_one_collector_twice_at_once(source, family) -> None:
+def test_concurrent_runs_do_not_run_one_collector_twice(source, family) -> None:
     inside = 0
     most = 0
     both_started = threading.Barrier(2)
@@ -148,7 +148,7 @@ def stuck(source) -> Iterator[tuple[object, threading.Event]]:
     go_on.set()
 
 
-def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, family, stuck) -> None:
+def test_slow_collector_does_not_delay_the_rest_of_another_run(source, family, stuck) -> None:
     collector, entered = stuck
     collector_runner = CollectorRunner(
         {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=2.0
@@ -160,7 +160,7 @@ def test_a_slow_collector_does_not_keep_another_round_from_the_rest(source, fami
     thread.join()
 
 
-def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
+def test_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, logged) -> None:
     collector, _ = stuck
     collector_runner = CollectorRunner(
         {"stuck": collector, "good": source([family("node_good", 1)])}, timeout=1.0
@@ -175,14 +175,14 @@ def test_a_stuck_collector_has_failed_and_hides_no_other(source, family, stuck, 
     assert [line["reason"] for line in logged] == ["has not returned for 1s"]
 
 
-def test_after_closing_there_are_no_more_rounds(source) -> None:
+def test_closed_runner_rejects_runs(source) -> None:
     collector_runner = CollectorRunner({"a": source()})
     collector_runner.close()
     with pytest.raises(StoppedError):
         collector_runner.run()
 
 
-def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(logged) -> None:
+def test_hanging_fingerprint_times_out_and_a_failing_one_is_logged_once(logged) -> None:
     class Watched:
         def __init__(self, look) -> None:
             self.fingerprint = look
@@ -209,7 +209,7 @@ def test_a_fingerprint_that_hangs_is_given_up_and_one_that_fails_is_logged_once(
     assert [line["collector"] for line in logged] == ["bad"]
 
 
-def test_which_collectors_serve_a_metric(xeon) -> None:
+def test_collectors_of_a_metric_are_found(xeon) -> None:
     collector_runner = CollectorRunner(
         build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
     )
@@ -221,12 +221,12 @@ def test_which_collectors_serve_a_metric(xeon) -> None:
     assert collector_runner.serving(["vmstat_oom_kill", "load5"]) == {"vmstat", "loadavg"} | files
 
 
-def test_a_collector_that_is_off_serves_nothing(xeon) -> None:
+def test_disabled_collector_provides_nothing(xeon) -> None:
     collector_runner = CollectorRunner(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
     assert collector_runner.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
 
 
-def test_the_fingerprint_is_that_of_watchable_collectors(source, family) -> None:
+def test_fingerprint_covers_watchable_collectors(source, family) -> None:
     class Watched:
         mark = 1
 
@@ -249,13 +249,13 @@ def series(name: str, *values: tuple[str, float], kind="gauge") -> Family:
     return Family(name, kind, "Help.", samples)
 
 
-def test_families_of_one_name_become_one() -> None:
+def test_families_of_one_name_are_merged() -> None:
     found, clashes = combine([[series("x", ("a", 1))], [series("x", ("b", 2))]])
     assert [sample.value for sample in found["x"].samples] == [1, 2]
     assert clashes == frozenset()
 
 
-def test_where_two_collectors_disagree_the_first_one_counts() -> None:
+def test_first_of_two_conflicting_collectors_counts() -> None:
     found, clashes = combine(
         [
             [series("x", ("a", 1)), series("y", ("a", 1))],
@@ -267,12 +267,14 @@ def test_where_two_collectors_disagree_the_first_one_counts() -> None:
     assert clashes == {"x", "y"}
 
 
-def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family, logged) -> None:
+def test_deduplicating_collector_yields_to_others_and_extra_families(
+    source, family, logged
+) -> None:
     class Told:
         def collect(self) -> list[Family]:
             return [family(name, 9) for name in ("node_a", "node_b", "node_c", SUCCESS)]
 
-        def fit(self, own, others):
+        def without_duplicates(self, own, others):
             self.others = set(others)
             return [f for f in own if f.name not in others]
 
@@ -285,7 +287,7 @@ def test_a_guest_gives_way_to_the_others_and_to_what_goes_beside(source, family,
     assert logged == []
 
 
-def test_a_clash_is_logged_once(source, family, logged) -> None:
+def test_conflict_is_logged_once(source, family, logged) -> None:
     collector_runner = CollectorRunner(
         {"a": source([family("node_a", 1)]), "b": source([family("node_a", 2)])}
     )
@@ -294,7 +296,7 @@ def test_a_clash_is_logged_once(source, family, logged) -> None:
     assert [line["metric"] for line in logged] == ["node_a"]
 
 
-def test_no_collector_fails_on_the_node_of_a_test(xeon) -> None:
+def test_no_collector_fails_on_the_fixture_node(xeon) -> None:
     collector_runner = CollectorRunner(
         build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
     )

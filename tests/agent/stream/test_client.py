@@ -1,4 +1,4 @@
-"""The agent's stream over a real gRPC connection: real files, real rounds, and an evaluator that is driven by hand."""
+"""The agent's stream over real gRPC: real files and collector runs, and a scripted evaluator."""
 
 import asyncio
 import contextlib
@@ -176,14 +176,14 @@ def said(report, *metrics):
     )
 
 
-async def test_the_stream_begins_with_an_introduction(states, evaluator):
+async def test_stream_begins_with_the_node_name(states, evaluator):
     first = await (await evaluator.stream()).next()
     assert (first.node_name, first.agent_version) == ("node-a", VERSION)
     assert (first.generation, first.full, list(first.values)) == (0, False, [])
     assert states == []
 
 
-async def test_the_first_report_says_everything(files, states, evaluator):
+async def test_first_report_is_complete(files, states, evaluator):
     files('node_health_metric 1\nload 2\nper_cpu{cpu="0"} 1\nper_cpu{cpu="1"} 1\n')
     asked = ("health_metric", "load", "missing", "per_cpu")
     stream = await evaluator.introduced(*asked)
@@ -198,7 +198,7 @@ async def test_the_first_report_says_everything(files, states, evaluator):
     assert states == [True]
 
 
-async def test_a_changed_file_is_reported_at_once_and_alone(files, states, evaluator):
+async def test_changed_file_is_reported_at_once_and_alone(files, states, evaluator):
     """The pace that the evaluator asked for is an hour; only the file's change can bring this report."""
     files("a 1\nb 1\n")
     stream = await evaluator.introduced("a", "b")
@@ -210,7 +210,7 @@ async def test_a_changed_file_is_reported_at_once_and_alone(files, states, evalu
     assert not report.absent
 
 
-async def test_a_hundred_changes_arrive_in_order(files, states, evaluator):
+async def test_hundred_changes_arrive_in_order(files, states, evaluator):
     files("a 0\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -224,7 +224,7 @@ async def test_a_hundred_changes_arrive_in_order(files, states, evaluator):
                 last = seen
 
 
-async def test_what_is_gone_is_said_to_be_absent(files, states, evaluator):
+async def test_vanished_metric_is_reported_absent(files, states, evaluator):
     files("a 0\n")
     stream = await evaluator.introduced("a")
     assert said(await stream.next(), "a") == {"a": 0.0}
@@ -232,9 +232,7 @@ async def test_what_is_gone_is_said_to_be_absent(files, states, evaluator):
     assert said(await stream.next(), "a") == {"a": "absent"}
 
 
-async def test_a_second_sample_takes_the_value_away_and_its_end_brings_it_back(
-    files, states, evaluator
-):
+async def test_second_sample_removes_the_value_until_it_ends(files, states, evaluator):
     files("a 5\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -244,7 +242,7 @@ async def test_a_second_sample_takes_the_value_away_and_its_end_brings_it_back(
     assert said(await stream.next(), "a") == {"a": 5.0}
 
 
-async def test_at_the_pace_asked_for_a_heartbeat_names_nothing(files, states, evaluator):
+async def test_heartbeat_at_its_interval_names_nothing(files, states, evaluator):
     files("a 1\n")
     stream = await evaluator.introduced("a", interval_ms=20)
     await stream.next()
@@ -254,14 +252,14 @@ async def test_at_the_pace_asked_for_a_heartbeat_names_nothing(files, states, ev
         assert said(report, "a") == {}
 
 
-async def test_nothing_asked_for_means_heartbeats(states, evaluator, memory):
+async def test_empty_subscription_gets_heartbeats(states, evaluator, memory):
     stream = await evaluator.introduced(interval_ms=20)
     assert (await stream.next()).full
     assert not (await stream.next()).full
     assert memory.runs == 0
 
 
-async def test_only_collectors_that_can_know_are_run(files, states, evaluator, memory):
+async def test_only_collectors_of_subscribed_metrics_run(files, states, evaluator, memory):
     files("a 1\n")
     stream = await evaluator.introduced("a", interval_ms=20)
     await stream.next()
@@ -274,7 +272,7 @@ async def test_only_collectors_that_can_know_are_run(files, states, evaluator, m
     assert memory.runs > 0
 
 
-async def test_a_source_that_fails_is_unread_and_not_absent(states, evaluator, memory):
+async def test_failed_source_is_unread_and_not_absent(states, evaluator, memory):
     metric = "memory_MemAvailable_bytes"
     stream = await evaluator.introduced(metric, interval_ms=20)
     assert said(await stream.next(), metric) == {metric: 1.0}
@@ -289,7 +287,7 @@ async def test_a_source_that_fails_is_unread_and_not_absent(states, evaluator, m
     assert found == {metric: 1.0}
 
 
-async def test_another_subscription_is_answered_at_once_and_in_full(files, states, evaluator):
+async def test_new_subscription_is_answered_at_once_and_in_full(files, states, evaluator):
     files("a 1\nb 2\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -302,7 +300,7 @@ async def test_another_subscription_is_answered_at_once_and_in_full(files, state
     assert (report.generation, list(report.indices), list(report.values)) == (7, [1], [3.0])
 
 
-async def test_of_many_subscriptions_the_last_is_answered(files, states, evaluator):
+async def test_last_of_many_subscriptions_is_answered(files, states, evaluator):
     files("a 1\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -316,7 +314,7 @@ async def test_of_many_subscriptions_the_last_is_answered(files, states, evaluat
         last = report.generation
 
 
-async def test_a_stream_that_was_ended_is_opened_again_with_everything(files, states, evaluator):
+async def test_ended_stream_is_reopened_with_a_full_report(files, states, evaluator):
     files("a 1\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -332,7 +330,7 @@ async def test_a_stream_that_was_ended_is_opened_again_with_everything(files, st
     "code",
     [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE],
 )
-async def test_being_turned_away_is_no_reason_to_give_up(files, states, evaluator, code):
+async def test_rejection_is_retried(files, states, evaluator, code):
     files("a 1\n")
     for _ in range(3):
         stream = await evaluator.stream()
@@ -342,7 +340,7 @@ async def test_being_turned_away_is_no_reason_to_give_up(files, states, evaluato
     assert said(await stream.next(), "a") == {"a": 1.0}
 
 
-async def test_an_evaluator_that_goes_away_and_comes_back_is_found_again(files, states, evaluator):
+async def test_restarted_evaluator_is_found_again(files, states, evaluator):
     files("a 1\n")
     stream = await evaluator.introduced("a")
     await stream.next()
@@ -356,7 +354,7 @@ async def test_an_evaluator_that_goes_away_and_comes_back_is_found_again(files, 
     assert False in states
 
 
-async def test_streams_that_break_at_any_moment_never_end_the_agent(files, states, evaluator):
+async def test_streams_broken_at_any_moment_never_end_the_agent(files, states, evaluator):
     """Between two reports, in the middle of one, before the first word: a lost stream is nothing but a lost stream."""
     files("a 0\n")
     chance = random.Random(11)
@@ -374,7 +372,7 @@ async def test_streams_that_break_at_any_moment_never_end_the_agent(files, state
     assert (await stream.next()).full
 
 
-async def test_an_evaluator_that_turns_us_away_after_each_report_is_not_hammered(
+async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     files, collector_runner, evaluator
 ):
     """It subscribes, hears us, and ends the stream, again and again: delays must grow all the same."""
@@ -416,7 +414,9 @@ async def test_cancelling_ends_the_stream(collector_runner, evaluator):
         grpc.StatusCode.ALREADY_EXISTS,
     ],
 )
-async def test_a_refusal_is_met_with_more_patience_than_a_loss(collector_runner, evaluator, code):
+async def test_rejection_has_a_longer_backoff_than_a_lost_connection(
+    collector_runner, evaluator, code
+):
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     loop = asyncio.get_running_loop()
     streamer = StreamClient(
@@ -436,7 +436,7 @@ async def test_a_refusal_is_met_with_more_patience_than_a_loss(collector_runner,
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(
+async def test_agent_of_a_recreated_node_reconnects_as_after_a_lost_connection(
     collector_runner, evaluator
 ):
     """The back-off of a refusal would hold for minutes, in which the new node has no readings."""
@@ -457,7 +457,7 @@ async def test_an_agent_whose_node_is_registered_anew_is_back_as_after_a_loss(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_stream_is_tls_with_a_token_that_is_read_again(
+async def test_stream_is_tls_with_a_token_that_is_read_again(
     collector_runner, authority, server_pair, tmp_path
 ):
     token = tmp_path / "token"
@@ -480,7 +480,7 @@ async def test_the_stream_is_tls_with_a_token_that_is_read_again(
     await secured.stop()
 
 
-async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
+async def test_no_token_is_sent_to_another_name_or_ca(
     collector_runner, authority, stranger, server_pair
 ):
     secured = Evaluator()
@@ -504,9 +504,7 @@ async def test_no_token_goes_to_an_evaluator_of_another_name_or_ca(
     await secured.stop()
 
 
-async def test_credentials_that_are_not_there_yet_are_waited_for(
-    collector_runner, authority, tmp_path, evaluator
-):
+async def test_missing_credentials_are_retried(collector_runner, authority, tmp_path, evaluator):
     """A Secret that is mounted late must not end an agent that serves Prometheus as well."""
     credentials = Credentials(str(tmp_path / "ca.crt"))
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", credentials=credentials)
@@ -522,7 +520,7 @@ async def test_credentials_that_are_not_there_yet_are_waited_for(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_slow_look_for_changed_files_is_not_repeated_without_a_pause() -> None:
+async def test_slow_fingerprint_is_followed_by_a_pause() -> None:
     class Slow:
         looks = 0
 

@@ -1,4 +1,4 @@
-"""What a stream shows and checks comes from files, anew for each attempt, and a bad file is named."""
+"""Stream credentials are read from files for each attempt, and an invalid file is named."""
 
 import pytest
 
@@ -17,20 +17,20 @@ def credentials(files):
     return Credentials(**{name: str(path) for name, path in files.items()})
 
 
-def test_the_token_is_read_for_each_attempt(files):
+def test_token_is_read_for_each_attempt(files):
     made = credentials(files)
     assert made.load()[1] == (("authorization", "Bearer abc.def-_ghi"),)
     files["token"].write_text("next")
     assert made.load()[1] == (("authorization", "Bearer next"),)
 
 
-def test_a_ca_alone_is_enough(files):
+def test_ca_alone_is_sufficient(files):
     assert Credentials(str(files["ca"])).load()[1] == ()
 
 
 @pytest.mark.parametrize("name", ["ca", "cert", "key", "token"])
 @pytest.mark.parametrize("content", [None, "", "no\nsuch thing\0 \x80"])
-def test_a_file_that_cannot_be_used_is_named(files, tmp_path, name, content):
+def test_unusable_file_is_named(files, tmp_path, name, content):
     files[name] = tmp_path / "bad"
     if content is not None:
         files[name].write_text(content)
@@ -40,7 +40,7 @@ def test_a_file_that_cannot_be_used_is_named(files, tmp_path, name, content):
     assert "\n" not in str(refused.value)
 
 
-def test_a_key_of_another_certificate_is_told_before_any_handshake(files, authority):
+def test_key_of_another_certificate_is_reported_before_any_handshake(files, authority):
     files["key"] = authority.issue("node-b")[1]
     with pytest.raises(CredentialsError, match="cannot be used"):
         credentials(files).load()

@@ -1,4 +1,4 @@
-"""One stream to each replica that the evaluator's name stands for, whatever becomes of the name."""
+"""One stream per replica behind the evaluator's DNS name, through DNS changes and failures."""
 
 import asyncio
 import contextlib
@@ -70,14 +70,14 @@ async def world():
     assert not made.running, "no stream outlives it"
 
 
-async def test_each_replica_gets_a_stream_and_those_that_go_lose_it(world):
+async def test_streams_follow_the_resolved_replicas(world):
     assert await world.says(frozenset({A})) == {A}
     assert await world.says(frozenset({A, B})) == {A, B}
     assert await world.says(frozenset({B})) == {B}
     assert await world.says(frozenset()) == set()
 
 
-async def test_a_name_service_that_is_away_takes_no_stream_away(world):
+async def test_failed_resolution_ends_no_stream(world):
     assert await world.says(OSError(-2, "Name or service not known")) == set()
     assert await world.says(frozenset({A})) == {A}
     before = world.running[A]
@@ -86,7 +86,7 @@ async def test_a_name_service_that_is_away_takes_no_stream_away(world):
     assert await world.says(frozenset({A, B})) == {A, B}
 
 
-async def test_it_is_up_once_it_is_up_to_all(world):
+async def test_stream_is_up_once_all_replicas_are_connected(world):
     await world.says(frozenset({A, B}))
     assert world.states[-1] is False
     world.running[A](True)
@@ -101,7 +101,7 @@ async def test_it_is_up_once_it_is_up_to_all(world):
     assert world.states[-1] is False
 
 
-async def test_what_breaks_a_stream_is_not_hidden():
+async def test_stream_errors_are_not_hidden():
     class Broken:
         async def run(self):
             raise ZeroDivisionError
@@ -114,13 +114,13 @@ async def test_what_breaks_a_stream_is_not_hidden():
         await asyncio.wait_for(broadcaster.run(), PATIENCE)
 
 
-async def test_an_address_stands_for_itself():
+async def test_ip_address_resolves_to_itself():
     assert await resolved(Address("127.0.0.1", 1)) == {Address("127.0.0.1", 1)}
     with contextlib.suppress(socket.gaierror):  # a machine without IPv6
         assert await resolved(Address("::1", 1)) == {Address("::1", 1)}
 
 
-async def test_a_name_of_both_families_stands_for_one():
+async def test_one_address_family_of_a_name_is_used():
     """Both lead to the same evaluator, and there each stream would end the other."""
     found = await resolved(Address("localhost", 1))
     assert len({":" in address.host for address in found}) == 1

@@ -1,4 +1,4 @@
-"""Which samples answer to a policy's metric name, and what is said where there is not exactly one."""
+"""Which samples belong to a policy's metric name, and the result if there is not exactly one."""
 
 import math
 
@@ -24,21 +24,21 @@ def family(name, *values):
         ("node_load1", ("node_load1", "node_node_load1")),
     ],
 )
-def test_the_prefix_may_be_left_out(metric, series):
+def test_prefix_may_be_omitted(metric, series):
     assert candidates(metric) == series
 
 
 @pytest.mark.parametrize("series", ["health_metric", "node_health_metric"])
-def test_a_metric_is_found_under_either_name(series):
+def test_metric_is_found_under_either_name(series):
     assert select([family(series, 1.0)], ["health_metric"]) == Snapshot({"health_metric": 1.0})
 
 
-def test_a_metric_under_both_names_has_two_samples_and_no_value():
+def test_metric_under_both_names_has_two_samples_and_no_value():
     found = select([family("load1", 1.0), family("node_load1", 1.0)], ["load1"])
     assert found == Snapshot(several={"load1": 2})
 
 
-def test_both_spellings_may_be_asked_for():
+def test_both_spellings_may_be_subscribed_to():
     found = select([family("node_load1", 0.5)], ["load1", "node_load1"])
     assert found == Snapshot({"load1": 0.5, "node_load1": 0.5})
 
@@ -61,22 +61,22 @@ def test_nan_is_a_value_too():
     assert math.isnan(select([family("x", math.nan)], ["x"]).values["x"])
 
 
-def test_what_is_not_there_is_not_named():
+def test_missing_metric_is_omitted():
     assert select([family("y", 1.0)], ["x"]) == Snapshot()
     assert select([family("x")], ["x"]) == Snapshot()
 
 
-def test_what_nobody_asked_for_is_left_out():
+def test_metric_without_a_subscription_is_omitted():
     assert select([family("x", 1.0), family("y", 2.0)], ["x"]).values == {"x": 1.0}
     assert select([family("x", 1.0)], []) == Snapshot()
 
 
-def test_the_parts_of_a_histogram_go_by_their_own_names():
+def test_histogram_parts_have_their_own_names():
     samples = (Sample("h_bucket", (("le", "1"),), 1.0), Sample("h_sum", (), 2.5))
     histogram = Family("h", "histogram", "x", samples)
     assert select([histogram], ["h", "h_sum"]) == Snapshot({"h_sum": 2.5})
 
 
-def test_what_could_not_be_read_is_unread_unless_it_was_found_all_the_same():
+def test_unread_metric_is_reported_unless_found_elsewhere():
     found = select([family("x", 1.0)], ["x", "y", "z"], unread={"x", "y"})
     assert found == Snapshot({"x": 1.0}, unread=frozenset({"y"}))

@@ -1,4 +1,4 @@
-"""What a stream reads: collected metrics, recorded ones beside them, and what is not known of either."""
+"""Stream snapshots: collected metrics, recorded metrics, and unknown values."""
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_recorded_metrics_are_read_like_collected_ones(collector_runner, tick) -
     )
 
 
-def test_what_a_failed_collector_keeps_from_rules_is_unread_under_either_name(
+def test_rule_results_of_a_failed_collector_are_unread_under_either_name(
     collector_runner, memory, tick
 ) -> None:
     tick()
@@ -78,15 +78,13 @@ def test_what_a_failed_collector_keeps_from_rules_is_unread_under_either_name(
     assert found == Snapshot({}, {"each": 3}, frozenset({"free_ratio", "node_free_ratio"}))
 
 
-def test_a_collected_metric_counts_and_not_the_recorded_one(
-    collector_runner, text, tick, family
-) -> None:
+def test_collected_metric_overrides_the_recorded_one(collector_runner, text, tick, family) -> None:
     readings = SnapshotReader(collector_runner, tick())
     text.families = [family("node_free_ratio", 0.9)]
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.9})
 
 
-def test_an_operators_word_counts_without_the_prefix_too(
+def test_textfile_metric_counts_without_the_prefix_too(
     collector_runner, text, tick, family
 ) -> None:
     readings = SnapshotReader(collector_runner, tick())
@@ -96,9 +94,7 @@ def test_an_operators_word_counts_without_the_prefix_too(
     )
 
 
-def test_an_operators_word_that_cannot_be_read_is_not_replaced(
-    collector_runner, text, tick, family
-) -> None:
+def test_unreadable_textfile_metric_is_not_replaced(collector_runner, text, tick, family) -> None:
     readings = SnapshotReader(collector_runner, tick())
     text.families = [family("node_free_ratio", 0.9)]
     readings.read(["free_ratio"])
@@ -108,7 +104,9 @@ def test_an_operators_word_that_cannot_be_read_is_not_replaced(
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.4})
 
 
-def test_there_is_news_when_a_wanted_value_moved(collector_runner, memory, tick, family) -> None:
+def test_fingerprint_changes_when_a_subscribed_value_changes(
+    collector_runner, memory, tick, family
+) -> None:
     recorder = tick()
     readings = SnapshotReader(collector_runner, recorder)
     readings.want(["free_ratio"])
@@ -121,7 +119,7 @@ def test_there_is_news_when_a_wanted_value_moved(collector_runner, memory, tick,
     assert readings.fingerprint() != seen
 
 
-def test_without_rules_only_sources_count(collector_runner) -> None:
+def test_only_sources_count_without_rules(collector_runner) -> None:
     readings = SnapshotReader(collector_runner)
     readings.want(["load1"])
     assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})

@@ -9,11 +9,11 @@ HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "tls_server_config:\n", "---\n"])
-def test_a_file_may_ask_for_nothing(text: str) -> None:
+def test_empty_file_is_valid(text: str) -> None:
     assert parse(text, HERE) == WebConfig()
 
 
-def test_everything_at_once() -> None:
+def test_all_fields_are_read() -> None:
     config = parse(
         f"""
 tls_server_config:
@@ -103,12 +103,12 @@ PAIR = "tls_server_config:\n  cert_file: a\n  key_file: b\n"
         ("rate_limit: {burst: -1}", "burst: '-1' is no int"),
     ],
 )
-def test_a_mistake_is_a_sentence(text: str, reason: str) -> None:
+def test_mistake_is_reported_in_a_sentence(text: str, reason: str) -> None:
     with pytest.raises(WebConfigError, match=reason):
         parse(text, HERE)
 
 
-def test_a_password_that_was_not_hashed_is_not_repeated_in_the_complaint() -> None:
+def test_plain_text_password_is_not_repeated_in_the_error() -> None:
     with pytest.raises(WebConfigError) as error:
         parse("basic_auth_users: {alice: hunter2}", HERE)
     assert "hunter2" not in str(error.value)

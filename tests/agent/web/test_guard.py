@@ -1,4 +1,4 @@
-"""A web config on a real server, while its files change."""
+"""A web config on a real server while its files change."""
 
 import asyncio
 import base64
@@ -74,7 +74,7 @@ def pair(cert: Path, key: Path) -> str:
         ("X-Nothing: here", 401),
     ],
 )
-async def test_who_has_a_password_gets_in(site, header: str, status: int) -> None:
+async def test_valid_password_is_accepted(site, header: str, status: int) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     for _ in range(2):  # once by bcrypt, once from memory
         reply = await client.get("/metrics", header)
@@ -82,12 +82,12 @@ async def test_who_has_a_password_gets_in(site, header: str, status: int) -> Non
         assert reply.headers.get("www-authenticate") == (None if status == 200 else "Basic")
 
 
-async def test_bcrypt_looks_at_72_bytes_as_the_exporters_do(site) -> None:
+async def test_bcrypt_checks_72_bytes_as_the_exporters_do(site) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('x' * 72)}}}")).connect()
     assert (await client.get("/", basic("alice", "x" * 80))).status == 200
 
 
-async def test_an_unknown_name_does_not_get_in_by_a_known_password(site) -> None:
+async def test_unknown_user_with_a_known_password_is_rejected(site) -> None:
     """It is checked against somebody's hash, so that it takes as long."""
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     assert (await client.get("/", basic("mallory", "secret"))).status == 401
@@ -95,7 +95,7 @@ async def test_an_unknown_name_does_not_get_in_by_a_known_password(site) -> None
     assert (await client.get("/", basic("mallory", "secret"))).status == 401
 
 
-async def test_guessing_delays_nobody_who_is_known(site) -> None:
+async def test_guessing_delays_no_authenticated_user(site) -> None:
     slow = bcrypt.hashpw(b"secret", bcrypt.gensalt(11)).decode()
     place = await site(f"basic_auth_users: {{alice: {slow}}}")
     client = await place.connect()
@@ -111,7 +111,7 @@ async def test_guessing_delays_nobody_who_is_known(site) -> None:
     first.cancel()
 
 
-async def test_guessers_keep_no_probe_out(site) -> None:
+async def test_guessing_clients_do_not_block_a_probe(site) -> None:
     """The kubelet makes a connection for each, and ends an agent that does not answer."""
     slow = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
     place = await site(f"basic_auth_users: {{alice: {slow}}}", Limits(connections=36))
@@ -130,13 +130,13 @@ async def test_guessers_keep_no_probe_out(site) -> None:
     await asyncio.gather(*replies, return_exceptions=True)
 
 
-async def test_health_is_told_to_everybody(site) -> None:
+async def test_healthz_needs_no_password(site) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     assert (await client.get("/healthz")).status == 200
     assert (await client.get("/healthz/")).status == 401
 
 
-async def test_headers_come_with_every_answer(site) -> None:
+async def test_headers_are_sent_with_every_response(site) -> None:
     text = "http_server_config: {headers: {X-Frame-Options: deny}}\n"
     client = await (await site(text + f"basic_auth_users: {{a: {hashed('b')}}}")).connect()
     for reply in (await client.get("/"), await client.get("/", basic("a", "b"))):
@@ -155,7 +155,7 @@ async def test_requests_may_be_limited(site) -> None:
     assert [(await client.get("/")).status for _ in range(2)] == [200, 429]
 
 
-async def test_users_change_while_connections_stand(site, write) -> None:
+async def test_users_change_on_open_connections(site, write) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('old')}}}")).connect()
     assert (await client.get("/", basic("alice", "old"))).status == 200
     write(f"basic_auth_users: {{alice: {hashed('new')}}}")
@@ -163,7 +163,7 @@ async def test_users_change_while_connections_stand(site, write) -> None:
     assert (await client.get("/", basic("alice", "new"))).status == 200
 
 
-async def test_certificates_change_while_connections_stand(
+async def test_certificates_change_during_open_connections(
     site, write, tmp_path, authority, stranger, server_pair
 ) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
@@ -181,9 +181,7 @@ async def test_certificates_change_while_connections_stand(
         await place.connect(authority.client())
 
 
-async def test_tls_may_be_switched_on_without_a_restart(
-    site, write, authority, server_pair
-) -> None:
+async def test_tls_may_be_enabled_without_a_restart(site, write, authority, server_pair) -> None:
     place = await site("")
     plain = await place.connect()
     assert (await plain.get("/")).status == 200
@@ -203,7 +201,7 @@ async def test_tls_may_be_switched_on_without_a_restart(
         (None, "No such file or directory"),
     ],
 )
-async def test_a_file_that_became_wrong_or_weak_changes_nothing_but_the_log(
+async def test_invalid_or_weaker_file_changes_nothing_except_the_log(
     site, write, authority, server_pair, text: str | None, reason: str
 ) -> None:
     users = f"basic_auth_users: {{alice: {hashed('secret')}}}\n"
@@ -231,7 +229,7 @@ async def test_a_file_that_became_wrong_or_weak_changes_nothing_but_the_log(
         assert (await connection.get("/", basic("bob", "other"))).status == 200
 
 
-async def test_a_second_change_within_a_tick_of_the_clock_is_seen(write, serve) -> None:
+async def test_second_change_within_a_clock_tick_is_seen(write, serve) -> None:
     """Two files that look alike, down to the time of their change; only their youth gives them away."""
     path = write(f"basic_auth_users: {{alice: {hashed('one')}}}")
     young = path.stat().st_ctime_ns / 1e9
@@ -241,7 +239,7 @@ async def test_a_second_change_within_a_tick_of_the_clock_is_seen(write, serve) 
     assert later._settled
 
 
-def test_a_bad_file_at_the_start_is_a_sentence_with_its_name(write, tmp_path) -> None:
+def test_invalid_file_at_startup_is_a_sentence_with_its_name(write, tmp_path) -> None:
     with pytest.raises(WebConfigError, match=r"web\.yml: unknown field tls$"):
         WebGuard(write("tls: {}"))
     with pytest.raises(WebConfigError, match=r"nowhere\.yml: No such file or directory$"):

@@ -1,4 +1,4 @@
-"""Real handshakes: who gets in under which configuration, and that one who dawdles delays nobody."""
+"""Real TLS handshakes: accepted clients per configuration, and stalled clients delay no other."""
 
 import asyncio
 import contextlib
@@ -48,23 +48,23 @@ async def asks(serve, config: TlsConfig, client: ssl.SSLContext) -> int:
 REFUSED = (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)
 
 
-async def test_serves_over_tls(serve, plain, authority) -> None:
+async def test_metrics_are_served_over_tls(serve, plain, authority) -> None:
     assert await asks(serve, plain, authority.client()) == 200
 
 
-async def test_certificate_and_key_may_be_in_the_config_itself(
-    serve, server_pair, authority
-) -> None:
+async def test_certificate_and_key_may_be_inline(serve, server_pair, authority) -> None:
     cert, key = (path.read_text() for path in server_pair)
     assert await asks(serve, TlsConfig(cert=cert, key=key), authority.client()) == 200
 
 
-async def test_a_client_that_does_not_trust_us_is_not_served(serve, plain, stranger) -> None:
+async def test_client_that_does_not_trust_the_certificate_is_not_served(
+    serve, plain, stranger
+) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         await asks(serve, plain, stranger.client())
 
 
-async def test_a_client_certificate_may_be_required(serve, mutual, authority, stranger) -> None:
+async def test_client_certificate_may_be_required(serve, mutual, authority, stranger) -> None:
     pair = authority.issue("prometheus", san="DNS:prometheus")
     assert await asks(serve, mutual, authority.client(*pair)) == 200
     with pytest.raises(REFUSED):
@@ -73,7 +73,7 @@ async def test_a_client_certificate_may_be_required(serve, mutual, authority, st
         await asks(serve, mutual, authority.client(*stranger.issue("prometheus")))
 
 
-async def test_a_client_certificate_may_be_a_matter_of_choice_but_not_a_false_one(
+async def test_optional_client_certificate_must_be_valid(
     serve, mutual, authority, stranger
 ) -> None:
     given = dataclasses.replace(mutual, client_auth_type="VerifyClientCertIfGiven")
@@ -97,7 +97,7 @@ async def test_a_client_certificate_may_be_a_matter_of_choice_but_not_a_false_on
         ("DNS:PROMETHEUS.monitoring", False),
     ],
 )
-async def test_of_client_certificates_only_some_names_may_be_allowed(
+async def test_client_certificates_may_be_limited_by_name(
     serve, mutual, authority, san: str, allowed: bool
 ) -> None:
     names = ("prometheus.monitoring", "::1", "10.0.0.1")
@@ -107,7 +107,7 @@ async def test_of_client_certificates_only_some_names_may_be_allowed(
     assert await asks(serve, config, client) == (200 if allowed else 403)
 
 
-async def test_versions_have_bounds(serve, plain, authority) -> None:
+async def test_tls_versions_have_bounds(serve, plain, authority) -> None:
     old = authority.client()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     assert await asks(serve, plain, old) == 200
@@ -119,7 +119,7 @@ async def test_versions_have_bounds(serve, plain, authority) -> None:
         await asks(serve, dataclasses.replace(plain, max_version="TLS12"), new)
 
 
-async def test_ciphers_may_be_chosen_up_to_tls_12(serve, plain, authority) -> None:
+async def test_ciphers_may_be_chosen_up_to_tls_1_2(serve, plain, authority) -> None:
     wanted = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     found = tls.build(dataclasses.replace(plain, cipher_suites=(wanted,)))
     site = await serve(hello, tls=lambda: found)
@@ -129,7 +129,7 @@ async def test_ciphers_may_be_chosen_up_to_tls_12(serve, plain, authority) -> No
     assert connection.writer.get_extra_info("cipher")[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
-async def test_a_curve_may_be_chosen(serve, plain, authority) -> None:
+async def test_curve_may_be_chosen(serve, plain, authority) -> None:
     client = authority.client()
     client.set_ecdh_curve("secp384r1")
     for curves in (("CurveP384",), ("X25519", "CurveP384")):
@@ -139,7 +139,7 @@ async def test_a_curve_may_be_chosen(serve, plain, authority) -> None:
         await asks(serve, dataclasses.replace(plain, curve_preferences=("X25519",)), client)
 
 
-def test_old_versions_can_still_be_asked_for(plain) -> None:
+def test_old_versions_may_be_enabled(plain) -> None:
     assert tls.build(dataclasses.replace(plain, min_version="TLS10")).context is not None
 
 
@@ -160,14 +160,12 @@ def test_old_versions_can_still_be_asked_for(plain) -> None:
         ),
     ],
 )
-def test_what_cannot_be_had_is_a_sentence(plain, change, reason: str) -> None:
+def test_unsupported_setting_is_reported_in_a_sentence(plain, change, reason: str) -> None:
     with pytest.raises(WebConfigError, match=f"tls_server_config: .*{reason}|{reason}"):
         tls.build(dataclasses.replace(plain, **change))
 
 
-def test_a_key_that_is_anothers_or_encrypted_is_a_sentence(
-    plain, authority, tmp_path: Path
-) -> None:
+def test_wrong_or_encrypted_key_is_reported_in_a_sentence(plain, authority, tmp_path: Path) -> None:
     _, other = authority.issue("other")
     with pytest.raises(WebConfigError, match=r"no certificate with its key: .*MISMATCH"):
         tls.build(dataclasses.replace(plain, key_file=str(other)))
@@ -184,7 +182,7 @@ def found(plain) -> Tls:
     return tls.build(plain)
 
 
-async def test_stalled_handshakes_delay_nobody_and_are_given_up(serve, found, authority) -> None:
+async def test_stalled_handshakes_delay_no_other_and_time_out(serve, found, authority) -> None:
     site = await serve(hello, Limits(header=2.0), tls=lambda: found)
     stalled = [await site.connect() for _ in range(20)]
     await stalled[0].say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
@@ -194,7 +192,7 @@ async def test_stalled_handshakes_delay_nobody_and_are_given_up(serve, found, au
         assert await asyncio.wait_for(connection.ended(), PATIENCE)
 
 
-async def test_handshakes_that_stall_keep_nobody_out(serve, found, authority) -> None:
+async def test_stalled_handshakes_do_not_block_new_clients(serve, found, authority) -> None:
     site = await serve(hello, Limits(connections=4), tls=lambda: found)
     for _ in range(20):
         await site.connect()
@@ -202,7 +200,7 @@ async def test_handshakes_that_stall_keep_nobody_out(serve, found, authority) ->
     assert (await client.get("/")).status == 200
 
 
-async def test_plain_http_to_a_tls_port_is_told_to_use_https(serve, found, authority) -> None:
+async def test_plain_http_to_a_tls_port_gets_a_hint_to_use_https(serve, found, authority) -> None:
     site = await serve(hello, tls=lambda: found)
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -212,7 +210,7 @@ async def test_plain_http_to_a_tls_port_is_told_to_use_https(serve, found, autho
     assert (await (await site.connect(authority.client())).get("/")).status == 200
 
 
-async def test_a_client_that_does_not_read_is_cut_off_with_tls_too(serve, found, authority) -> None:
+async def test_client_that_does_not_read_is_closed_with_tls_too(serve, found, authority) -> None:
     async def much(_: Request) -> Response:
         return Response(HTTPStatus.OK, bytes(64 << 20))
 
@@ -235,7 +233,7 @@ async def test_closing_ends_tls_connections_and_handshakes(serve, found, authori
             assert await asyncio.wait_for(client.ended(), PATIENCE)
 
 
-async def test_a_client_that_goes_while_it_is_not_read_leaves_no_socket(
+async def test_client_that_leaves_unread_data_leaves_no_socket(
     serve, plain, authority, until
 ) -> None:
     """Its end is seen only by who reads; a search for garbage, which would find the socket too, may be hours away."""

@@ -1,4 +1,4 @@
-"""What is known of the cluster, and who is told when it changes."""
+"""The cluster cache and its listeners."""
 
 import json
 from itertools import permutations
@@ -20,7 +20,7 @@ def collection(cluster: ClusterCache, kind: str) -> Collection[object, object]:
 
 
 @pytest.mark.parametrize("order", list(permutations(KINDS)), ids="-".join)
-def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...]) -> None:
+def test_decisions_are_requested_when_the_last_kind_is_listed(order: tuple[str, ...]) -> None:
     cluster = ClusterCache()
     seen: list[list[str]] = []
     cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
@@ -30,13 +30,13 @@ def test_whichever_kind_is_listed_last_the_decider_is_told(order: tuple[str, ...
     assert len(seen) == len(KINDS)
 
 
-def test_a_kind_that_is_not_served_any_more_is_waited_for_until_it_is_listed_again() -> None:
+def test_kind_no_longer_served_is_pending_until_listed_again() -> None:
     cluster = ClusterCache()
     for kind in KINDS:
         collection(cluster, kind).replace([])
     seen: list[list[str]] = []
     cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
-    cluster.policies.lose("the CRD is gone")
+    cluster.policies.mark_unserved("the CRD is gone")
     assert cluster.waiting_for == ["policies (the CRD is gone)"]
     cluster.policies.replace([])
     assert seen == [[]]
@@ -48,7 +48,7 @@ def node(**changes: object) -> Node:
     return Node(ObjectMeta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
 
 
-def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
+def test_node_heartbeat_requests_no_decision() -> None:
     cluster = ClusterCache()
     cluster.nodes.replace([node()])
     told: list[str] = []
@@ -62,8 +62,8 @@ def test_a_heartbeat_of_a_node_wakes_nobody() -> None:
     assert told[2:] == ["decisions", "labels", "placement"]
 
 
-def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None:
-    """Arrays over them are compared and looked up by it."""
+def test_node_names_are_one_object_while_unchanged() -> None:
+    """Arrays over the nodes are compared and looked up by this object."""
     cluster = ClusterCache()
     cluster.nodes.replace([node(name="b"), node(name="a")])
     names = cluster.names
@@ -79,7 +79,7 @@ def test_the_names_of_the_nodes_are_one_object_while_they_are_the_same() -> None
     assert cluster.names == ()
 
 
-def test_who_reads_what_a_node_has_is_told_of_that_and_of_nothing_else() -> None:
+def test_node_listeners_receive_changes_of_their_fields_only() -> None:
     cluster = ClusterCache()
     told: list[str] = []
     cluster.listeners.figures.append(told.append)
@@ -104,7 +104,7 @@ def pod(**status: object) -> Pod:
     return decode_pod(json.dumps(body))
 
 
-def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
+def test_kubelet_status_of_a_running_pod_requests_no_decision() -> None:
     cluster = ClusterCache()
     cluster.pods.replace([pod()])
     told: list[str] = []
@@ -118,8 +118,8 @@ def test_what_the_kubelet_tells_of_a_running_pod_wakes_nobody() -> None:
     assert told == ["placement"] * 2
 
 
-def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> None:
-    """Others have their turn meanwhile, and must not take half a list for all there is."""
+def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
+    """Other tasks run meanwhile and must not take half a list for the whole."""
     cluster = ClusterCache()
     many = [Node(ObjectMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
     known = []
@@ -132,8 +132,8 @@ def test_a_long_list_is_taken_in_step_by_step_and_counts_once_it_is_whole() -> N
     assert list(cluster.nodes.objects.values()) == many
 
 
-def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
-    """A replica that becomes the leader goes on from what the one before it has written."""
+def test_status_is_the_last_one_written_and_no_policy_change() -> None:
+    """A new leader continues from what the last one wrote."""
     cluster = ClusterCache()
     told: list[str] = []
     key = PolicyKey("ns", "demo")
@@ -144,7 +144,7 @@ def test_a_status_is_the_one_written_last_and_no_news_of_the_policy() -> None:
     assert told == []
 
 
-def test_a_later_list_finds_what_was_deleted_meanwhile() -> None:
+def test_relist_drops_objects_deleted_meanwhile() -> None:
     cluster = ClusterCache()
     pods = [Pod(ObjectMeta(name=name, namespace="ns")) for name in ("one", "two")]
     cluster.pods.replace(list(pods))
@@ -160,7 +160,7 @@ def _taspolicy(spec, **more):
     return msgspec.Raw(json.dumps({"metadata": meta, "spec": spec, **more}).encode())
 
 
-def test_a_policy_is_decoded_with_its_status():
+def test_policy_is_decoded_with_its_status():
     rules = [{"metricname": "m", "operator": "Equals", "target": 1}]
     spec = {"strategies": {"dontschedule": {"rules": rules}}}
     found = decode_policy(_taspolicy(spec, status={"compliance": "Compliant"}))
@@ -170,7 +170,7 @@ def test_a_policy_is_decoded_with_its_status():
     assert found.status == {"compliance": "Compliant"}
 
 
-def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
+def test_oversized_policy_is_not_decoded_and_reports_so():
     spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
     found = decode_policy(_taspolicy(spec))
     assert found.strategies == {}
@@ -179,12 +179,12 @@ def test_a_policy_beyond_all_measure_is_not_decoded_and_says_so():
     assert (found.uid, found.generation) == ("u", 3)
 
 
-def test_a_status_beyond_all_measure_is_not_decoded():
+def test_oversized_status_is_not_decoded():
     found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
     assert found.status == {}
 
 
-def test_a_node_is_told_of_by_its_registration_and_not_by_its_heartbeats():
+def test_node_listeners_receive_registrations_and_no_heartbeats():
     seen, known = [], ClusterCache()
     known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
     first = Node(ObjectMeta(name="a", uid="1", resource_version="1"))

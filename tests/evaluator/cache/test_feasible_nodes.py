@@ -1,10 +1,10 @@
-"""Who would take whom, remembered: the same as asking each node anew, and no node is asked twice for nothing."""
+"""The cache of feasible nodes equals a fresh check of each node, without repeated checks."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from evaluator.model.objects import (
     Affinity,
     Node,
@@ -50,7 +50,7 @@ placings = st.none() | st.tuples(st.sampled_from(["ssd", "hdd"]), st.booleans())
 
 
 @given(st.lists(st.tuples(names, placings, st.sampled_from([*PODS, None]))))
-def test_it_is_the_same_as_asking_each_node(happened):
+def test_incremental_result_equals_check_of_each_node(happened):
     nodes = {}
     places = FeasibleNodes(nodes)
     for name, placing, asked in happened:
@@ -60,30 +60,30 @@ def test_it_is_the_same_as_asking_each_node(happened):
             nodes[name] = node(name, placing[0], cordoned=placing[1])
         places.changed(name)
         if asked:
-            places.takers(asked)
+            places.for_pod(asked)
             caught_up(places)
     for one in PODS:
-        places.takers(one)
+        places.for_pod(one)
     caught_up(places)
     for one in PODS:
-        right = {name for name, found in nodes.items() if would_take(found, one)}
-        assert places.takers(one) == right
+        right = {name for name, found in nodes.items() if is_feasible(found, one)}
+        assert places.for_pod(one) == right
 
 
-def test_pods_that_ask_the_same_share_an_answer():
+def test_pods_with_equal_constraints_share_a_result():
     places = FeasibleNodes({"a": node("a"), "b": node("b", "hdd")})
     one, two = pod("one", {"disk": "ssd"}), pod("two", {"disk": "ssd"})
-    places.takers(one)
+    places.for_pod(one)
     caught_up(places)
-    assert places.takers(two) is places.takers(one)
+    assert places.for_pod(two) is places.for_pod(one)
     assert not places.behind
-    assert places.takers(two) == {"a"}
+    assert places.for_pod(two) == {"a"}
 
 
-def test_a_change_that_changes_no_answer_is_not_told():
+def test_change_without_effect_keeps_the_version():
     nodes = {"a": node("a"), "b": node("b")}
     places = FeasibleNodes(nodes)
-    places.takers(pod())
+    places.for_pod(pod())
     caught_up(places)
     version = places.version
     nodes["a"] = node("a", "hdd")
@@ -95,28 +95,28 @@ def test_a_change_that_changes_no_answer_is_not_told():
     assert places.behind
     caught_up(places)
     assert places.version > version
-    assert places.takers(pod()) == {"b"}
+    assert places.for_pod(pod()) == {"b"}
 
 
-def test_many_nodes_are_looked_at_in_steps():
+def test_many_nodes_are_checked_in_steps():
     nodes = {f"node-{number}": node(f"node-{number}") for number in range(2000)}
     places = FeasibleNodes(nodes)
-    takers = places.takers(pod())
+    takers = places.for_pod(pod())
     known = [len(takers) for _ in places.catching_up()]
     assert len(known) > 2
     assert known == sorted(known)
     assert known[-1] == 2000
 
 
-def test_what_no_pod_asks_for_any_more_is_forgotten():
+def test_result_is_dropped_with_the_last_pod_that_needs_it():
     places = FeasibleNodes({"a": node("a")})
     one, two = pod("one"), pod("two")
     for each in (one, two):
         places.change_pod(None, each)
-    places.takers(one)
+    places.for_pod(one)
     caught_up(places)
     places.change_pod(one, None)
-    assert places.takers(two) == {"a"}
+    assert places.for_pod(two) == {"a"}
     places.change_pod(two, None)
-    assert places.takers(two) == set(), "nothing is known until somebody has looked again"
+    assert places.for_pod(two) == set(), "nothing is known until somebody has looked again"
     assert places.behind

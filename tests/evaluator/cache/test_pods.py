@@ -1,4 +1,4 @@
-"""What pods hold of each node: kept up event by event, it is what adding up from scratch gives."""
+"""Pod requests per node, maintained incrementally, equal sums from scratch."""
 
 import datetime
 import json
@@ -20,7 +20,7 @@ EPOCH = 1_800_000_000.0
 
 
 class World:
-    """An inventory and its clocks, which agree on when it began."""
+    """A pod cache and its clocks with a common start."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -29,11 +29,11 @@ class World:
         )
 
     def told(self) -> dict[str, tuple[Any, Any]]:
-        """CPU that is requested of each node, and of that by young pods."""
+        """CPU requested on each node, in total and by recently bound pods."""
         self.inventory.age()
         return {
             node: (_cpu(load.requested), _cpu(load.recently_bound))
-            for node, load in self.inventory.loads.items()
+            for node, load in self.inventory.usage.items()
         }
 
 
@@ -51,7 +51,7 @@ def stamp(at: float) -> str:
 
 
 def raw(name: str = "web", **said: Any) -> Any:
-    """The JSON of a pod; `bound`: by the scheduler, at that time of the world's clock."""
+    """The JSON of a pod; `bound`: when the scheduler bound it, by the fake clock."""
     node, phase = said.get("node", ""), said.get("phase", "Running")
     bound = said.get("bound")
     conditions = [
@@ -81,7 +81,7 @@ def pod(name: str = "web", **said: Any) -> PodRecord:
     return decode(raw(name, **said))
 
 
-def test_only_who_is_bound_and_not_finished_holds_anything(world: World) -> None:
+def test_only_bound_unfinished_pods_use_resources(world: World) -> None:
     world.inventory.pods.replace(
         [
             pod("runs", node="a", bound=0),
@@ -96,7 +96,7 @@ def test_only_who_is_bound_and_not_finished_holds_anything(world: World) -> None
     assert world.told() == {"a": (1320, 0), "b": (7000, 0)}
 
 
-def test_what_the_scheduler_binds_counts_at_once_and_is_young_for_a_window(world: World) -> None:
+def test_newly_bound_pod_counts_at_once_and_is_recently_bound_for_a_window(world: World) -> None:
     pods = world.inventory.pods
     pods.replace([pod(phase="Pending")])
     assert world.told() == {}
@@ -121,14 +121,12 @@ def test_what_the_scheduler_binds_counts_at_once_and_is_young_for_a_window(world
         ({"status": {"startTime": "yesterday"}}, 1000),
     ],
 )
-def test_a_listed_pod_is_as_old_as_it_says_and_new_if_it_does_not(
-    world: World, said: Any, young: float
-) -> None:
+def test_listed_pod_has_its_recorded_age_or_is_new(world: World, said: Any, young: float) -> None:
     world.inventory.pods.replace([pod(node="a", **said)])
     assert world.told() == {"a": (1000, young)}
 
 
-def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
+def test_listeners_receive_previous_and_current_record(world: World) -> None:
     seen: list[tuple[PodRecord | None, PodRecord | None]] = []
     world.inventory.listeners.append(lambda before, after: seen.append((before, after)))
     first, crashed = (
@@ -142,7 +140,7 @@ def test_who_is_told_sees_what_was_and_what_is(world: World) -> None:
     assert seen == [(None, first), (first, crashed), (crashed, None)]
 
 
-def test_other_resources_are_held_as_well(world: World) -> None:
+def test_extended_resources_are_summed_too(world: World) -> None:
     def holder(name: str, asked: str, **said: Any) -> PodRecord:
         body = json.loads(raw(name, node="a", bound=0, **said))
         requests = {"example.com/fpga": asked, "telemetry/scheduling": "1"}
@@ -152,18 +150,18 @@ def test_other_resources_are_held_as_well(world: World) -> None:
     pods, told = world.inventory.pods, list[str]()
     world.inventory.touched.append(told.append)
     pods.replace([holder("one", "1"), holder("two", "2")])
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 3),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 3),)
     told.clear()
     pods.put(holder("one", "4"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 6),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 6),)
     assert told
     pods.put(holder("one", "4", phase="Succeeded"))
-    assert world.inventory.loads["a"].others == (("example.com/fpga", 2),)
+    assert world.inventory.usage["a"].others == (("example.com/fpga", 2),)
     pods.drop(holder("two", "2"))
-    assert "a" not in world.inventory.loads
+    assert "a" not in world.inventory.usage
 
 
-def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) -> None:
+def test_changed_nodes_are_listed_once_per_change_of_usage(world: World) -> None:
     pods, told, also_told = world.inventory.pods, list[str](), list[str]()
     world.inventory.touched += [told.append, also_told.append]
     pods.replace([pod("one", node="a", bound=0), pod("two", node="b", bound=0)])
@@ -176,7 +174,7 @@ def test_nodes_are_named_once_after_each_change_of_what_they_hold(world: World) 
     assert world.told() == {"b": (1000, 0)}
 
 
-def test_it_is_not_synced_before_all_pods_were_listed(world: World) -> None:
+def test_not_synced_before_all_pods_are_listed(world: World) -> None:
     told: list[bool] = []
     world.inventory.listed.append(lambda: told.append(world.inventory.synced))
     assert not world.inventory.synced
@@ -220,15 +218,15 @@ FAILED = {"exitCode": 1, "finishedAt": stamp(50)}
         ([{"state": {"terminated": {"exitCode": 9}}}], (False, 0, True, None)),
     ],
 )
-def test_what_its_kubelet_tells_of_containers(containers: Any, facts: Any) -> None:
+def test_container_statuses_are_summarized(containers: Any, facts: Any) -> None:
     found = pod(node="a", status={"containerStatuses": containers})
     assert (found.ready, found.restarts, found.crashing, found.crashed) == facts
 
 
-def test_a_bad_quantity_is_told_of_with_the_pod() -> None:
+def test_invalid_quantity_is_logged_with_the_pod() -> None:
     found = pod(node="a", cpu="lots")
     assert found.problems == (
-        "pod shop/web: what it requests of cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
+        "pod shop/web: its request for cpu is not a quantity: 'lots' (write it like 3, 1500m, 2Gi or 1e3)",
     )
 
 
@@ -253,7 +251,7 @@ STEPS = st.lists(
 )
 
 
-def test_sums_are_what_adding_up_from_scratch_gives(soak: bool) -> None:
+def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
     @settings(max_examples=3000 if soak else 50, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
@@ -269,13 +267,13 @@ def test_sums_are_what_adding_up_from_scratch_gives(soak: bool) -> None:
                 getattr(inventory.pods, what)(value)
                 getattr(expected, what)(value, world.now)
             inventory.age()
-            assert dict(inventory.loads) == expected.loads(world.now)
+            assert dict(inventory.usage) == expected.loads(world.now)
 
     check()
 
 
 class Ledger:
-    """The same the long way: every pod with when it was bound, added up anew each time."""
+    """The reference: every pod with its binding time, summed from scratch."""
 
     def __init__(self) -> None:
         self.pods: dict[str, tuple[PodRecord, float]] = {}

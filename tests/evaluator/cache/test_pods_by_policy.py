@@ -1,4 +1,4 @@
-"""Pods by the policy that they follow: always those that there are, and a number that tells when they are others."""
+"""The index of pods by policy holds the existing pods, and its version changes with them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ def pod(name, policy, node):
     return Pod(PodMeta(name=name, namespace="ns", labels=labels), PodSpec(node_name=node))
 
 
-def test_a_pod_follows_the_policy_of_its_own_namespace():
+def test_pods_are_indexed_by_policy_of_their_own_namespace():
     assert policy_of(pod("one", "demo", "")) == PolicyKey("ns", "demo")
     assert policy_of(pod("one", None, "")) is None
 
@@ -24,7 +24,7 @@ states = st.none() | st.tuples(st.sampled_from(["demo", "other", None]), st.samp
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), states)))
-def test_it_holds_the_pods_that_there_are(changes):
+def test_index_holds_exactly_the_existing_pods(changes):
     linked, there = PodsByPolicy(lambda pod: pod.running), {}
     keys = [PolicyKey("ns", name) for name in ("demo", "other")]
     seen = {key: {} for key in keys}

@@ -1,9 +1,17 @@
-"""Log lines about label conflicts: few, whatever number of nodes, and however often a policy is toggled."""
+"""Log lines about label conflicts are few, for any number of nodes and toggled policies."""
 
 import pytest
 
 from evaluator.controllers.conflict_log import ConflictLog
 from evaluator.model.node_labels import LabelConflict
+
+
+class Logger:
+    def __init__(self, lines):
+        self._lines = lines
+
+    def warning(self, event, **fields):
+        self._lines.append(fields)
 
 
 class Clock:
@@ -25,7 +33,7 @@ def lines():
 
 @pytest.fixture
 def conflicts(clock, lines):
-    return ConflictLog(lambda event, **fields: lines.append(fields), clock=clock)
+    return ConflictLog(Logger(lines), clock=clock)
 
 
 def on(count, key="zone"):
@@ -52,15 +60,15 @@ def test_each_label_and_value_has_a_line(conflicts, lines):
     ]
 
 
-def test_what_was_written_is_not_written_again(conflicts, lines):
+def test_logged_conflict_is_not_logged_again(conflicts, lines):
     conflicts.add(on(3))
     conflicts.write()
     conflicts.write()
     assert len(lines) == 1
 
 
-def test_a_policy_toggled_each_second_writes_a_bounded_number_of_lines(conflicts, clock, lines):
-    """20 at once and one in 5 seconds; what is left out is counted."""
+def test_policy_toggled_each_second_writes_a_bounded_number_of_lines(conflicts, clock, lines):
+    """A burst of 20, then one per 5 seconds; the rest is counted."""
     for clock.now in range(600):
         conflicts.add(on(100))
         conflicts.write()

@@ -1,4 +1,4 @@
-"""Events on policies, written to a real API server: what is new, once; what happens again, counted; never too fast."""
+"""Events on policies, on the sandbox's API server: new ones once, repeated ones counted, rate-limited."""
 
 from types import SimpleNamespace
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Recording:
-    """A recorder with its surroundings: what is decided is made of readings given by hand."""
+    """An event controller in a fake environment: decisions come from given readings."""
 
     def __init__(self, kube, rng, pace):
         self.clock = Clock()
@@ -84,7 +84,7 @@ def recording(connect, rng, background):
 
 @pytest.fixture
 async def told(api):
-    """Wait for the events on the policy to be just these: message → count."""
+    """Wait until the events on the policy are exactly these: message → count."""
 
     def counts(listed):
         return {event["message"]: event["count"] for event in listed["items"]}
@@ -95,7 +95,7 @@ async def told(api):
     return wait
 
 
-async def test_a_violation_and_its_end_are_told_and_counted(api, recording, told, demo):
+async def test_violation_and_its_end_are_reported_and_counted(api, recording, told, demo):
     world = await recording(api.url)
     policy = parse(demo)
     world.decide(policy, n0=2.0)
@@ -112,7 +112,7 @@ async def test_a_violation_and_its_end_are_told_and_counted(api, recording, told
     assert world.counted("StrategyCleared") == 1
 
 
-async def test_problems_are_told_when_they_appear(api, recording, told, tas, rule):
+async def test_new_problem_is_reported(api, recording, told, tas, rule):
     world = await recording(api.url)
     bad = tas("demo", "default", deschedule=[rule("health Equals 2"), {}])
     world.decide(parse(bad), n0=0.0)
@@ -124,11 +124,11 @@ async def test_problems_are_told_when_they_appear(api, recording, told, tas, rul
     await told({sentence: 1, other: 1})
 
 
-async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told, demo):
+async def test_label_conflict_is_reported_without_the_node(api, recording, told, demo):
     world = await recording(api.url)
     world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
     world.decide(parse(demo), n0=2.0)
-    words = "a part of the policy does not work as things are: the condition Valid says which"
+    words = "a part of the policy is not in force: see the condition Valid"
     await told({VIOLATED: 1, words: 1})
     world.conflicts = [LabelConflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
     world.decide(parse(demo), n0=2.0, n1=2.0)
@@ -137,7 +137,7 @@ async def test_a_label_in_dispute_is_told_without_the_node(api, recording, told,
     await told({VIOLATED: 1, words: 1, CLEARED: 1})
 
 
-async def test_several_series_are_told_once_with_what_to_do(api, recording, told, demo):
+async def test_ambiguous_series_are_reported_once_with_a_hint(api, recording, told, demo):
     world = await recording(api.url)
     what_to_do = aggregation_hint("health", "", (Use(Operator.EQUALS, 2.0),))
     words = f"metric health has several series and so no single value: {what_to_do}"
@@ -147,7 +147,7 @@ async def test_several_series_are_told_once_with_what_to_do(api, recording, told
     await told({words: 1, VIOLATED: 1})
 
 
-async def test_an_event_that_expired_is_written_anew(api, recording, told, demo):
+async def test_expired_event_is_created_again(api, recording, told, demo):
     world = await recording(api.url)
     world.decide(parse(demo), n0=2.0)
     (event,) = await told({VIOLATED: 1})
@@ -158,7 +158,9 @@ async def test_an_event_that_expired_is_written_anew(api, recording, told, demo)
     await told({VIOLATED: 1, CLEARED: 1})
 
 
-async def test_what_comes_too_fast_is_told_later_with_how_often(api, recording, told, demo, until):
+async def test_rate_limited_event_is_written_later_with_its_count(
+    api, recording, told, demo, until
+):
     world = await recording(api.url, EventRate(limit=3, period=60.0, pause=0.0))
     policy = parse(demo)
     for round_ in range(1, 6):
@@ -173,7 +175,7 @@ async def test_what_comes_too_fast_is_told_later_with_how_often(api, recording, 
     await told({VIOLATED: 5, CLEARED: 5})
 
 
-async def test_a_restart_tells_nothing_again(stand, answer, recording, demo, tas, rule):
+async def test_restart_repeats_no_event(stand, answer, recording, demo, tas, rule):
     stand.otherwise(answer.says(201, {}))
     world = await recording(stand.url)
     true = [{"type": "DescheduleViolated", "status": "True"}]
@@ -186,9 +188,7 @@ async def test_a_restart_tells_nothing_again(stand, answer, recording, demo, tas
     assert asked.json["reason"] == "StrategyCleared"
 
 
-async def test_an_edit_that_brings_a_problem_while_nobody_looked_is_told(
-    stand, answer, recording, tas
-):
+async def test_problem_of_an_edit_during_downtime_is_reported(stand, answer, recording, tas):
     stand.otherwise(answer.says(201, {}))
     world = await recording(stand.url)
     world.status[KEY] = {
@@ -199,7 +199,7 @@ async def test_an_edit_that_brings_a_problem_while_nobody_looked_is_told(
     assert asked.json["reason"] == "PolicyProblem"
 
 
-async def test_only_the_leader_tells_and_a_new_one_tells_what_is_new(
+async def test_only_the_leader_writes_events_and_a_new_one_writes_changes(
     stand, answer, recording, demo, until
 ):
     stand.otherwise(answer.says(201, {}))
@@ -213,7 +213,7 @@ async def test_only_the_leader_tells_and_a_new_one_tells_what_is_new(
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, 2), (429, 2), (403, 1), (422, 1)])
-async def test_a_refusal_is_tried_again_only_if_that_may_help(
+async def test_rejected_event_is_retried_only_if_that_can_help(
     stand, answer, recording, demo, status, tries
 ):
     world = await recording(stand.url)
@@ -227,7 +227,7 @@ async def test_a_refusal_is_tried_again_only_if_that_may_help(
     assert reasons == ["StrategyViolated"] * tries + ["StrategyCleared"]
 
 
-async def test_a_policy_that_is_gone_is_forgotten(stand, answer, recording, demo, until):
+async def test_deleted_policy_is_forgotten(stand, answer, recording, demo, until):
     stand.otherwise(answer.says(201, {}))
     world = await recording(stand.url)
     world.decide(parse(demo), n0=2.0)

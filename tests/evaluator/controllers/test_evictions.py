@@ -1,4 +1,4 @@
-"""Evictions asked of a real API server: at their pace, respectful of budgets, with an event that says why."""
+"""Evictions on the sandbox's API server: rate-limited, within disruption budgets, with an event."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Evicting:
-    """An evictor with its surroundings: what is violated is set by hand, nodes and pods come from the server."""
+    """An eviction controller in a fake environment: given violations, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
         self.metrics = Metrics()
@@ -76,7 +76,7 @@ async def names(api):
     return sorted(pod["metadata"]["name"] for pod in (await api.get(PODS))["items"])
 
 
-async def test_pods_of_the_policy_leave_one_in_a_period(api, world, until):
+async def test_one_pod_of_the_policy_is_evicted_per_period(api, world, until):
     for name in ("web-1", "web-2"):
         await api.pod(name, "node-b")
     await api.pod("other", "node-b", policy="another")
@@ -98,7 +98,7 @@ async def test_pods_of_the_policy_leave_one_in_a_period(api, world, until):
     assert await names(api) == ["other", "unlinked", "web-3", "well"]
 
 
-async def test_why_a_pod_went_is_told_in_an_event(api, world, until):
+async def test_reason_of_an_eviction_is_written_as_an_event(api, world, until):
     made = await api.pod("web", "node-b")
     world.violated("node-b")
     await until(lambda: world.counted("ok") == 1)
@@ -109,7 +109,7 @@ async def test_why_a_pod_went_is_told_in_an_event(api, world, until):
     assert event["source"] == {"component": "plimsoll"}
 
 
-async def test_without_a_refuge_nobody_leaves_until_there_is_one(api, world, until):
+async def test_pods_stay_until_another_node_can_take_them(api, world, until):
     await api.pod("web", "node-b")
     await until(lambda: world.cluster.pods.objects)
     world.violated("node-a", "node-b", "node-c")
@@ -120,7 +120,7 @@ async def test_without_a_refuge_nobody_leaves_until_there_is_one(api, world, unt
     await until(lambda: world.counted("ok") == 1)
 
 
-async def test_a_disruption_budget_is_respected_and_asked_again_next_period(api, world, until):
+async def test_disruption_budget_is_respected_and_retried_next_period(api, world, until):
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -148,7 +148,7 @@ async def test_a_disruption_budget_is_respected_and_asked_again_next_period(api,
     assert await names(api) == []
 
 
-async def test_nobody_leaves_while_nothing_is_decided(api, world, until):
+async def test_no_pod_is_evicted_before_the_first_decision(api, world, until):
     await api.pod("web", "node-b")
     await until(lambda: world.cluster.pods.objects)
     world.decided.waiting_for = ["the first report of 1 node"]
@@ -161,10 +161,10 @@ async def test_nobody_leaves_while_nothing_is_decided(api, world, until):
     await until(lambda: world.counted("ok") == 1)
 
 
-async def test_a_pod_that_was_made_anew_under_its_name_is_not_the_one_to_leave(
+async def test_recreated_pod_of_the_same_name_is_not_evicted(
     api, stand, answer, connect, until, background, rng
 ):
-    """The eviction names the uid: what the watch has not told yet must not hit the successor."""
+    """The eviction has a uid precondition: it must not evict a successor that the watch has not reported yet."""
     world = Evicting(await connect(api.url), rng)
     await api.node("node-a")
     await api.node("node-b")
@@ -189,7 +189,7 @@ async def test_a_pod_that_was_made_anew_under_its_name_is_not_the_one_to_leave(
     assert await names(api) == ["web"]
 
 
-async def test_errors_are_counted_and_the_loop_goes_on(
+async def test_errors_are_counted_and_the_loop_continues(
     stand, answer, connect, rng, background, until
 ):
     world = Evicting(await connect(stand.url), rng)

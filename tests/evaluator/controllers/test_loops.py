@@ -1,4 +1,4 @@
-"""Every loop that acts on decisions ends when it is told to, whatever else happens in that moment."""
+"""Every controller loop ends when cancelled, at any moment."""
 
 import asyncio
 from types import SimpleNamespace
@@ -46,8 +46,8 @@ def loop(request):
             return GangEventRecorder(None, metrics, dict, GangDecisions)
 
 
-async def test_so_does_one_that_waits_for_its_next_turn():
-    """Those that wait with a limit are where Python's own wait_for() may lose the end."""
+async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
+    """Python's own wait_for() may lose a cancellation."""
     key = PolicyKey("ns", "demo")
     decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
     decided.waiting_for = []
@@ -67,8 +67,8 @@ async def test_so_does_one_that_waits_for_its_next_turn():
 
 
 @pytest.mark.parametrize("turns", range(4))
-async def test_a_loop_that_is_woken_as_it_is_cancelled_ends(loop, turns):
-    """A wake-up must not swallow the end, or a program that is to stop waits for it for ever."""
+async def test_loop_woken_while_being_cancelled_ends(loop, turns):
+    """A wake-up must not swallow the cancellation, or shutdown would hang."""
     running = asyncio.create_task(loop.run())
     await asyncio.sleep(0)
     loop.wake()

@@ -1,4 +1,4 @@
-"""Labels written to a real socket: what is wanted and no more, whoever else writes there, whatever fails."""
+"""Node labels written to a real API socket: exactly what is wanted, despite other writers and failures."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class Clock:
 
 
 class Labeling:
-    """A labeler with its surroundings: what is decided is set by hand, nodes come from the server."""
+    """A label controller in a fake environment: given decisions, nodes from the API server."""
 
     def __init__(self, kube, rng, bucket=None):
         self.metrics = Metrics()
@@ -56,7 +56,7 @@ class Labeling:
         self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
     def want(self, **labels):
-        """Node → labels; in node names `_` stands for `-`."""
+        """Node → labels; `_` in a node name stands for `-`."""
         wanted = {node.replace("_", "-"): given for node, given in labels.items()}
         self.decided.latest = Decisions(labels=wanted)
         self.labeler.wake()
@@ -86,7 +86,7 @@ def lacks(key):
     return lambda node: key not in node["metadata"].get("labels", {})
 
 
-async def test_labels_are_set_changed_and_taken_off(api, world):
+async def test_labels_are_set_changed_and_removed(api, world):
     world.want(node_a={"demo": "violating"}, node_b={"demo": "violating", "x.y/z": "1"})
     await api.seen("/api/v1/nodes/node-b", has({"demo": "violating", "x.y/z": "1"}))
     await api.seen("/api/v1/nodes/node-a", has({"demo": "violating"}))
@@ -112,7 +112,7 @@ async def test_nothing_is_written_when_nothing_changed(api, world, until):
     assert (await api.get("/api/v1/nodes/node-a"))["metadata"]["resourceVersion"] == version
 
 
-async def test_nothing_is_touched_while_nothing_is_decided(api, world, until):
+async def test_nothing_is_written_before_the_first_decision(api, world, until):
     world.want(node_a={"demo": "violating"})
     await until(lambda: world.written() == 1)
     world.decided.waiting_for = ["the first report of 3 nodes"]
@@ -126,7 +126,7 @@ async def test_nothing_is_touched_while_nothing_is_decided(api, world, until):
     assert await api.labels("node-a") == {"demo": "violating"}
 
 
-async def test_what_a_user_set_is_never_touched(api, world):
+async def test_user_labels_are_never_changed(api, world):
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"zone": "1", "demo": "mine"}}})
     world.want(node_a={"demo": "violating", "other": "1"})
     await api.seen("/api/v1/nodes/node-a", has({"other": "1"}))
@@ -137,7 +137,7 @@ async def test_what_a_user_set_is_never_touched(api, world):
     assert await api.labels("node-a") == {"zone": "1", "demo": "mine"}
 
 
-async def test_a_conflict_that_ends_is_over(api, world, until):
+async def test_ended_conflict_is_cleared(api, world, until):
     told = []
     world.labeler.listeners.append(lambda: told.append(world.labeler.conflicts))
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"demo": "mine"}}})
@@ -149,8 +149,8 @@ async def test_a_conflict_that_ends_is_over(api, world, until):
     assert [len(conflicts) for conflicts in told] == [1, 0]
 
 
-async def test_a_409_that_no_plan_foresaw_drops_just_the_key_in_dispute(api, world, until):
-    """Two appliers share a key; when we want another value, only the server knows of the other one."""
+async def test_unexpected_409_drops_only_the_conflicting_key(api, world, until):
+    """Two appliers share a key; only the server knows of the other one."""
     world.want(node_a={"shared": "1", "ours": "1"})
     await until(lambda: world.written() == 1)
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {"shared": "1"}}}
@@ -163,14 +163,14 @@ async def test_a_409_that_no_plan_foresaw_drops_just_the_key_in_dispute(api, wor
     assert world.written("error") == 0
 
 
-async def test_our_label_that_a_user_deletes_comes_back(api, world):
+async def test_own_label_deleted_by_a_user_is_restored(api, world):
     world.want(node_a={"demo": "violating"})
     await api.seen("/api/v1/nodes/node-a", has({"demo": "violating"}))
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"demo": None}}})
     await api.seen("/api/v1/nodes/node-a", has({"demo": "violating"}))
 
 
-async def test_a_node_that_vanished_is_not_created_again(api, world, until):
+async def test_deleted_node_is_not_created_again(api, world, until):
     world.labeler.wake()
     await api.delete("/api/v1/nodes/node-a")
     await until(lambda: "node-a" not in world.cluster.nodes.objects)
@@ -185,7 +185,7 @@ async def test_a_node_that_vanished_is_not_created_again(api, world, until):
     await api.seen("/api/v1/nodes/node-c", has({"demo": "violating"}))
 
 
-async def test_a_node_made_anew_gets_its_labels_anew(api, world, until):
+async def test_recreated_node_is_labelled_again(api, world, until):
     world.want(node_a={"demo": "violating"})
     await until(lambda: world.written() == 1)
     await api.delete("/api/v1/nodes/node-a")
@@ -194,8 +194,8 @@ async def test_a_node_made_anew_gets_its_labels_anew(api, world, until):
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them(api, world, seed):
-    """Decisions, other writers and nodes made anew, faster than labels are written."""
+async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
+    """Decisions, other writers and recreated nodes, faster than labels are written."""
     chance, nodes, wanted = random.Random(seed), ("node-a", "node-b", "node-c"), {}
 
     def some():
@@ -216,7 +216,7 @@ async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them
                 world.want(**{name.replace("-", "_"): labels for name, labels in wanted.items()})
 
     async def left():
-        """What a plan from scratch would still write, and what it could not."""
+        """The remaining writes of a plan from scratch, and its conflicts."""
         found = [await api.get(f"/api/v1/nodes/{node}") for node in nodes]
         seen = [cluster.decode_node(json.dumps(node)) for node in found]
         plan = node_labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
@@ -231,7 +231,7 @@ async def test_whatever_happens_the_labels_end_as_a_plan_from_scratch_wants_them
 
 
 def answers_but(refused, status):
-    """A server that applies what it is told, and refuses the first so many writes to node-bad."""
+    """A stub server that applies labels and rejects the first writes to node-bad."""
     left = [refused]
 
     async def answer(request):
@@ -254,7 +254,7 @@ def answers_but(refused, status):
 
 @pytest.fixture
 async def failing(stand, connect, rng, background):
-    """node-bad and node-good on a server that refuses the first so many writes to the former."""
+    """node-bad and node-good on a server that rejects the first writes to node-bad."""
 
     async def start(refused, status=500):
         stand.otherwise(answers_but(refused, status))
@@ -271,7 +271,7 @@ async def failing(stand, connect, rng, background):
     return start
 
 
-async def test_an_answer_older_than_what_the_watch_said_is_not_believed(failing, until):
+async def test_response_older_than_the_watch_is_ignored(failing, until):
     world = await failing(0)  # it answers with resourceVersion 2
     newer = Node(ObjectMeta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
     world.cluster.nodes.put(newer)
@@ -280,8 +280,8 @@ async def test_an_answer_older_than_what_the_watch_said_is_not_believed(failing,
     assert world.cluster.nodes.objects["node-good"] == newer
 
 
-async def test_what_is_decided_during_a_write_is_written_after_it(failing, stand, until):
-    """Also where the watch was faster than the answer, which then says nothing new."""
+async def test_decision_made_during_a_write_is_written_afterwards(failing, stand, until):
+    """Also if the watch was faster than the response, which then adds nothing."""
     go = asyncio.Event()
     answer = answers_but(0, 500)
 
@@ -314,15 +314,15 @@ async def test_what_is_decided_during_a_write_is_written_after_it(failing, stand
 
 
 @pytest.mark.parametrize("status", [403, 409, 422, 500])
-async def test_a_write_that_fails_is_tried_again(failing, until, status):
+async def test_failed_write_is_retried(failing, until, status):
     world = await failing(2, status)
     world.want(node_bad={"demo": "violating"})
     await until(lambda: world.written() == 1)
     assert world.written("error") == 2
 
 
-async def test_a_node_that_cannot_be_written_holds_no_other_up(failing, stand, until):
-    """One admission webhook that forbids one node must not delay the labels of all the others."""
+async def test_failing_node_delays_no_other(failing, stand, until):
+    """An admission webhook that rejects one node must not delay the labels of all others."""
     world = await failing(10**6)
     world.want(node_bad={"demo": "violating"})
     await until(lambda: world.written("error") == 6)  # by now its next try is a second away
@@ -333,7 +333,7 @@ async def test_a_node_that_cannot_be_written_holds_no_other_up(failing, stand, u
     assert len(stand.asked) - tries <= 20 + 2
 
 
-async def test_more_nodes_than_one_batch_are_all_written(stand, connect, rng, background, until):
+async def test_nodes_beyond_one_batch_are_all_written(stand, connect, rng, background, until):
     stand.otherwise(answers_but(0, 500))
     world = Labeling(await connect(stand.url), rng)
     names = [f"n{number}" for number in range(150)]
@@ -349,7 +349,7 @@ async def test_more_nodes_than_one_batch_are_all_written(stand, connect, rng, ba
 
 @pytest.fixture
 async def crowd(stand, connect, rng, background):
-    """So many nodes that all want a label, on a server to be told what it answers."""
+    """Nodes that all need a label, on a stub server."""
 
     async def start(count, bucket=None):
         made = Labeling(await connect(stand.url), rng, bucket)
@@ -364,10 +364,10 @@ async def crowd(stand, connect, rng, background):
     return start
 
 
-async def test_conflicts_on_many_nodes_are_one_line_however_often_they_begin(
+async def test_conflicts_on_many_nodes_are_one_repeated_line(
     stand, connect, rng, background, until, log_lines
 ):
-    """A policy that is named like a label of all nodes, toggled again and again."""
+    """A policy named like a label of all nodes, repeatedly toggled."""
     lines = log_lines("logfmt")
     stand.otherwise(answers_but(0, 500))
     world = Labeling(await connect(stand.url), rng)
@@ -392,8 +392,8 @@ async def test_conflicts_on_many_nodes_are_one_line_however_often_they_begin(
     assert all(line.count("n1") <= 10 for line in found)
 
 
-async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crowd, stand, until):
-    """Eight requests are on their way; none of the others follows, and those eight are given up."""
+async def test_lost_leadership_stops_the_batch(crowd, stand, until):
+    """Eight requests are in flight: they are cancelled, and no other is sent."""
     world = await crowd(100)
     world.labeler.wake()
     await stand.until(8)
@@ -410,7 +410,7 @@ async def test_a_replica_that_lost_its_right_stops_in_the_middle_of_a_batch(crow
     await until(lambda: world.written() == 100)
 
 
-async def test_a_process_that_slept_past_the_end_of_its_lease_writes_nothing(crowd, stand, until):
+async def test_process_suspended_past_its_lease_writes_nothing(crowd, stand, until):
     world = await crowd(3)
     world.fence.extend(world.clock.now + 10)
     world.clock.now += 60  # stopped, and continued a minute later: no timer of ours has run
@@ -424,8 +424,8 @@ async def test_a_process_that_slept_past_the_end_of_its_lease_writes_nothing(cro
     await until(lambda: world.written() == 3)
 
 
-async def test_writes_keep_to_their_rate(crowd, stand, until):
-    """A burst at once; the next one is an hour away."""
+async def test_writes_respect_the_rate_limit(crowd, stand, until):
+    """A burst at once; the next write is allowed an hour later."""
     stand.otherwise(answers_but(0, 500))
     world = await crowd(20, TokenBucket(rate=1 / 3600, burst=5))
     world.labeler.wake()
@@ -436,8 +436,8 @@ async def test_writes_keep_to_their_rate(crowd, stand, until):
     assert len(stand.asked) == 5
 
 
-async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
-    """429 with Retry-After: nobody is written before then, also none of those that were not asked about."""
+async def test_retry_after_is_respected(crowd, stand, until):
+    """429 with Retry-After: no node is written before then."""
 
     class Noting(TokenBucket):
         until = None
@@ -469,5 +469,5 @@ async def test_a_server_that_asks_for_quiet_gets_it(crowd, stand, until):
         ([{}], set()),
     ],
 )
-def test_the_keys_that_a_409_names(causes, keys):
+def test_conflicting_keys_are_parsed_from_a_409(causes, keys):
     assert conflicting_keys(KubeError(409, "conflict", causes=tuple(causes))) == keys

@@ -1,4 +1,4 @@
-"""Nudges on a real API server: who gets the annotation, at what pace, and what becomes of errors."""
+"""Requeue annotations on the sandbox's API server: which pods, at which rate, and errors."""
 
 import asyncio
 import functools
@@ -38,12 +38,12 @@ class Clock:
 
 @functools.cache
 def reasons(refused):
-    """As decisions have them: the same object for the same nodes."""
+    """As in decisions: the same object for the same nodes."""
     return dict.fromkeys(sorted(refused), REASON)
 
 
 class Nudging:
-    """A nudger with its surroundings: what is refused is set by hand, nodes and pods come from the server."""
+    """A requeue controller in a fake environment: given rejections, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
         self.metrics = Metrics()
@@ -98,7 +98,7 @@ async def world(api, connect, rng, background):
 
 @pytest.fixture
 def turn_away(api):
-    """A pod that the scheduler has found no node for."""
+    """Create a pod that the scheduler could not place."""
 
     async def add(name, message=f"0/2 nodes are available: 2 {REASON}."):
         await api.pod(name)
@@ -114,7 +114,7 @@ def turn_away(api):
 
 
 def refused(world):
-    """The pods that are known to have been turned away."""
+    """Return the pods known to be rejected."""
     return [pod for pod in world.cluster.pods.objects.values() if pod.unschedulable_because]
 
 
@@ -122,7 +122,7 @@ async def annotation(api, name):
     return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(REQUEUED_AT)
 
 
-async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, turn_away):
+async def test_only_the_pod_with_a_new_feasible_node_is_requeued(api, world, until, turn_away):
     await turn_away("web")
     await turn_away("full", "0/2 nodes are available: 2 Insufficient cpu.")
     await until(lambda: len(refused(world)) == 2)
@@ -132,7 +132,7 @@ async def test_the_waiting_pod_is_told_when_and_no_other_is(api, world, until, t
     assert await annotation(api, "full") is None
 
 
-async def test_a_clock_that_is_set_back_keeps_no_pod_waiting(api, world, until, turn_away):
+async def test_clock_set_back_delays_no_requeue(api, world, until, turn_away):
     await turn_away("web")
     await until(lambda: len(refused(world)) == 1)
     world.refuse("node-b")
@@ -144,7 +144,7 @@ async def test_a_clock_that_is_set_back_keeps_no_pod_waiting(api, world, until, 
     assert await annotation(api, "web") == "2027-01-15T07:00:00.000Z"
 
 
-async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, until, turn_away):
+async def test_replica_requeues_once_it_leads(api, world, until, turn_away):
     world.leads = False
     await turn_away("web")
     await until(lambda: refused(world))
@@ -157,7 +157,7 @@ async def test_a_replica_that_may_not_write_does_so_once_it_may(api, world, unti
     await until(lambda: world.counted("ok") == 2)
 
 
-async def test_a_pod_that_went_meanwhile_is_no_error(api, world, until, turn_away):
+async def test_pod_deleted_meanwhile_is_no_error(api, world, until, turn_away):
     await turn_away("web")
     await until(lambda: refused(world))
     (pod,) = refused(world)
@@ -169,7 +169,7 @@ async def test_a_pod_that_went_meanwhile_is_no_error(api, world, until, turn_awa
     assert world.counted("error") == 0
 
 
-async def test_an_error_is_waited_out(stand, answer, connect, rng, background, until):
+async def test_failed_requeue_is_retried(stand, answer, connect, rng, background, until):
     world = Nudging(await connect(stand.url), rng)
     world.refuse("node-a", "node-b")
     condition = {
@@ -252,7 +252,7 @@ AT_FIRST = (
 
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(happenings, max_size=12))
-def test_who_looks_only_at_what_changed_sees_what_who_looks_at_everything_does(happened):
+def test_incremental_scan_finds_the_same_pods_as_a_full_scan(happened):
     asyncio.run(compare([*AT_FIRST, *happened]))
 
 

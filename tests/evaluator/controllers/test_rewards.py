@@ -1,4 +1,4 @@
-"""What was learned is kept in a ConfigMap of a real API server: by the one that may write, at most every half minute."""
+"""Rewards are stored in a ConfigMap by the leader, at most every half minute."""
 
 import json
 
@@ -14,7 +14,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 class Replica:
-    """One that learns, in a world of its own time."""
+    """A reward controller with fake time."""
 
     def __init__(self, kube, rng):
         self.now = 1000.0
@@ -33,7 +33,7 @@ class Replica:
         )
 
     def fails(self, kind="web", node="a"):
-        """A pod of this kind, on this node, runs and then does not."""
+        """A pod of this kind runs on this node and then fails."""
         self.rewarder.changed(pod("Running", kind, node), pod("Failed", kind, node))
 
     async def round(self, after=0.0):
@@ -62,14 +62,14 @@ def replica(connect, rng):
 
 
 async def written(api):
-    """What the ConfigMap says; None if there is none."""
+    """The content of the ConfigMap; None if there is none."""
     found = (await api.get(PATH))["items"]
     if not (mine := [one for one in found if one["metadata"]["name"] == "r"]):
         return None
     return reward_codec.decode(mine[0]["data"], Rewards())
 
 
-async def test_a_restart_forgets_nothing(api, replica):
+async def test_restart_keeps_all_rewards(api, replica):
     one = await replica(api.url)
     one.fails()
     await one.round()
@@ -82,7 +82,7 @@ async def test_a_restart_forgets_nothing(api, replica):
     assert (await written(api)).kinds == {"web": {"a": pytest.approx(0.81)}}
 
 
-async def test_it_is_written_at_most_every_half_minute(api, replica):
+async def test_rewards_are_written_at_most_every_half_minute(api, replica):
     one = await replica(api.url)
     one.fails()
     await one.round()
@@ -94,7 +94,7 @@ async def test_it_is_written_at_most_every_half_minute(api, replica):
     assert (await written(api)).kinds["web"]["a"] == pytest.approx(0.81)
 
 
-async def test_what_did_not_change_is_not_written(api, replica):
+async def test_unchanged_rewards_are_not_written(api, replica):
     one = await replica(api.url)
     one.fails()
     await one.round()
@@ -106,7 +106,7 @@ async def test_what_did_not_change_is_not_written(api, replica):
     assert one.rewarder.rewards is learned
 
 
-async def test_all_learn_and_the_one_that_leads_writes(api, replica):
+async def test_all_replicas_learn_and_the_leader_writes(api, replica):
     one, two = await replica(api.url), await replica(api.url)
     two.may_write = False
     await one.round()
@@ -125,7 +125,7 @@ async def test_all_learn_and_the_one_that_leads_writes(api, replica):
     assert (await written(api)).kinds["web"]["a"] == pytest.approx(0.81)
 
 
-async def test_who_was_overtaken_looks_again(api, replica):
+async def test_write_conflict_reads_again(api, replica):
     one, two = await replica(api.url), await replica(api.url)
     await one.round()
     await two.round()
@@ -138,7 +138,7 @@ async def test_who_was_overtaken_looks_again(api, replica):
     assert (await written(api)).kinds.keys() == {"db"}
 
 
-async def test_outcomes_wait_until_what_was_learned_before_can_be_read(stand, answer, replica):
+async def test_outcomes_wait_until_stored_rewards_are_read(stand, answer, replica):
     state = reward_codec.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
     found = {"metadata": {"resourceVersion": "7"}, "data": state}
     stand.then(answer.refuses(503, message="not yet"), answer.says(200, found))
@@ -155,7 +155,7 @@ async def test_outcomes_wait_until_what_was_learned_before_can_be_read(stand, an
     assert stand.asked[-1].json["metadata"]["resourceVersion"] == "7"
 
 
-async def test_what_was_mangled_is_replaced_and_said_to_be_lost(api, replica, log_lines):
+async def test_corrupt_rewards_are_replaced_and_logged_as_lost(api, replica, log_lines):
     lines = log_lines("json")
     body = {"metadata": {"name": "r"}, "data": {reward_codec.KEY: "nonsense"}}
     await api.call("POST", PATH, {"apiVersion": "v1", "kind": "ConfigMap", **body})
@@ -166,7 +166,7 @@ async def test_what_was_mangled_is_replaced_and_said_to_be_lost(api, replica, lo
     assert (await written(api)).kinds == {"web": {"a": 0.9}}
 
 
-async def test_a_clean_run_earns_when_its_time_has_come(api, replica):
+async def test_run_without_failure_raises_the_reward_after_its_time(api, replica):
     one = await replica(api.url)
     one.fails()
     one.rewarder.changed(pod("Pending", uid="v"), pod("Running", uid="v"))
@@ -177,7 +177,7 @@ async def test_a_clean_run_earns_when_its_time_has_come(api, replica):
     assert one.value() == pytest.approx(0.91)
 
 
-async def test_a_node_that_joins_starts_at_the_mean(api, replica):
+async def test_new_node_starts_at_the_mean(api, replica):
     one = await replica(api.url)
     one.nodes = set()  # not listed yet
     await one.round()
@@ -190,7 +190,7 @@ async def test_a_node_that_joins_starts_at_the_mean(api, replica):
     assert one.value(node="c") == pytest.approx(0.95)
 
 
-async def test_that_kinds_are_forgotten_is_said(api, replica, log_lines, monkeypatch):
+async def test_dropped_kinds_are_logged(api, replica, log_lines, monkeypatch):
     lines = log_lines("json")
     monkeypatch.setattr(module, "_ROOM", 60)
     one = await replica(api.url)

@@ -1,4 +1,4 @@
-"""Statuses written to a real API server: when they changed, and then once."""
+"""Policy statuses are written to the sandbox's API server, once per change."""
 
 import asyncio
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ PATH = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 
 
 class Reporting:
-    """A reporter with its surroundings: what is decided is made of readings given by hand."""
+    """A status controller in a fake environment: decisions come from given readings."""
 
     def __init__(self, kube, rng):
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
@@ -60,7 +60,7 @@ def says(compliance):
     return lambda policy: policy.get("status", {}).get("compliance") == compliance
 
 
-async def test_a_status_follows_what_is_decided(api, world, demo):
+async def test_status_reports_the_decision(api, world, demo):
     await api.policy(demo)
     world.decide(parse(demo), n0=0.0, n1=0.0)
     found = await api.seen(f"{PATH}/demo", says("Compliant"))
@@ -77,7 +77,7 @@ async def test_a_status_follows_what_is_decided(api, world, demo):
     assert found["status"]["conditions"][0]["lastTransitionTime"] == since
 
 
-async def test_problems_are_there_to_be_read(api, world, demo, rule):
+async def test_problems_are_in_the_status(api, world, demo, rule):
     await api.policy(demo)
     bad = {**demo, "spec": {"strategies": {"deschedule": {"rules": [{}]}, "nonsense": {}}}}
     world.decide(parse(bad), n0=0.0)
@@ -90,7 +90,7 @@ async def test_problems_are_there_to_be_read(api, world, demo, rule):
     assert "deschedule: rule 1: it has no metricname" in message
 
 
-async def test_a_label_that_could_not_be_set_is_reported_to_its_policy(api, world, demo):
+async def test_label_conflict_is_in_the_status_of_its_policy(api, world, demo):
     await api.policy(demo)
     world.decide(parse(demo), n0=2.0)
     await api.seen(f"{PATH}/demo", says("Violated"))
@@ -99,10 +99,12 @@ async def test_a_label_that_could_not_be_set_is_reported_to_its_policy(api, worl
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"
     )
-    assert "label demo on n0 belongs to somebody else" in str(found["status"]["conditions"])
+    assert "label demo on n0 is owned by another field manager" in str(
+        found["status"]["conditions"]
+    )
 
 
-async def test_the_same_status_is_not_written_twice(stand, answer, connect, rng, background, demo):
+async def test_unchanged_status_is_not_written_again(stand, answer, connect, rng, background, demo):
     world = Reporting(await connect(stand.url), rng)
     background(world.reporter.run())
     stand.otherwise(answer.says(200, {}))
@@ -119,7 +121,7 @@ async def test_the_same_status_is_not_written_twice(stand, answer, connect, rng,
     ]
 
 
-async def test_a_write_that_fails_is_tried_again_and_holds_no_other_up(
+async def test_failed_write_is_retried_and_delays_no_other(
     stand, answer, connect, rng, background, tas, rule
 ):
     world = Reporting(await connect(stand.url), rng)
@@ -133,7 +135,7 @@ async def test_a_write_that_fails_is_tried_again_and_holds_no_other_up(
     assert [a.path.split("/")[-2] for a in asked] == ["a", "b", "a"]
 
 
-async def test_a_policy_that_is_gone_is_no_failure(stand, answer, connect, rng, background, demo):
+async def test_deleted_policy_is_no_failure(stand, answer, connect, rng, background, demo):
     world = Reporting(await connect(stand.url), rng)
     stand.then(answer.refuses(404), answer.says(200, {}))
     background(world.reporter.run())
@@ -144,7 +146,7 @@ async def test_a_policy_that_is_gone_is_no_failure(stand, answer, connect, rng, 
     assert len(stand.asked) == 1
 
 
-async def test_a_policy_made_anew_gets_its_status_anew(api, world, demo, until):
+async def test_recreated_policy_gets_its_status_again(api, world, demo, until):
     await api.policy(demo)
     world.decide(parse(demo), n0=0.0)
     await api.seen(f"{PATH}/demo", says("Compliant"))
@@ -155,7 +157,7 @@ async def test_a_policy_made_anew_gets_its_status_anew(api, world, demo, until):
     await api.seen(f"{PATH}/demo", says("Compliant"))
 
 
-async def test_nothing_is_written_while_nothing_is_decided(
+async def test_nothing_is_written_before_the_first_decision(
     stand, answer, connect, rng, background, demo
 ):
     world = Reporting(await connect(stand.url), rng)
@@ -174,7 +176,7 @@ OLD = "2020-02-02T02:02:02Z"
 
 
 def said(**conditions):
-    """A status that an earlier life wrote."""
+    """A status written by an earlier process."""
     return {
         "conditions": [
             {"type": name, "status": status, "lastTransitionTime": OLD}
@@ -190,7 +192,7 @@ def since(asked):
 
 @pytest.fixture
 def silent_world(stand, answer, connect, rng, background):
-    """A reporter whose API server takes everything."""
+    """A status controller whose API server accepts everything."""
 
     async def start():
         stand.otherwise(answer.says(200, {}))
@@ -201,7 +203,7 @@ def silent_world(stand, answer, connect, rng, background):
     return start
 
 
-async def test_a_restart_is_no_transition(silent_world, stand, demo):
+async def test_restart_is_no_transition(silent_world, stand, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="True")
     world.decide(parse(demo), n0=0.0)
@@ -209,7 +211,7 @@ async def test_a_restart_is_no_transition(silent_world, stand, demo):
     assert since(stand.asked[0]) == {"Valid": True, "DescheduleViolated": False}
 
 
-async def test_only_what_changed_has_a_new_time(silent_world, stand, demo):
+async def test_only_changed_conditions_have_a_new_time(silent_world, stand, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0, n1=0.0)
@@ -233,9 +235,7 @@ async def test_only_what_changed_has_a_new_time(silent_world, stand, demo):
         {"conditions": [{"type": "Valid", "status": "True", "lastTransitionTime": None}]},
     ],
 )
-async def test_a_status_that_somebody_else_wrote_is_no_stumbling_block(
-    silent_world, stand, demo, status
-):
+async def test_invalid_existing_status_is_replaced(silent_world, stand, demo, status):
     world = await silent_world()
     world.status[KEY] = status
     world.decide(parse(demo), n0=0.0)
@@ -244,7 +244,7 @@ async def test_a_status_that_somebody_else_wrote_is_no_stumbling_block(
     assert all(time.endswith("Z") for time in times)
 
 
-async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, stand, demo):
+async def test_new_leader_keeps_the_transition_times_of_the_last(silent_world, stand, demo):
     world = await silent_world()
     world.decide(parse(demo), n0=0.0)
     await stand.until(1)
@@ -254,7 +254,7 @@ async def test_a_new_leader_goes_on_from_what_the_old_one_wrote(silent_world, st
     assert since(stand.asked[1]) == {"Valid": True, "DescheduleViolated": True}
 
 
-async def test_a_policy_made_anew_has_transitions_of_its_own(silent_world, stand, demo):
+async def test_recreated_policy_has_its_own_transition_times(silent_world, stand, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0)

@@ -1,4 +1,4 @@
-"""The gauges of policies: whatever came before, they show what a program shows that has seen only the last decisions."""
+"""The gauges of policies reflect the last decisions only."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +30,7 @@ def shown(metrics):
 
 
 @given(worlds)
-def test_only_the_last_decisions_are_shown(parsed, rule, worlds):
+def test_only_the_last_decisions_are_exported(parsed, rule, worlds):
     metrics = Metrics()
     tally, decisions = PolicyGauges(metrics), None
     for named, values in worlds:

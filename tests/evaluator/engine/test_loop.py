@@ -1,4 +1,4 @@
-"""The loop around decide(): when it evaluates, when its result may be used, and what it says in the log."""
+"""The decision loop: when it evaluates, when its result may be used, and what it logs."""
 
 import asyncio
 
@@ -56,7 +56,7 @@ class Deciding:
         self.cluster.pods.replace([])
 
     def hear(self, **values):
-        """Full reports of health_metric; `_` stands for `-`."""
+        """Full reports of health_metric; `_` in a node name stands for `-`."""
         for node, value in values.items():
             self.store.report(
                 node.replace("_", "-"), Delta({"health_metric": value}), self.clock.now
@@ -94,7 +94,7 @@ def test_not_ready_while_the_api_server_does_not_serve_policies(world, demo):
     world.hear(node_a=0.0, node_b=1.0)
     world.decider.evaluate()
     assert not world.decider.waiting_for
-    world.cluster.policies.lose("TASPolicy CRD is not installed")
+    world.cluster.policies.mark_unserved("TASPolicy CRD is not installed")
     assert world.value("plimsoll_ready") == 0
     with pytest.raises(NotReadyError, match="TASPolicy CRD is not installed"):
         world.decider.current()
@@ -124,7 +124,7 @@ def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
     assert world.value("plimsoll_ready") == 1
 
 
-def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world):
+def test_not_ready_but_serving_while_the_watch_is_silent(world):
     world.hear(node_a=0.0, node_b=1.0)
     freshness = world.cluster.staleness
     for kind in ("taspolicies", "nodes", "pods"):
@@ -135,8 +135,8 @@ def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world)
     world.hear(node_a=1.0, node_b=1.0)
     world.decider.evaluate()
     assert [sentence.split(" from ")[0] for sentence in world.decider.waiting_for] == [
-        "news of taspolicies",
-        "news of nodes",
+        "updates of taspolicies",
+        "updates of nodes",
     ]
     assert world.value("plimsoll_ready") == 0
     (decision,) = world.decider.current().policies.values()
@@ -147,8 +147,8 @@ def test_without_news_from_the_api_server_it_is_red_and_goes_on_answering(world)
     assert world.value("plimsoll_ready") == 1
 
 
-def test_after_a_stop_nothing_is_said_of_a_node_until_it_is_heard_again(world):
-    """Neither by what was true before, nor as if its agent had been silent: it is this process that has not listened."""
+def test_after_a_suspend_nodes_are_pending_until_they_report_again(world):
+    """Neither the old readings nor staleness count: this process has not received reports."""
     world.hear(node_a=1.0, node_b=0.0)
     world.decider.evaluate()
     world.clock.now += STALE + 60.0
@@ -169,7 +169,7 @@ def test_after_a_stop_nothing_is_said_of_a_node_until_it_is_heard_again(world):
     assert decision.missing["health_metric"] == ("node-b",)
 
 
-def test_a_stop_keeps_the_labels_and_does_not_wait_for_who_was_silent_before(world):
+def test_suspend_keeps_labels_and_does_not_wait_for_nodes_stale_before(world):
     world.hear(node_a=2.0, node_b=2.0)
     world.decider.evaluate()
     world.clock.now += STALE / 2
@@ -183,7 +183,7 @@ def test_a_stop_keeps_the_labels_and_does_not_wait_for_who_was_silent_before(wor
     assert decisions.labels == {"node-a": {"demo-policy": "violating"}}
 
 
-def test_ready_without_the_silent_ones_once_they_would_be_stale(world):
+def test_ready_without_silent_nodes_after_the_stale_time(world):
     world.hear(node_a=0.0)
     world.clock.now += STALE
     world.hear(node_a=0.0)
@@ -191,14 +191,14 @@ def test_ready_without_the_silent_ones_once_they_would_be_stale(world):
     assert not world.decider.waiting_for
 
 
-def test_ready_at_once_where_no_policy_asks_for_anything():
+def test_ready_at_once_if_no_policy_names_a_metric():
     world = Deciding()
     world.know()
     world.decider.evaluate()
     assert not world.decider.waiting_for
 
 
-def test_ready_although_a_node_cannot_read_a_source_once_the_start_is_over(world):
+def test_ready_after_startup_although_a_node_cannot_read_a_source(world):
     world.hear(node_a=0.0)
     world.store.report("node-b", Delta(unread=["health_metric"]), world.clock.now)
     world.decider.evaluate()
@@ -211,7 +211,7 @@ def test_ready_although_a_node_cannot_read_a_source_once_the_start_is_over(world
     assert world.decider.latest.policies[KEY].unreported == frozenset()
 
 
-def test_once_ready_a_new_policy_does_not_make_it_unready(world, demo, parsed, rule):
+def test_new_policy_does_not_make_a_ready_evaluator_unready(world, demo, parsed, rule):
     world.hear(node_a=0.0, node_b=1.0)
     world.decider.evaluate()
     world.cluster.policies.put(parsed("new", dontschedule=[rule("other Equals 1")]))
@@ -220,7 +220,7 @@ def test_once_ready_a_new_policy_does_not_make_it_unready(world, demo, parsed, r
     assert world.decider.latest.policies[PolicyKey("ns", "new")].unreported == {"node-a", "node-b"}
 
 
-def test_stopping_is_not_ready_for_good(world):
+def test_stopping_makes_not_ready_permanently(world):
     world.hear(node_a=0.0, node_b=1.0)
     world.decider.evaluate()
     world.decider.stop("the end")
@@ -230,7 +230,7 @@ def test_stopping_is_not_ready_for_good(world):
     assert world.value("plimsoll_ready") == 0
 
 
-def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
+def test_agents_are_subscribed_to_the_metrics_of_policies(world, parsed, rule):
     assert world.subscriptions.current.metrics == ("health_metric",)
     world.cluster.policies.put(parsed("new", dontschedule=[rule("cpu Equals 1")]))
     world.decider.evaluate()
@@ -241,7 +241,7 @@ def test_agents_are_asked_for_what_the_policies_name(world, parsed, rule):
     assert world.store.metrics == frozenset()
 
 
-def test_agents_are_never_asked_for_what_a_scorer_works_out(parsed, rule):
+def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
     world = Deciding(scorers_take=frozenset({"used"}))
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
     world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
@@ -250,11 +250,11 @@ def test_agents_are_never_asked_for_what_a_scorer_works_out(parsed, rule):
     assert world.store.metrics == {"load1", "used"}
 
 
-def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):
+def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
     class Scorer:
         predicates = priorities = metrics = ()
 
-        def assess(self, view, pod):
+        def score(self, view, pod):
             return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
 
     view = None
@@ -268,9 +268,7 @@ def test_pods_wait_until_the_cluster_was_surveyed(parsed, rule):
     assert list(world.decider.current().policies[KEY].dontschedule) == ["a"]
 
 
-def test_a_policy_that_names_more_than_may_be_asked_for_says_so_and_holds_up_nobody(
-    demo, parsed, rule
-):
+def test_policy_over_the_metric_limit_reports_so_and_blocks_no_other(demo, parsed, rule):
     world = Deciding(most_metrics=2)
     greedy = parsed("greedy", dontschedule=[rule(f"m{n} Equals 1") for n in range(4)])
     world.know(demo(), greedy)
@@ -284,7 +282,7 @@ def test_a_policy_that_names_more_than_may_be_asked_for_says_so_and_holds_up_nob
     decided = world.decider.latest.policies
     assert not decided[KEY].problems
     assert decided[greedy.key].problems == tuple(
-        f"no source has metric m{n} (not asked for: policies name more than --maxMetrics=2)"
+        f"no source has metric m{n} (not requested: policies name more than --maxMetrics=2)"
         for n in (1, 2, 3)
     )
     world.cluster.policies.replace([demo()])
@@ -292,14 +290,14 @@ def test_a_policy_that_names_more_than_may_be_asked_for_says_so_and_holds_up_nob
     assert world.value("plimsoll_metrics_left_out") == 0
 
 
-def test_nodes_that_are_gone_and_silent_are_forgotten(world):
+def test_deleted_silent_nodes_are_forgotten(world):
     world.hear(node_a=0.0, elsewhere=0.0)
     world.clock.now += STALE + 1
     world.decider.evaluate()
     assert (world.store.knows("node-a"), world.store.knows("elsewhere")) == (True, False)
 
 
-def test_listeners_are_told_after_each_swap(world):
+def test_listeners_are_called_after_each_swap(world):
     told = []
     world.decider.listeners.append(lambda: told.append(world.decider.latest))
     world.decider.evaluate()
@@ -309,7 +307,7 @@ def test_listeners_are_told_after_each_swap(world):
     assert set(told[-1].policies[KEY].deschedule) == {"node-a"}
 
 
-def test_what_is_decided_is_counted(world):
+def test_decisions_are_counted(world):
     world.hear(node_a=2.0, node_b=1.0)
     world.decider.evaluate()
     of = {"namespace": "ns", "policy": "demo-policy"}
@@ -327,7 +325,7 @@ def test_what_is_decided_is_counted(world):
     assert world.value("plimsoll_policies") == 0
 
 
-def test_a_policy_that_is_gone_leaves_no_series(world):
+def test_deleted_policy_leaves_no_series(world):
     counters = {
         "plimsoll_policy_events_total": ("reason", world.metrics.policy_events),
         "plimsoll_evictions_total": ("result", world.metrics.evictions),
@@ -348,7 +346,7 @@ def test_a_policy_that_is_gone_leaves_no_series(world):
         assert world.value(name, namespace="ns", policy="other", **{what: "x"}) == 1
 
 
-def test_confirmed_readings_are_explained_with_their_age_of_now(world):
+def test_confirmed_reading_is_explained_with_its_current_age(world):
     world.hear(node_a=0.0, node_b=0.0)
     world.decider.evaluate()
     world.clock.now += 20
@@ -359,7 +357,7 @@ def test_confirmed_readings_are_explained_with_their_age_of_now(world):
     assert (world.clock.now - column.at).tolist() == [0.0, 20.0]
 
 
-def test_the_log_keeps_the_words_that_users_of_tas_look_for(log_lines, demo):
+def test_log_keeps_the_phrases_of_tas(log_lines, demo):
     said = since(log_lines("logfmt"))
     world = Deciding()
     world.know(demo())
@@ -384,11 +382,11 @@ def test_the_log_keeps_the_words_that_users_of_tas_look_for(log_lines, demo):
 
 
 def since(read):
-    """Lines without their time."""
+    """Lines without their timestamps."""
     return lambda: [line.split(" ", 1)[1] for line in read()]
 
 
-def test_what_befalls_many_nodes_at_once_is_told_of_some_and_counted(log_lines, demo):
+def test_violations_of_many_nodes_name_some_and_count_the_rest(log_lines, demo):
     said = since(log_lines("logfmt"))
     world = Deciding()
     nodes = [f"node_{number:04}" for number in range(5_000)]
@@ -411,7 +409,7 @@ def test_what_befalls_many_nodes_at_once_is_told_of_some_and_counted(log_lines, 
     assert 'msg="4990 more nodes no longer violating demo-policy"' in found[11]
 
 
-def test_problems_and_departures_are_logged_once(log_lines, parsed, rule):
+def test_problems_and_deletions_are_logged_once(log_lines, parsed, rule):
     said = since(log_lines("logfmt"))
     world = Deciding()
     bad = parsed("demo-policy", dontschedule=[rule("m Equals 1"), {}])
@@ -429,7 +427,7 @@ def test_problems_and_departures_are_logged_once(log_lines, parsed, rule):
 
 
 async def decided(world, predicate):
-    """Wait until the loop has swapped in decisions that satisfy a predicate."""
+    """Wait until the loop has published decisions that satisfy a predicate."""
     swapped = asyncio.Event()
     world.decider.listeners.append(swapped.set)
     async with asyncio.timeout(PATIENCE):
@@ -438,7 +436,7 @@ async def decided(world, predicate):
             await swapped.wait()
 
 
-async def test_the_loop_evaluates_when_something_changed(demo, background):
+async def test_loop_evaluates_after_a_change(demo, background):
     loop = asyncio.get_running_loop()
     world = Deciding(clock=loop.time)
     background(world.decider.run())
@@ -450,7 +448,7 @@ async def test_the_loop_evaluates_when_something_changed(demo, background):
     await decided(world, lambda decisions: len(decisions.policies[KEY].dontschedule) == 2)
 
 
-async def test_others_have_their_turns_while_it_evaluates(parsed, rule, background):
+async def test_evaluation_yields_to_the_event_loop(parsed, rule, background):
     loop = asyncio.get_running_loop()
     world = Deciding(clock=loop.time, slice_=0.0)
     policies = [parsed(f"p{number}", dontschedule=[rule("cpu Equals 1")]) for number in range(50)]
@@ -463,7 +461,7 @@ async def test_others_have_their_turns_while_it_evaluates(parsed, rule, backgrou
     assert turns > len(policies)
 
 
-async def test_who_is_being_answered_is_not_kept_waiting(demo, background, monkeypatch):
+async def test_evaluation_yields_to_open_requests(demo, background, monkeypatch):
     monkeypatch.setattr(decider, "_POLITE", 3600.0)
     asking, looked = True, asyncio.Event()
 
@@ -482,7 +480,7 @@ async def test_who_is_being_answered_is_not_kept_waiting(demo, background, monke
     await decided(world, lambda decisions: KEY in decisions.policies)
 
 
-async def test_somebody_who_asks_all_the_time_keeps_nothing_from_being_decided(demo, background):
+async def test_constant_requests_do_not_starve_evaluation(demo, background):
     world = Deciding(clock=asyncio.get_running_loop().time)
     world.decider.give_way(lambda: True)
     background(world.decider.run())
@@ -490,8 +488,8 @@ async def test_somebody_who_asks_all_the_time_keeps_nothing_from_being_decided(d
     await decided(world, lambda decisions: KEY in decisions.policies)
 
 
-def test_who_cannot_wait_has_the_newest_decisions_and_keeps_them(world):
-    """An evaluation that was begun before is not what counts when it ends after."""
+def test_newest_decisions_are_not_replaced_by_an_older_evaluation(world):
+    """An evaluation begun earlier must not replace a later result."""
     world.hear(node_a=0.0, node_b=0.0)
     old = world.decider._evaluation()
     next(old)
@@ -503,8 +501,8 @@ def test_who_cannot_wait_has_the_newest_decisions_and_keeps_them(world):
     assert world.decider.latest is newest
 
 
-async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):
-    """Policies alone would ask agents for metrics and nodes alone be found in order; neither is to be seen by anybody."""
+async def test_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):
+    """Policies without nodes, or nodes without policies, must not be evaluated."""
     world = Deciding(clock=asyncio.get_running_loop().time)
     background(world.decider.run())
     world.cluster.policies.replace([demo()])
@@ -517,8 +515,8 @@ async def test_the_loop_evaluates_nothing_before_every_kind_is_listed(demo, back
     await decided(world, lambda decisions: KEY in decisions.policies)
 
 
-async def test_the_loop_evaluates_when_time_alone_changes_something(demo, background):
-    """A node whose agent is gone: nothing will ever report that its reading has grown old."""
+async def test_loop_evaluates_when_readings_turn_stale(demo, background):
+    """A node without an agent: no report announces that its reading turned stale."""
     now = 1000.0
     world = Deciding(stale_after=0.3, clock=lambda: now)
     background(world.decider.run())
@@ -533,7 +531,7 @@ async def test_the_loop_evaluates_when_time_alone_changes_something(demo, backgr
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_the_loop_ends_when_it_is_cancelled_although_something_changes_just_then(demo, turns):
+async def test_loop_ends_when_cancelled_during_a_change(demo, turns):
     made = Deciding()
     made.know(demo())
     loop = asyncio.create_task(made.decider.run())
@@ -546,7 +544,7 @@ async def test_the_loop_ends_when_it_is_cancelled_although_something_changes_jus
     assert loop.cancelled()
 
 
-async def test_a_burst_of_changes_costs_a_few_evaluations(demo, background):
+async def test_burst_of_changes_causes_few_evaluations(demo, background):
     loop = asyncio.get_running_loop()
     world = Deciding(clock=loop.time)
     background(world.decider.run())
@@ -561,7 +559,7 @@ async def test_a_burst_of_changes_costs_a_few_evaluations(demo, background):
     assert world.value("plimsoll_decide_duration_seconds_count") - before < 200
 
 
-async def test_the_loop_evaluates_when_a_for_and_a_clear_after_run_out(parsed, rule, background):
+async def test_loop_evaluates_when_for_and_clear_after_expire(parsed, rule, background):
     loop = asyncio.get_running_loop()
     world = Deciding(clock=loop.time)
     background(world.decider.run())
@@ -576,7 +574,7 @@ async def test_the_loop_evaluates_when_a_for_and_a_clear_after_run_out(parsed, r
         assert loop.time() >= at + 0.2
 
 
-def test_a_label_of_ours_from_an_earlier_life_is_kept_for_its_time(parsed, rule):
+def test_own_label_of_an_earlier_process_is_kept_for_clear_after(parsed, rule):
     world = Deciding()
     patient = {**rule("health_metric Equals 2"), "clearAfter": "60s"}
     ours = frozenset({"demo-policy"})
@@ -601,7 +599,7 @@ def test_a_label_of_ours_from_an_earlier_life_is_kept_for_its_time(parsed, rule)
     assert world.decider.latest.labels == {}
 
 
-def test_violations_for_want_of_a_reading_are_counted(parsed, rule):
+def test_violations_by_missing_readings_are_counted(parsed, rule):
     world = Deciding()
     strict = {**rule("health_metric Equals 2"), "whenMissing": "violate"}
     world.know(parsed("demo-policy", dontschedule=[strict]))

@@ -1,15 +1,15 @@
-"""What agents are asked for: one list, a generation that never names two, and a way to wait for the next."""
+"""Subscriptions of agents: a list, its generation, and waiting for the next one."""
 
 import asyncio
 
 from evaluator.engine.subscription import Subscription, Subscriptions
 
 
-def test_it_begins_with_nothing_at_generation_one():
+def test_subscription_starts_empty_at_generation_one():
     assert Subscriptions().current == Subscription(1, ())
 
 
-def test_another_list_is_another_generation_and_the_same_is_none():
+def test_changed_list_is_a_new_generation_and_the_same_list_is_none():
     subscriptions = Subscriptions()
     assert subscriptions.want(["b", "a", "b"])
     assert subscriptions.current == Subscription(2, ("a", "b"))
@@ -19,7 +19,7 @@ def test_another_list_is_another_generation_and_the_same_is_none():
     assert subscriptions.current == Subscription(3, ())
 
 
-async def test_who_waits_is_woken_by_each_change():
+async def test_waiters_are_woken_by_each_change():
     subscriptions = Subscriptions()
     assert (await subscriptions.after(0)).generation == 1
     waiting = [asyncio.create_task(subscriptions.after(1)) for _ in range(3)]
@@ -29,7 +29,7 @@ async def test_who_waits_is_woken_by_each_change():
     assert [found.metrics for found in await asyncio.gather(*waiting)] == [("b",)] * 3
 
 
-async def test_who_comes_late_is_told_at_once():
+async def test_late_waiter_returns_at_once():
     subscriptions = Subscriptions()
     subscriptions.want(["a"])
     assert (await subscriptions.after(1)).metrics == ("a",)

@@ -1,4 +1,4 @@
-"""The extender's port over TLS: whose certificates open it, what a renewal changes, and what a refusal tells."""
+"""The extender's port over TLS: accepted certificates, renewal, and rejections."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ def is_answered(reply):
 
 @pytest.fixture(scope="module")
 def scheduler(authority):
-    """How kube-scheduler shakes hands."""
+    """The TLS context of kube-scheduler."""
     return authority.client(*authority.issue("system:kube-scheduler"))
 
 
@@ -39,24 +39,24 @@ async def port(extender, secured):
 
 
 async def is_kept_out(dial, port, context):
-    """By TLS: with 1.3 a client learns only on reading that its certificate was refused."""
+    """With TLS 1.3 a client learns only on reading that its certificate was rejected."""
     with pytest.raises(REFUSED):
         await (await dial(port, context)).ask(ASKED)
 
 
 class TestWhoGetsIn:
-    async def test_a_certificate_of_the_ca(self, port, dial, scheduler):
+    async def test_client_certificate_of_the_ca_is_accepted(self, port, dial, scheduler):
         peer = await dial(port, scheduler)
         for _ in range(2):
             is_answered(await peer.ask(ASKED))
 
     @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-    async def test_versions_since_1_2(self, port, dial, authority, version):
+    async def test_tls_1_2_and_newer_are_accepted(self, port, dial, authority, version):
         context = authority.client(*authority.issue("system:kube-scheduler"))
         context.minimum_version = context.maximum_version = version
         is_answered(await (await dial(port, context)).ask(ASKED))
 
-    async def test_no_version_before_1_2(self, port, dial, authority):
+    async def test_tls_before_1_2_is_rejected(self, port, dial, authority):
         context = authority.client(*authority.issue("system:kube-scheduler"))
         context.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings():
@@ -78,7 +78,7 @@ class TestWhoGetsIn:
             "one whom a client vouches for",
         ],
     )
-    async def test_nobody_else_and_those_who_are_in_are_not_disturbed(
+    async def test_other_clients_are_rejected_and_open_connections_are_undisturbed(
         self, port, dial, authority, stranger, scheduler, tmp_path, who
     ):
         peer = await dial(port, scheduler)
@@ -99,16 +99,16 @@ class TestWhoGetsIn:
         is_answered(await peer.ask(ASKED))
         is_answered(await (await dial(port, scheduler)).ask(ASKED))
 
-    async def test_plain_http_is_told_to_use_https(self, port, dial, scheduler):
+    async def test_plain_http_gets_a_hint_to_use_https(self, port, dial, scheduler):
         said = await plainly(await dial(port))
         assert said.startswith(b"HTTP/1.0 400 Bad Request\r\n")
         assert said.endswith(b"use https://\n")
         is_answered(await (await dial(port, scheduler)).ask(ASKED))
 
-    async def test_a_failed_handshake_is_nothing_to_worry_about(
+    async def test_failed_handshake_is_not_logged_as_an_error(
         self, port, dial, authority, log_lines, until
     ):
-        """Port scanners knock every day: no traceback, no warning of asyncio's."""
+        """Port scanners cause no traceback and no asyncio warning."""
         lines = log_lines("logfmt")
         await plainly(await dial(port))
         await is_kept_out(dial, port, authority.client())
@@ -122,7 +122,7 @@ async def plainly(peer):
 
 
 def vouched_for(authority, folder):
-    """A certificate that a client's certificate of the CA signed, and that is shown with it: only a CA's may sign."""
+    """A certificate signed by a client certificate of the CA, sent with its chain: only a CA may sign."""
     forger = type(authority)(folder, "forger")
     cert, key = authority.issue("forger")
     shutil.copy(cert, folder / "forger.crt")
@@ -134,9 +134,9 @@ def vouched_for(authority, folder):
 
 
 class TestProtocols:
-    """RFC 7301: HTTP/1.1 is what is spoken."""
+    """RFC 7301: the server speaks HTTP/1.1."""
 
-    async def test_http_1_1_is_chosen_of_several(self, port, dial, authority):
+    async def test_http_1_1_is_chosen_of_several_protocols(self, port, dial, authority):
         context = authority.client(*authority.issue("system:kube-scheduler"))
         context.set_alpn_protocols(["h2", "http/1.1"])
         peer = await dial(port, context)
@@ -144,9 +144,7 @@ class TestProtocols:
         assert chosen == "http/1.1"
         is_answered(await peer.ask(ASKED))
 
-    async def test_a_client_of_http_2_alone_is_not_told_that_it_is_understood(
-        self, port, dial, authority
-    ):
+    async def test_client_of_http_2_alone_gets_no_alpn_protocol(self, port, dial, authority):
         context = authority.client(*authority.issue("system:kube-scheduler"))
         context.set_alpn_protocols(["h2"])
         with contextlib.suppress(ssl.SSLError):
@@ -155,7 +153,7 @@ class TestProtocols:
 
 
 class TestNames:
-    """--clientNames: who of all that the CA signed."""
+    """--clientNames limits the accepted client certificates."""
 
     @pytest.fixture
     async def start(self, extender, authority):
@@ -175,7 +173,7 @@ class TestNames:
             ("x", "DNS:y,DNS:kube-scheduler"),
         ],
     )
-    async def test_an_allowed_name(self, start, dial, authority, name, san):
+    async def test_allowed_name_is_accepted(self, start, dial, authority, name, san):
         server = await start("system:kube-scheduler", "kube-scheduler")
         context = authority.client(*authority.issue(name, san=san))
         is_answered(await (await dial(server.port, context)).ask(ASKED))
@@ -193,7 +191,7 @@ class TestNames:
             ("*", "DNS:*"),
         ],
     )
-    async def test_any_other_name_is_told_so_in_json(
+    async def test_other_name_is_rejected_in_json(
         self, start, dial, authority, name, san, log_lines
     ):
         lines = log_lines("logfmt")
@@ -209,7 +207,7 @@ class TestNames:
         assert server.counted("filter", 200, "no_policy_label") is None
         assert [line for line in lines() if "--clientNames" in line]
 
-    async def test_a_name_cannot_write_lines_of_its_own(self, start, dial, authority, log_lines):
+    async def test_client_name_cannot_forge_log_lines(self, start, dial, authority, log_lines):
         lines = log_lines("logfmt")
         server = await start("system:kube-scheduler")
         cert, key = authority.issue("a\r\nX-Name: b\nlevel=error msg=forged \u202e\u2028")
@@ -219,7 +217,7 @@ class TestNames:
         assert reply.status == 403
         assert not [line for line in lines() if line.startswith(("level=error", "X-Name"))]
 
-    async def test_a_body_of_who_is_not_allowed_is_not_asked_for(self, start, dial, authority):
+    async def test_body_of_a_rejected_client_is_not_requested(self, start, dial, authority):
         server = await start("system:kube-scheduler")
         peer = await dial(server.port, authority.client(*authority.issue("x")))
         start_ = b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
@@ -232,11 +230,11 @@ async def say_and_take(peer):
 
 
 class TestRenewal:
-    """Files that change while the server runs."""
+    """Certificate files that change while the server runs."""
 
     @pytest.fixture
     def put(self, tmp_path):
-        """Put files into the places that the server was told, as a kubelet does: never is there half a file."""
+        """Replace the server's certificate files atomically, as a kubelet does."""
 
         def rename(**sources):
             for place, source in sources.items():
@@ -257,7 +255,7 @@ class TestRenewal:
         found.told = told
         return found
 
-    async def test_old_connections_go_on_and_new_ones_see_the_new_certificate(
+    async def test_old_connections_continue_and_new_ones_get_the_new_certificate(
         self, server, dial, authority, scheduler, put
     ):
         old = await dial(server.port, scheduler)
@@ -270,7 +268,7 @@ class TestRenewal:
             is_answered(await peer.ask(ASKED))
         assert server.told == [True]
 
-    async def test_a_request_that_is_on_its_way_is_answered(
+    async def test_request_sent_during_a_renewal_is_answered(
         self, server, dial, authority, scheduler, put
     ):
         old = await dial(server.port, scheduler)
@@ -280,7 +278,7 @@ class TestRenewal:
         assert shown(await dial(server.port, scheduler)) == "after"
         is_answered(await old.ask(ASKED[-10:]))
 
-    async def test_half_a_renewal_changes_nothing_and_is_told(
+    async def test_half_a_renewal_is_not_loaded_and_logged(
         self, server, dial, authority, scheduler, put, log_lines
     ):
         lines = log_lines("logfmt")
@@ -296,7 +294,7 @@ class TestRenewal:
         assert server.told == [False, True]
 
     @pytest.mark.parametrize("place", ["crt", "key", "ca"])
-    async def test_a_file_that_goes_or_is_garbage_changes_nothing(
+    async def test_missing_or_corrupt_file_keeps_the_loaded_certificate(
         self, server, dial, scheduler, put, tmp_path, place
     ):
         kept = (tmp_path / place).read_bytes()
@@ -314,10 +312,10 @@ class TestRenewal:
         is_answered(await (await dial(server.port, scheduler)).ask(ASKED))
         assert server.told == [False, False, False, True]
 
-    async def test_a_session_does_not_outlive_the_ca_it_began_with(
+    async def test_session_does_not_outlive_its_ca(
         self, server, authority, stranger, scheduler, put
     ):
-        """Or who was let in once would stay trusted for as long as tickets live."""
+        """Otherwise a client would stay trusted for the lifetime of its session ticket."""
         session = await asyncio.to_thread(resume, server.port, scheduler, None)
         again = await asyncio.to_thread(resume, server.port, scheduler, session)
         assert again is not None
@@ -325,10 +323,10 @@ class TestRenewal:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.to_thread(resume, server.port, scheduler, session)
 
-    async def test_the_certificates_of_other_names_are_looked_at_too(
+    async def test_certificates_of_other_names_are_loaded_too(
         self, server, dial, authority, scheduler, put
     ):
-        """Whether a client names a server (SNI) or not."""
+        """With and without a server name (SNI)."""
         cert, key = authority.issue("after")
         put(crt=cert, key=key)
         context = authority.client(*authority.issue("system:kube-scheduler"))
@@ -338,12 +336,12 @@ class TestRenewal:
 
 
 def shown(peer):
-    """The name in the certificate that the server showed."""
+    """Return the name in the server's certificate."""
     return peer.writer.get_extra_info("ssl_object").getpeercert()["subject"][0][0][1]
 
 
 def resume(port, context, session, name="127.0.0.1"):
-    """Ask once, by a session of before if there is one; the session to go on with."""
+    """Send one request, resuming a TLS session if given; return the new session."""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname=name, session=session) as secure,

@@ -1,4 +1,4 @@
-"""The scheduler extender's JSON: understood in any case, refused with a sentence, and given back without a byte lost."""
+"""The scheduler extender's JSON: keys in any case, rejections with a sentence, nodes returned byte for byte."""
 
 import json
 import tracemalloc
@@ -19,21 +19,21 @@ def decode(value):
 
 
 def whole(reply):
-    """The body of a reply, which is as long as it was said to be."""
+    """Return the body of a reply and check its announced length."""
     body = b"".join(reply.parts)
     assert len(body) == reply.size
     return body
 
 
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
-def test_a_request_by_names(buffer):
+def test_request_by_node_names_is_decoded(buffer):
     body = json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
     args = codec.decode(buffer(body))
     assert (args.namespace, args.pod, args.labels) == ("ns", "web", {"telemetry-policy": "demo"})
     assert (list(args.names), args.nodes) == (["a", "b"], None)
 
 
-def test_a_request_with_whole_nodes():
+def test_request_with_whole_nodes_is_decoded():
     args = decode({"Pod": POD, "Nodes": NODES, "NodeNames": None})
     assert list(args.names) == ["a", "b"]
     assert [json.loads(bytes(node)) for node in args.nodes] == NODES["items"]
@@ -41,7 +41,7 @@ def test_a_request_with_whole_nodes():
 
 @pytest.mark.parametrize("spell", [str.lower, str.upper, str.swapcase, str.capitalize])
 @pytest.mark.parametrize("nodes", [{"NodeNames": ["a", "b"]}, {"Nodes": NODES}])
-def test_keys_in_any_case(spell, nodes):
+def test_keys_are_case_insensitive(spell, nodes):
     args = decode({spell(key): value for key, value in {"Pod": POD, **nodes}.items()})
     assert (args.pod, list(args.names)) == ("web", ["a", "b"])
 
@@ -55,23 +55,23 @@ def test_keys_in_any_case(spell, nodes):
         {"Pod": POD, "Nodes": None, "nodeNames": ["a", "b"]},
     ],
 )
-def test_keys_in_several_cases(body):
+def test_duplicate_keys_in_several_cases_are_decoded(body):
     args = decode(body)
     assert (args.pod, list(args.names)) == ("web", ["a", "b"])
 
 
-def test_keys_from_the_future_are_passed_over():
+def test_unknown_keys_are_ignored():
     args = decode({"Pod": POD, "NodeNames": [], "Whatever": {"deep": [1]}})
     assert (args.pod, list(args.names)) == ("web", [])
 
 
-def test_an_empty_node_list_is_a_list():
+def test_empty_node_list_stays_a_list():
     assert decode({"Pod": POD, "Nodes": {"metadata": {}, "items": None}}).nodes == []
     assert decode({"Pod": POD, "Nodes": {}}).nodes == []
 
 
 @pytest.mark.parametrize("metadata", [{}, {"labels": None}, {"name": "web"}])
-def test_a_pod_without_labels_is_a_pod(metadata):
+def test_pod_without_labels_is_valid(metadata):
     assert decode({"Pod": {"metadata": metadata}, "NodeNames": ["a"]}).labels == {}
 
 
@@ -115,14 +115,14 @@ def test_a_pod_without_labels_is_a_pod(metadata):
         ({"Pod": {"metadata": []}, "NodeNames": ["a"]}, "not ExtenderArgs"),
     ],
 )
-def test_anything_else_is_refused_with_a_sentence(body, says):
+def test_invalid_request_is_rejected_with_a_sentence(body, says):
     with pytest.raises(BadRequestError, match=says) as refused:
         decode(body)
     assert len(str(refused.value)) < 300
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_understood_or_refused(body):
+def test_any_bytes_are_decoded_or_rejected(body):
     with pytest.raises(BadRequestError):
         codec.decode(body)
 
@@ -146,7 +146,7 @@ json_values = st.recursive(
         max_size=4,
     )
 )
-def test_any_json_is_understood_or_refused(value):
+def test_any_json_is_decoded_or_rejected(value):
     body = json.dumps(value).encode()
     try:
         args = codec.decode(body)
@@ -156,7 +156,7 @@ def test_any_json_is_understood_or_refused(value):
 
 
 @given(st.data())
-def test_a_request_cut_anywhere_is_refused(data):
+def test_truncated_request_is_rejected(data):
     body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
     with pytest.raises(BadRequestError):
         codec.decode(body[: data.draw(st.integers(0, len(body) - 1))])
@@ -172,7 +172,7 @@ STRANGE_NODES = [
 ]
 
 
-def test_passing_nodes_go_back_byte_for_byte():
+def test_passing_nodes_are_returned_byte_for_byte():
     body = (
         b'{"Nodes":{"metadata":{},"items":[\n'
         + b" ,\n".join(STRANGE_NODES)
@@ -189,7 +189,7 @@ def test_passing_nodes_go_back_byte_for_byte():
     )
 
 
-def test_by_names_no_node_comes_back_as_an_object():
+def test_request_by_names_gets_no_node_objects():
     args = decode({"Pod": POD, "NodeNames": ["a", "b"]})
     assert json.loads(whole(codec.encode_filter(args, {"a": "x"}))) == {
         "Nodes": None,
@@ -200,13 +200,13 @@ def test_by_names_no_node_comes_back_as_an_object():
     }
 
 
-def test_when_no_node_fits_the_lists_are_empty_and_there():
+def test_reply_has_empty_lists_if_no_node_fits():
     args = decode({"Pod": POD, "Nodes": NODES})
     reply = json.loads(whole(codec.encode_filter(args, {"a": "x", "b": "x"})))
     assert (reply["Nodes"]["items"], reply["NodeNames"]) == ([], [])
 
 
-def test_priorities():
+def test_priorities_are_encoded():
     assert codec.encode_priorities([("a", 10), ("b", 0)]) == (
         b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
     )
@@ -255,8 +255,8 @@ POD_ONLY = b'{"metadata":{"name":"x"}}'
         "pod labels",
     ],
 )
-def test_a_body_of_nothing_takes_no_more_memory_than_itself(body, sentence):
-    """Or one request could end the process: a list of two-letter names is thirteen times its text."""
+def test_body_of_empty_values_takes_no_more_memory_than_itself(body, sentence):
+    """Otherwise one request could exhaust memory: a list of two-letter names takes thirteen times its text."""
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError, match=sentence):
@@ -267,8 +267,8 @@ def test_a_body_of_nothing_takes_no_more_memory_than_itself(body, sentence):
     assert peak < 2 * len(body)
 
 
-def test_a_reply_with_small_nodes_holds_no_more_memory_than_its_request():
-    """A slice is an object of 80 bytes, and these nodes have 25; a client that reads slowly keeps the reply in memory."""
+def test_reply_with_small_nodes_holds_no_more_memory_than_its_request():
+    """A slice takes 80 bytes and these nodes have 25; a slow client keeps the reply in memory."""
     items = b",".join([b'{"metadata":{"name":"a"}}'] * 50_000)
     body = b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (POD_ONLY, items)
     tracemalloc.start()
@@ -281,19 +281,19 @@ def test_a_reply_with_small_nodes_holds_no_more_memory_than_its_request():
     assert held < 1.5 * len(body)
 
 
-def test_nodes_are_counted_anew_for_each_question():
+def test_nodes_are_counted_anew_for_each_request():
     nodes = {"items": [{"metadata": {"name": "a"}}] * (codec.MOST_NODES - 1)}
     for _ in range(3):
         assert len(decode({"Pod": POD, "Nodes": nodes}).names) == codec.MOST_NODES - 1
 
 
 @pytest.mark.parametrize("letter", ["a", r"\u0061"])
-def test_a_node_name_has_up_to_253_characters_escaped_or_not(letter):
+def test_node_name_has_up_to_253_characters_escaped_or_not(letter):
     body = '{"Pod":{},"Nodes":{"items":[{"metadata":{"name":"%s"}}]}}' % (253 * letter)
     assert decode(body.encode()).names == ["a" * 253]
 
 
-def test_as_many_nodes_as_a_cluster_may_have():
+def test_as_many_nodes_as_the_limit_are_accepted():
     names = [f"node-{i:06d}" for i in range(codec.MOST_NODES)]
     assert list(decode({"Pod": POD, "NodeNames": names}).names) == names
     with pytest.raises(BadRequestError, match="more than 100000 nodes"):

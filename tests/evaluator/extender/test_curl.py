@@ -1,4 +1,4 @@
-"""A client that nobody here wrote: curl, in the ways it has of sending a request."""
+"""curl as an independent client."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ QUESTION = {"Pod": {"metadata": METADATA}, "NodeNames": NAMES}
 
 @pytest.fixture
 def asked(tmp_path):
-    """A file with the question."""
+    """A file with the request."""
     path = tmp_path / "question.json"
     path.write_text(json.dumps(QUESTION))
     return path
@@ -26,7 +26,7 @@ def asked(tmp_path):
 
 @pytest.fixture
 def curl(tmp_path):
-    """Run curl; its exit status, what it printed, and what it was told on top of bodies (-w)."""
+    """Run curl; return its exit status, the bodies, and the -w output."""
 
     async def run(*arguments, given=None):
         command = ("curl", "--silent", "--show-error", "--max-time", "30", *arguments)
@@ -61,22 +61,22 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-async def test_every_way_of_asking_is_answered(server, curl, asked, way):
+async def test_each_request_form_of_curl_is_answered(server, curl, asked, way):
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     status, said = await curl("--data-binary", f"@{asked}", *way, url)
     assert (status, passing(said)) == (0, PASSING)
 
 
-async def test_a_proxys_way_of_asking_is_answered(server, curl, asked):
-    """An absolute target, RFC 9112 3.2.2."""
+async def test_request_through_a_proxy_is_answered(server, curl, asked):
+    """An absolute target (RFC 9112 3.2.2)."""
     proxy = f"http://127.0.0.1:{server.port}"
     url = "http://evaluator.plimsoll.svc/scheduler/filter"
     status, said = await curl("--data-binary", f"@{asked}", "--proxy", proxy, url)
     assert (status, passing(said)) == (0, PASSING)
 
 
-async def test_a_large_question_from_a_pipe(server, curl):
-    """Chunks, and 100-continue, which curl asks for by itself when there is much to send."""
+async def test_large_request_from_a_pipe_is_answered(server, curl):
+    """Chunks, and 100-continue, which curl requests by itself for large bodies."""
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     question = json.dumps({**QUESTION, "NodeNames": NAMES + ["n" * 200] * 20_000}).encode()
     for how in (("-T", "-", "-X", "POST"), ("--data-binary", "@-")):
@@ -84,7 +84,7 @@ async def test_a_large_question_from_a_pipe(server, curl):
         assert (status, len(passing(said))) == (0, 20_002)
 
 
-async def test_one_connection_does_for_many_questions(server, curl, asked):
+async def test_one_connection_serves_many_requests(server, curl, asked):
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     asking = (
         "--data-binary",
@@ -98,7 +98,7 @@ async def test_one_connection_does_for_many_questions(server, curl, asked):
     assert await curl(*several) == (0, "200 1 200 0 200 0 ")
 
 
-async def test_it_is_told_what_is_wrong_also_while_it_sends(extender, decisions, curl):
+async def test_early_rejection_reaches_a_client_that_still_sends(extender, decisions, curl):
     server = await extender(decisions, body_bytes=1000)
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     for how in (("-T", "-", "-X", "POST"), ("--data-binary", "@-"), ("-H", "Expect:", "-d", "@-")):
@@ -107,7 +107,7 @@ async def test_it_is_told_what_is_wrong_also_while_it_sends(extender, decisions,
         assert "1000" in json.loads(said[:-3])["Error"]
 
 
-async def test_head_and_other_methods(server, curl):
+async def test_head_and_other_methods_are_rejected(server, curl):
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     for how in (("--head",), ("-X", "DELETE"), ()):
         status, said = await curl(*how, "--include", url)
@@ -115,7 +115,7 @@ async def test_head_and_other_methods(server, curl):
         assert "allow: post" in said.lower()
 
 
-async def test_http_2_by_prior_knowledge_is_refused_and_harms_nobody(server, curl, asked):
+async def test_http_2_by_prior_knowledge_is_rejected_without_harm(server, curl, asked):
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     question = ("--data-binary", f"@{asked}")
     status, _ = await curl("--http2-prior-knowledge", *question, url)
@@ -127,7 +127,9 @@ async def test_http_2_by_prior_knowledge_is_refused_and_harms_nobody(server, cur
 @pytest.mark.parametrize(
     "way", [(), ("--http2",), ("--tlsv1.3",), ("--tls-max", "1.2")], ids=" ".join
 )
-async def test_over_tls(extender, decisions, secured, authority, curl, asked, way):
+async def test_request_over_tls_is_answered(
+    extender, decisions, secured, authority, curl, asked, way
+):
     server = await extender(decisions, tls=secured)
     cert, key = authority.issue("kube-scheduler")
     url = f"https://127.0.0.1:{server.port}/scheduler/filter"

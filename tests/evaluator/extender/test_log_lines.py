@@ -1,4 +1,4 @@
-"""What the extender logs of each request, in the words that users of Telemetry Aware Scheduling look for."""
+"""Log lines of requests, with the phrases that users of Telemetry Aware Scheduling search for."""
 
 import json
 import re
@@ -14,7 +14,7 @@ def body(policy="demo-policy", names=("node-a", "node-b", "node-c"), pod="web"):
     return json.dumps({"Pod": {"metadata": metadata}, "NodeNames": names}).encode()
 
 
-async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, server):
+async def test_filter_logs_the_phrases_of_tas(log_lines, server):
     read = log_lines("logfmt")
     await server.post(FILTER, body())
     (line,) = read()
@@ -23,7 +23,7 @@ async def test_filter_logs_the_words_that_users_of_tas_look_for(log_lines, serve
     assert "policy=demo-policy" in line
 
 
-async def test_the_same_in_json(log_lines, server):
+async def test_filter_logs_the_same_in_json(log_lines, server):
     read = log_lines("json")
     await server.post(FILTER, body())
     (line,) = read()
@@ -36,7 +36,7 @@ async def test_the_same_in_json(log_lines, server):
     ("policy", "why"),
     [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
 )
-async def test_that_there_is_no_policy_is_logged(log_lines, server, policy, why):
+async def test_missing_policy_is_logged(log_lines, server, policy, why):
     read = log_lines("logfmt")
     await server.post(FILTER, body(policy))
     await server.post(PRIORITIZE, body(policy))
@@ -46,7 +46,7 @@ async def test_that_there_is_no_policy_is_logged(log_lines, server, policy, why)
     assert all(f"why={why}" in line and "pod=ns/web" in line for line in (filtered, ranked))
 
 
-async def test_a_refusal_is_logged_on_one_line(log_lines, server):
+async def test_rejection_is_logged_on_one_line(log_lines, server):
     read = log_lines("logfmt")
     await server.post(FILTER, b"{")
     (line,) = read()
@@ -74,8 +74,8 @@ async def test_no_line_grows_with_the_cluster(log_lines, server, nodes, told):
     assert len(line) < 250
 
 
-async def test_refusals_are_told_of_at_a_pace(log_lines, server):
-    """Who is let in and sends nonsense must not write the log as fast as it can send."""
+async def test_rejections_are_logged_at_a_limited_rate(log_lines, server):
+    """An authenticated client that sends invalid requests must not control the log rate."""
     read = log_lines("logfmt")
     for _ in range(500):
         await server.post(FILTER, b"{")

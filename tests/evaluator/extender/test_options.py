@@ -1,4 +1,4 @@
-"""The flags of the scheduler's port: each limit is the one that it says, and what contradicts itself is a sentence."""
+"""Flags of the extender's port: each sets its limit, and contradictions are reported."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def parse(*argv):
     return flags.parse_settings(ExtenderOptions, Parser("prog", about=""), argv=argv, env={})
 
 
-def test_the_limits_are_those_of_the_server_unless_told():
+def test_default_limits_are_those_of_the_server():
     settings = parse()
     assert settings.limits == Limits()
     assert settings.extender_mistakes() == []

@@ -1,4 +1,4 @@
-"""The extender over real sockets: every request gets an answer in JSON that can be read, however broken it is."""
+"""The extender over real sockets: every request, however malformed, gets a valid JSON response."""
 
 import asyncio
 import gzip
@@ -21,7 +21,7 @@ def body(policy="demo-policy", names=NODES, namespace="ns", pod="web"):
 
 
 def is_error(reply, status):
-    """A JSON object with a sentence in Error, which is what kube-scheduler shows."""
+    """A JSON object with a sentence in Error, which kube-scheduler shows."""
     assert reply.status == status, reply
     assert reply.headers["content-type"].startswith("application/json")
     (key, sentence), *more = json.loads(reply.body).items()
@@ -31,7 +31,7 @@ def is_error(reply, status):
     return sentence
 
 
-async def test_filter_and_prioritize(server):
+async def test_filter_and_prioritize_answer(server):
     assert json.loads((await server.post(VERBS[0], body())).body) == {
         "Nodes": None,
         "NodeNames": ["node-a", "node-c"],
@@ -52,9 +52,7 @@ async def test_filter_and_prioritize(server):
     ("policy", "outcome"),
     [("", "no_policy_label"), ("unknown", "policy_not_found"), ("empty", "no_rules")],
 )
-async def test_without_a_policy_all_pass_with_empty_scores_and_it_is_counted(
-    server, policy, outcome
-):
+async def test_all_nodes_pass_without_a_policy_and_this_is_counted(server, policy, outcome):
     filtered = await server.post(VERBS[0], body(policy))
     assert filtered.status == 200
     assert json.loads(filtered.body)["NodeNames"] == list(NODES)
@@ -86,12 +84,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
-async def test_a_malformed_body_is_a_400(server, verb, broken):
+async def test_malformed_body_is_a_400(server, verb, broken):
     is_error(await server.post(verb, broken), 400)
     assert server.counted(verb.rpartition("/")[2], 400, "refused") == 1
 
 
-async def test_a_connection_outlives_a_malformed_body(server):
+async def test_connection_survives_a_malformed_body(server):
     async with server.connection() as connection:
         for _ in range(3):
             is_error(await connection.post(VERBS[0], b"{"), 400)
@@ -100,7 +98,7 @@ async def test_a_connection_outlives_a_malformed_body(server):
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("cut", [0, 1, 50, -1])
-async def test_a_body_cut_short_by_a_half_closed_connection_is_a_400(server, verb, cut):
+async def test_truncated_body_of_a_half_closed_connection_is_a_400(server, verb, cut):
     whole = body()
     head = f"POST {verb} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
     async with server.connection() as connection:
@@ -110,7 +108,7 @@ async def test_a_body_cut_short_by_a_half_closed_connection_is_a_400(server, ver
         assert await connection.ended() == b""
 
 
-async def test_a_body_cut_short_later_is_a_400(server):
+async def test_body_truncated_later_is_a_400(server):
     whole = body()
     async with server.connection() as connection:
         head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n"
@@ -121,20 +119,20 @@ async def test_a_body_cut_short_later_is_a_400(server):
 
 
 async def until(condition):
-    """Let the server run for some turns of the loop, then check."""
+    """Let the server run for some event loop iterations, then check."""
     for _ in range(20):
         await asyncio.sleep(0)
     assert condition()
 
 
-async def test_chunks_cut_short_by_a_half_closed_connection_are_a_400(server):
+async def test_truncated_chunks_of_a_half_closed_connection_are_a_400(server):
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     async with server.connection() as connection:
         chunk = b"%x\r\n%s\r\n" % (10, body()[:10])
         is_error(await connection.exchange(head + chunk, half_close=True), 400)
 
 
-async def test_a_whole_request_on_a_half_closed_connection_is_answered(server):
+async def test_whole_request_on_a_half_closed_connection_is_answered(server):
     whole = body()
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
     async with server.connection() as connection:
@@ -143,7 +141,7 @@ async def test_a_whole_request_on_a_half_closed_connection_is_answered(server):
         assert await connection.ended() == b""
 
 
-async def test_an_idle_connection_that_is_closed_is_closed_at_once(server):
+async def test_closed_idle_connection_is_closed_at_once(server):
     async with server.connection() as connection:
         assert (await connection.post(VERBS[0], body())).status == 200
         connection.writer.write_eof()
@@ -153,7 +151,7 @@ async def test_an_idle_connection_that_is_closed_is_closed_at_once(server):
         assert await connection.ended() == b""
 
 
-async def test_a_body_that_stops_coming_is_given_up(extender, decisions):
+async def test_stalled_body_times_out(extender, decisions):
     server = await extender(decisions, body=0.05)
     whole = body()
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
@@ -175,7 +173,7 @@ async def test_chunked_bodies_are_read(server, size):
         assert (await connection.post(VERBS[0], body())).status == 200
 
 
-async def test_broken_chunks_are_a_400(server):
+async def test_malformed_chunks_are_a_400(server):
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     async with server.connection() as connection:
         reply = await connection.exchange(head + b"5\r\nhello\r\nzz\r\nnonsense\r\n")
@@ -183,7 +181,7 @@ async def test_broken_chunks_are_a_400(server):
         assert reply.body
 
 
-async def test_bodies_that_come_byte_by_byte_are_read(server):
+async def test_bodies_sent_byte_by_byte_are_read(server):
     whole = body()
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(whole)}\r\n\r\n".encode()
     async with server.connection() as connection:
@@ -196,7 +194,7 @@ async def test_bodies_that_come_byte_by_byte_are_read(server):
 CAP = 100_000
 
 
-async def test_a_body_up_to_the_cap_is_read(extender, decisions):
+async def test_body_up_to_the_limit_is_read(extender, decisions):
     server = await extender(decisions, body_bytes=CAP)
     whole = body()
     padded = whole[:-1] + b" " * (CAP - len(whole)) + b"}"
@@ -207,7 +205,7 @@ async def test_a_body_up_to_the_cap_is_read(extender, decisions):
     assert server.counted("filter", 413, "refused") == 1
 
 
-async def test_past_the_cap_is_a_413_also_when_the_length_was_not_announced(extender, decisions):
+async def test_body_beyond_the_limit_is_a_413_without_a_length_too(extender, decisions):
     server = await extender(decisions, body_bytes=CAP)
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     async with server.connection() as connection:
@@ -216,10 +214,8 @@ async def test_past_the_cap_is_a_413_also_when_the_length_was_not_announced(exte
 
 
 @pytest.mark.parametrize("announced", [True, False])
-async def test_the_413_can_be_read_by_a_client_that_sends_everything_first(
-    extender, decisions, announced
-):
-    """As HTTP clients do that write a whole request before they look at the answer."""
+async def test_client_that_sends_everything_first_can_read_the_413(extender, decisions, announced):
+    """As HTTP clients that write a whole request before they read the response."""
     server = await extender(decisions, body_bytes=CAP)
     size = 20 * CAP
     length = f"Content-Length: {size}" if announced else "Transfer-Encoding: chunked"
@@ -234,27 +230,27 @@ async def test_the_413_can_be_read_by_a_client_that_sends_everything_first(
         is_error(await connection.reply(), 413)
 
 
-async def test_a_length_beyond_all_measure_takes_no_memory(server):
+async def test_huge_announced_length_takes_no_memory(server):
     head = f"POST {VERBS[0]} HTTP/1.1\r\nHost: x\r\nContent-Length: {10**15}\r\n\r\n".encode()
     async with server.connection() as connection:
         is_error(await connection.exchange(head + b"{"), 413)
 
 
 @pytest.mark.parametrize("path", ["/scheduler/bind", "/scheduler/preempt", "/", "/scheduler"])
-async def test_what_is_not_ours_is_a_404_in_json(server, path):
+async def test_unknown_path_is_a_404_in_json(server, path):
     is_error(await server.post(path, body()), 404)
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("verb", VERBS)
-async def test_another_method_is_a_405_in_json(server, method, verb):
+async def test_other_method_is_a_405_in_json(server, method, verb):
     reply = await server.request(method, verb)
     is_error(reply, 405)
     assert reply.headers["allow"] == "POST"
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_not_ready_is_a_503_that_says_what_is_awaited(extender, verb):
+async def test_not_ready_is_a_503_with_what_is_pending(extender, verb):
     def not_yet():
         raise NotReadyError("not ready: waiting for nodes")
 
@@ -264,7 +260,7 @@ async def test_not_ready_is_a_503_that_says_what_is_awaited(extender, verb):
     assert server.counted(verb.rpartition("/")[2], 503, "refused") == 1
 
 
-async def test_a_defect_of_ours_is_a_500_in_json(extender):
+async def test_internal_error_is_a_500_in_json(extender):
     def broken():
         raise RuntimeError("the details")
 
@@ -285,26 +281,26 @@ NO_HTTP = {
 
 
 @pytest.mark.parametrize(("status", "head"), NO_HTTP.values(), ids=NO_HTTP.keys())
-async def test_what_is_no_http_is_refused_and_harms_nobody(server, status, head):
+async def test_bytes_that_are_no_http_are_rejected_without_harm(server, status, head):
     async with server.connection() as connection:
         is_error(await connection.exchange(head), status)
     assert (await server.post(VERBS[0], body())).status == 200
 
 
-async def test_a_client_that_resets_in_the_middle_harms_nobody(server):
+async def test_client_that_resets_midway_does_no_harm(server):
     async with server.connection() as connection:
         await connection.say(b"POST /scheduler/filter HTTP/1.1\r\nContent-Length: 500\r\n\r\n{")
         connection.writer.transport.abort()
     assert (await server.post(VERBS[0], body())).status == 200
 
 
-async def test_many_ask_at_once(server):
+async def test_many_clients_are_answered_at_once(server):
     replies = await asyncio.gather(*(server.post(VERBS[0], body()) for _ in range(60)))
     assert {reply.status for reply in replies} == {200}
     assert len({reply.body for reply in replies}) == 1
 
 
-async def test_a_large_request_comes_back_whole(extender, decisions):
+async def test_large_request_is_returned_whole(extender, decisions):
     nodes = [
         {"metadata": {"name": f"n{i}"}, "status": {"images": ["x" * 3000]}} for i in range(3000)
     ]
@@ -320,8 +316,8 @@ def open_files():
     return psutil.Process().num_fds()
 
 
-async def test_clients_that_reset_leave_nothing_behind(server):
-    """Or a port scanner could exhaust the process."""
+async def test_resetting_clients_leave_nothing_behind(server):
+    """Otherwise a port scanner could exhaust the process."""
     before = open_files()
     for _ in range(20):
         async with server.connection() as connection:

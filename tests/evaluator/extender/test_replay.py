@@ -1,4 +1,4 @@
-"""Every recorded request of a real kube-scheduler, replayed over a socket, against whole golden replies."""
+"""Recorded requests of a real kube-scheduler, replayed over a socket and compared with golden replies."""
 
 import json
 import re
@@ -21,13 +21,13 @@ def number(node):
 
 
 def readings(node):
-    """A node's, by its number: every third is ill, every tenth has no memory reading, some share one."""
+    """Readings by node number: every third violates, every tenth has no memory reading, some share a value."""
     found = {"health": float(number(node) % 3 == 1)}
     return found if number(node) % 10 == 7 else {**found, "memory": float(number(node) // 2)}
 
 
 def slices(body):
-    """Node name → its bytes in a request, found without a decoder of ours."""
+    """Node name → its bytes in a request, found without our decoder."""
     text = body.decode()
     start = text.index('"items":[', text.index('"Nodes":')) + len('"items":[')
     found = {}
@@ -59,7 +59,7 @@ def decisions(tas, rule):
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-async def test_the_whole_reply_is_the_golden_one(extender, decisions, path, verb):
+async def test_whole_reply_equals_the_golden_file(extender, decisions, path, verb):
     body = path.read_bytes()
     server = await extender(decisions)
     reply = await server.post(f"/scheduler/{verb}", body)
@@ -73,8 +73,8 @@ async def test_the_whole_reply_is_the_golden_one(extender, decisions, path, verb
 
 
 @pytest.mark.parametrize("path", [p for p in RECORDED if "-nodes-" in p.name], ids=lambda p: p.stem)
-async def test_the_same_nodes_by_name_get_the_same_answer(extender, decisions, path):
-    """A cluster that turns nodeCacheCapable on must notice nothing but the bandwidth."""
+async def test_nodes_by_name_get_the_same_answer(extender, decisions, path):
+    """A cluster that enables nodeCacheCapable must see no difference except in bandwidth."""
     asked = json.loads(path.read_bytes())
     names = [node["metadata"]["name"] for node in asked["Nodes"]["items"]]
     by_name = json.dumps({**asked, "Nodes": None, "NodeNames": names}).encode()
@@ -88,7 +88,7 @@ async def test_the_same_nodes_by_name_get_the_same_answer(extender, decisions, p
     assert whole == short
 
 
-async def test_filter_and_prioritize_come_on_one_connection(extender, decisions):
+async def test_filter_and_prioritize_share_one_connection(extender, decisions):
     server = await extender(decisions)
     async with server.connection() as connection:
         for path in RECORDED:
@@ -97,6 +97,6 @@ async def test_filter_and_prioritize_come_on_one_connection(extender, decisions)
                 assert reply.status == 200
 
 
-def test_there_are_requests_of_both_versions_in_both_modes():
+def test_recorded_requests_cover_both_versions_and_modes():
     kinds = {tuple(path.stem.split("-")[:2]) for path in RECORDED}
     assert kinds == {("v1.20", "names"), ("v1.20", "nodes"), ("v1.36", "names"), ("v1.36", "nodes")}

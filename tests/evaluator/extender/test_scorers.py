@@ -1,4 +1,4 @@
-"""Scorers over real sockets: by kube-safe-scheduler's paths and by their own, in both modes, and what is wrong in words."""
+"""Scorers over real sockets: paths of kube-safe-scheduler and their own, both modes, and errors."""
 
 import json
 
@@ -19,7 +19,7 @@ NODES = ("node-a", "node-b", "node-c")
 
 
 class Picky:
-    """Refuses node-b, and likes each node the better the later it comes."""
+    """A scorer that rejects node-b and scores nodes by position."""
 
     predicates = ("fits", "matters")
     priorities = ("late", "early")
@@ -28,7 +28,7 @@ class Picky:
     def __init__(self):
         self.asked = []
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked.append(pod)
         places = np.arange(len(view.nodes))
         second = NodeRejection(places == 1, "is second")
@@ -44,7 +44,7 @@ class Broken(Picky):
     predicates = ("breaks",)
     priorities = ("broken",)
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         raise ZeroDivisionError("a mistake")
 
 
@@ -103,7 +103,7 @@ def counted(server, scorer, verb, code, outcome):
 
 
 @pytest.mark.parametrize("path", ["/scorers/picky/filter", "/scheduler/predicates/fits"])
-async def test_a_filter_gives_the_first_reason_for_each_node_that_is_refused(server, path):
+async def test_rejected_node_has_the_first_reason(server, path):
     reply = await server.post(path, body())
     assert reply.status == 200
     assert json.loads(reply.body) == {
@@ -125,28 +125,28 @@ async def test_a_filter_gives_the_first_reason_for_each_node_that_is_refused(ser
     ],
 )
 @pytest.mark.parametrize("whole", [False, True])
-async def test_priorities_are_scores_of_the_nodes_in_question(server, path, scores, whole):
+async def test_priorities_are_scores_of_the_requested_nodes(server, path, scores, whole):
     reply = await server.post(path, body(whole=whole))
     expected = [{"Host": node, "Score": score} for node, score in zip(NODES, scores, strict=True)]
     assert json.loads(reply.body) == expected
 
 
-async def test_whole_nodes_come_back_as_they_came(server):
+async def test_whole_nodes_are_returned_unchanged(server):
     reply = json.loads((await server.post("/scorers/picky/filter", body(whole=True))).body)
     assert reply["Nodes"]["items"] == [{"metadata": {"name": "node-a"}, "more": 1}]
 
 
-async def test_the_template_lets_every_node_pass(server):
+async def test_template_scorer_passes_every_node(server):
     reply = json.loads((await server.post("/scheduler/predicates/template", body())).body)
     assert (reply["NodeNames"], reply["FailedNodes"]) == (list(NODES), {})
 
 
-async def test_a_predicate_of_which_an_assessment_says_nothing_refuses_nobody(server):
+async def test_predicate_without_a_result_rejects_no_node(server):
     reply = json.loads((await server.post("/scheduler/predicates/matters", body())).body)
     assert reply["NodeNames"] == list(NODES)
 
 
-async def test_a_node_that_is_not_known_yet_passes_and_has_no_score(server):
+async def test_unknown_node_passes_without_a_score(server):
     asked = body(("node-z", "node-b"))
     reply = json.loads((await server.post("/scorers/picky/filter", asked)).body)
     assert (reply["NodeNames"], list(reply["FailedNodes"])) == (["node-z"], ["node-b"])
@@ -154,7 +154,7 @@ async def test_a_node_that_is_not_known_yet_passes_and_has_no_score(server):
     assert scores == [{"Host": "node-b", "Score": 1}]
 
 
-async def test_no_nodes_in_the_cluster_or_in_the_question(server, snapshotter):
+async def test_empty_cluster_or_request_is_answered(server, snapshotter):
     assert json.loads((await server.post("/scorers/picky/prioritize", body(()))).body) == []
     snapshotter.now = ClusterSnapshot(NodeIndex())
     assert json.loads((await server.post("/scorers/picky/prioritize", body())).body) == []
@@ -162,7 +162,7 @@ async def test_no_nodes_in_the_cluster_or_in_the_question(server, snapshotter):
     assert reply["NodeNames"] == list(NODES)
 
 
-async def test_the_questions_about_one_pod_cost_one_assessment(server, snapshotter, picky):
+async def test_requests_about_one_pod_share_one_assessment(server, snapshotter, picky):
     for path in (
         "/scorers/picky/filter",
         "/scorers/picky/prioritize",
@@ -178,7 +178,7 @@ async def test_the_questions_about_one_pod_cost_one_assessment(server, snapshott
     assert len(picky.asked) == 2
 
 
-async def test_missing_nodes_and_the_time_are_measured(server):
+async def test_missing_nodes_and_duration_are_measured(server):
     await server.post("/scorers/picky/filter", body())
     value = server.metrics.registry.get_sample_value
     assert value("plimsoll_scorer_missing_nodes", {"scorer": "picky"}) == 1
@@ -199,13 +199,13 @@ async def test_missing_nodes_and_the_time_are_measured(server):
         ("/scorers/" + "x" * 5000, "picky/filter"),
     ],
 )
-async def test_what_is_not_on_is_a_404_that_names_what_is(server, path, known):
+async def test_unknown_scorer_is_a_404_that_lists_the_scorers(server, path, known):
     assert known in is_error(await server.post(path, body()), 404)
     assert counted(server, "other", "other", 404, "refused") == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
-async def test_another_method_is_a_405(server, method):
+async def test_other_method_is_a_405(server, method):
     async with server.connection() as connection:
         await connection.say(
             f"{method} /scorers/picky/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
@@ -221,7 +221,7 @@ async def test_another_method_is_a_405(server, method):
     [b"", b"{", b"[]", b"null", b'{"Pod": {}, "NodeNames": 3}', bytes(5000), b"[" * 200_000],
 )
 @pytest.mark.parametrize("path", ["/scorers/picky/filter", "/scheduler/priorities/late"])
-async def test_a_malformed_body_is_a_400(server, picky, path, broken):
+async def test_malformed_body_is_a_400(server, picky, path, broken):
     is_error(await server.post(path, broken), 400)
     assert picky.asked == []
 
@@ -229,21 +229,21 @@ async def test_a_malformed_body_is_a_400(server, picky, path, broken):
 @pytest.mark.parametrize(
     "requests", [{"cpu": "lots"}, {"cpu": "-1"}, {"memory": "1Qi"}, {"cpu": "1" * 500}, {"cpu": []}]
 )
-async def test_an_amount_that_is_none_is_a_400_that_says_so(server, picky, requests):
+async def test_invalid_quantity_is_a_400_with_the_reason(server, picky, requests):
     sentence = is_error(await server.post("/scorers/picky/filter", body(requests=requests)), 400)
     assert "ns/web" in sentence
     assert picky.asked == []
 
 
 @pytest.mark.parametrize("spec", [3, {"containers": 3}, {"containers": [3]}, {"overhead": []}])
-async def test_a_pod_that_is_none_is_a_400(server, picky, spec):
+async def test_invalid_pod_is_a_400(server, picky, spec):
     pod = {"metadata": {"name": "web"}, "spec": spec}
     asked = json.dumps({"Pod": pod, "NodeNames": list(NODES)}).encode()
     is_error(await server.post("/scorers/picky/filter", asked), 400)
     assert picky.asked == []
 
 
-async def test_what_a_pod_asks_for_reaches_the_scorer(server, picky):
+async def test_pod_requests_reach_the_scorer(server, picky):
     asked = body(requests={"cpu": "250m", "memory": "1Gi"}, labels={"app": "shop"})
     assert (await server.post("/scorers/picky/filter", asked)).status == 200
     (pod,) = picky.asked
@@ -251,7 +251,7 @@ async def test_what_a_pod_asks_for_reaches_the_scorer(server, picky):
     assert pod.requests == {Resource.CPU: 250.0, Resource.MEMORY: 2.0**30, Resource.PODS: 1.0}
 
 
-async def test_a_pod_larger_than_the_world_is_answered(server, picky):
+async def test_pod_with_huge_requests_is_answered(server, picky):
     asked = body(requests={"cpu": "9999999999E", "memory": "1e300"})
     assert (await server.post("/scorers/picky/prioritize", asked)).status == 200
     assert all(np.isfinite(list(picky.asked[0].requests.values())))
@@ -259,7 +259,7 @@ async def test_a_pod_larger_than_the_world_is_answered(server, picky):
 
 @pytest.mark.parametrize("count", [2_000, 150_000])
 @pytest.mark.parametrize("kind", [b"containers", b"initContainers"])
-async def test_a_pod_of_more_containers_than_anybody_has_is_refused(server, picky, count, kind):
+async def test_pod_with_too_many_containers_is_rejected(server, picky, count, kind):
     containers = b"[" + b'{"name":"c"},' * count + b"{}]"
     pod = b'{"metadata":{"name":"web"},"spec":{"' + kind + b'":' + containers + b"}}"
     asked = b'{"Pod":' + pod + b',"NodeNames":["node-a"]}'
@@ -268,7 +268,7 @@ async def test_a_pod_of_more_containers_than_anybody_has_is_refused(server, pick
 
 
 @pytest.mark.parametrize("name", ["<script>", "\n\x00", "ü" * 300, "a" * 100_000, "../.."])
-async def test_names_of_nodes_and_pods_may_be_anything(server, name):
+async def test_node_and_pod_names_may_be_any_text(server, name):
     asked = body((name, "node-a"), name=name, uid=name)
     reply = json.loads((await server.post("/scorers/picky/filter", asked)).body)
     assert reply["NodeNames"] == [name, "node-a"]
@@ -276,30 +276,28 @@ async def test_names_of_nodes_and_pods_may_be_anything(server, name):
     assert scores == [{"Host": "node-a", "Score": 0}]
 
 
-async def test_before_all_is_known_the_answer_is_a_503_that_says_what_is_awaited(
-    server, snapshotter
-):
+async def test_not_ready_is_a_503_with_what_is_pending(server, snapshotter):
     snapshotter.waiting_for = ["nodes", "all pods"]
     sentence = is_error(await server.post("/scorers/picky/filter", body()), 503)
     assert "nodes, all pods" in sentence
     assert counted(server, "picky", "filter", 503, "refused") == 1
 
 
-async def test_a_scorer_with_a_mistake_is_a_500_and_the_others_go_on(server):
+async def test_failing_scorer_is_a_500_and_others_continue(server):
     assert "broken failed: ZeroDivisionError" in is_error(
         await server.post("/scheduler/priorities/broken", body()), 500
     )
     assert (await server.post("/scorers/picky/filter", body())).status == 200
 
 
-async def test_version_is_plain_text_and_nothing_is_bound_here(server):
+async def test_version_is_plain_text_and_bind_is_an_error(server):
     version = await server.request("GET", "/version")
     assert (version.status, version.body.decode().strip()) == (200, VERSION)
     assert version.headers["content-type"].startswith("text/plain")
     assert "bindVerb" in is_error(await server.post("/scheduler/bind", b"{}"), 200)
 
 
-async def test_without_scorers_the_paths_are_not_there(extender):
+async def test_paths_exist_only_with_scorers(extender):
     server = await extender()
     for path in ("/scorers/picky/filter", "/scheduler/predicates/fits", "/scheduler/bind"):
         is_error(await server.post(path, body()), 404)

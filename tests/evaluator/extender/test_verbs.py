@@ -1,4 +1,4 @@
-"""filter and prioritize as look-ups: which outcome, which nodes, and when no answer is possible yet."""
+"""filter and prioritize as look-ups: results, nodes, and when there is no answer yet."""
 
 from dataclasses import replace
 
@@ -37,18 +37,18 @@ def decisions(parsed, rule):
     return run
 
 
-def test_filter_names_the_violators_with_their_reason(decisions):
+def test_filter_names_violating_nodes_with_their_reason(decisions):
     answer = verbs.answer_filter(ask(), decisions())
     assert (answer.outcome, answer.policy) == (Result.DECIDED, "demo")
     assert answer.failed == dict.fromkeys(["b", "c"], "violating demo: m GreaterThan 0")
 
 
-def test_filter_speaks_only_of_the_nodes_asked_about(decisions):
+def test_filter_reports_only_requested_nodes(decisions):
     answer = verbs.answer_filter(ask(names=("c", "unknown")), decisions())
     assert set(answer.failed) == {"c"}
 
 
-def test_prioritize_ranks_the_nodes_asked_about(decisions):
+def test_prioritize_ranks_requested_nodes(decisions):
     answer = verbs.answer_prioritize(ask(names=("c", "unknown", "b")), decisions())
     assert (answer.outcome, answer.scores) == (Result.DECIDED, [("c", 9), ("b", 10)])
 
@@ -62,16 +62,14 @@ def test_prioritize_ranks_the_nodes_asked_about(decisions):
         (ask(namespace="elsewhere"), Result.NO_POLICY, "demo"),
     ],
 )
-def test_without_a_policy_everything_passes_and_nothing_is_scored(
-    decisions, asked, outcome, policy
-):
+def test_everything_passes_unscored_without_a_policy(decisions, asked, outcome, policy):
     filtered = verbs.answer_filter(asked, decisions())
     assert (filtered.outcome, filtered.policy, filtered.failed) == (outcome, policy, {})
     ranked = verbs.answer_prioritize(asked, decisions())
     assert (ranked.outcome, ranked.policy, ranked.scores) == (outcome, policy, [])
 
 
-def test_before_any_policy_there_is_none(decisions):
+def test_no_policy_is_found_before_the_first(decisions):
     assert verbs.answer_filter(ask(), Decisions()).outcome is Result.NO_POLICY
 
 
@@ -85,7 +83,7 @@ def test_before_any_policy_there_is_none(decisions):
     ],
     ids=["another strategy", "no rules", "no list", "no readable rules"],
 )
-def test_without_rules_everything_passes_and_nothing_is_scored(decisions, parsed, strategies):
+def test_everything_passes_unscored_without_rules(decisions, parsed, strategies):
     found = decisions(parsed(**strategies))
     filtered = verbs.answer_filter(ask(), found)
     assert (filtered.outcome, filtered.failed) == (Result.NO_RULES, {})
@@ -95,20 +93,20 @@ def test_without_rules_everything_passes_and_nothing_is_scored(decisions, parsed
 
 @pytest.mark.parametrize("elsewhere", ["elsewhere", "ns/demo", "ns/", "NS", "", "n%73"])
 @pytest.mark.parametrize("name", ["demo", "ns/demo", "../ns/demo", "/demo"])
-def test_a_policy_counts_in_its_own_namespace_only(decisions, elsewhere, name):
-    """However a pod's label and namespace are spelled."""
+def test_policy_applies_in_its_own_namespace_only(decisions, elsewhere, name):
+    """For any spelling of the pod's label and namespace."""
     found = decisions()
     for ask_for in (verbs.answer_filter, verbs.answer_prioritize):
         assert ask_for(ask(name, namespace=elsewhere), found).outcome is Result.NO_POLICY
 
 
-def test_a_pod_without_a_namespace_is_in_the_default_one(decisions, parsed, rule):
+def test_pod_without_a_namespace_is_in_default(decisions, parsed, rule):
     found = decisions(parsed("demo", "default", dontschedule=[rule("m Equals 0")]))
     assert set(verbs.answer_filter(ask(namespace=""), found).failed) == {"a"}
 
 
 @pytest.mark.parametrize("answer", [verbs.answer_filter, verbs.answer_prioritize])
-def test_no_answer_while_a_first_reading_of_an_asked_node_is_awaited(decisions, answer):
+def test_no_answer_while_a_requested_node_is_pending(decisions, answer):
     found = decisions(silent=("c",))
     with pytest.raises(NotReadyError, match="the first readings for policy ns/demo"):
         answer(ask(), found)
@@ -116,7 +114,7 @@ def test_no_answer_while_a_first_reading_of_an_asked_node_is_awaited(decisions, 
     assert answer(ask("other"), found).outcome is Result.NO_POLICY
 
 
-def test_what_depends_on_the_pod_is_worked_out_for_it(parsed):
+def test_scorer_rules_are_evaluated_for_the_pod(parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     policy = parsed(dontschedule=[rule])
     known = decide(
@@ -132,7 +130,7 @@ def test_what_depends_on_the_pod_is_worked_out_for_it(parsed):
     assert verbs.answer_filter(args, known, for_pod).failed == {"b": "too risky"}
 
 
-def test_a_policy_of_metrics_alone_is_looked_up_as_ever(decisions):
+def test_policy_without_scorer_rules_is_looked_up_directly(decisions):
     def never(*_asked):
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""The token by which the evaluator talks to the API server is replaced, as kubelets do, or a little late."""
+"""The evaluator's API token is replaced in time, or late."""
 
 import pytest
 
@@ -7,13 +7,13 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 async def guarded(world):
-    """From now on the proxy looks at tokens, also of what is open."""
+    """From now on the proxy checks tokens, also on open connections."""
     world.proxy.token = "first"
     world.proxy.spoil(world.proxy.weather)
     return world
 
 
-async def test_a_new_token_is_taken_up_without_anybody_noticing(guarded, token):
+async def test_new_token_is_used_without_interruption(guarded, token):
     token.write_text("second")
     guarded.proxy.token = "second"
     guarded.proxy.spoil(guarded.proxy.weather)
@@ -22,7 +22,7 @@ async def test_a_new_token_is_taken_up_without_anybody_noticing(guarded, token):
     assert not [line for line in guarded.evaluator.lines if "labels not written" in line]
 
 
-async def test_an_expired_token_is_an_outage_until_there_is_a_new_one(guarded, token):
+async def test_expired_token_is_an_outage_until_it_is_replaced(guarded, token):
     guarded.proxy.token = "second"
     guarded.proxy.spoil(guarded.proxy.weather)
     await guarded.until(guarded.stale)

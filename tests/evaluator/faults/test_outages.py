@@ -1,4 +1,4 @@
-"""The API server is away for longer than what is known of it may be old: answered on, said to be stale, caught up with."""
+"""The API server is unreachable for longer than the stale time: requests are answered, staleness reported, state recovered."""
 
 import itertools
 import json
@@ -19,20 +19,20 @@ def flags(request, flags):
 
 
 def writes(world):
-    """How many writes have reached the proxy; elections are no matter here."""
+    """The number of writes that reached the proxy, without leases."""
     return sum(
         1 for method, path, _ in world.proxy.asked if method != "GET" and "lease" not in path
     )
 
 
 @pytest.mark.parametrize("how", ["nothing listens", "nothing is answered"])
-async def test_an_outage_is_survived_told_and_made_good(world, how):
+async def test_outage_is_survived_reported_and_recovered_from(world, how):
     if how == "nothing listens":
         await world.proxy.stop()
     else:
         world.proxy.freeze()
     text = await world.until(world.stale)
-    assert text.startswith("waiting for news of ")
+    assert text.startswith("waiting for updates of ")
     assert (await world.get("/healthz"))[0] == 200
     _, explained = await world.get("/explain/default/demo")
     waiting = json.loads(explained)["waitingFor"]
@@ -77,7 +77,7 @@ async def test_an_outage_is_survived_told_and_made_good(world, how):
     )
 
 
-async def test_a_policy_deleted_in_an_outage_leaves_no_label(world):
+async def test_policy_deleted_in_an_outage_leaves_no_label(world):
     await world.proxy.stop()
     await world.until(world.stale)
     await world.api.delete(POLICY)
@@ -87,8 +87,8 @@ async def test_a_policy_deleted_in_an_outage_leaves_no_label(world):
     assert world.labels["node-a"][-2:] == ["violating", None]
 
 
-async def test_a_short_outage_is_nobodys_business(world):
-    """Not stale, not red, and nothing is written anew."""
+async def test_short_outage_has_no_effect(world):
+    """Not stale, still ready, and nothing is written again."""
     node = await world.api.get("/api/v1/nodes/node-a")
     await world.proxy.stop()
     await world.answered(5)

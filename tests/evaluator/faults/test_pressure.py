@@ -1,4 +1,4 @@
-"""An API server that is there, but slow, strict or silent: it is neither hammered nor waited for in vain."""
+"""A slow, throttling or silent API server is neither flooded with retries nor waited for without end."""
 
 import pytest
 
@@ -9,8 +9,8 @@ def requests(world, wanted):
     return sum(1 for asked in world.proxy.asked if wanted(*asked))
 
 
-async def test_a_server_that_asks_to_be_left_alone_is(world, weather):
-    """The pause that it names counts for all writes of labels, and nothing else waits for them."""
+async def test_retry_after_pauses_label_writes_only(world, weather):
+    """The pause applies to all label writes, and to nothing else."""
     busy = weather.says(429, "too many requests", headers={"Retry-After": "3"})
     world.proxy.weather = weather.only(weather.is_write, busy)
     begin = requests(world, lambda method, *_: method == "PATCH")
@@ -27,8 +27,8 @@ async def test_a_server_that_asks_to_be_left_alone_is(world, weather):
     assert world.labels["node-c"] == [None]
 
 
-async def test_a_watch_that_has_died_in_silence_is_opened_again(world, weather):
-    """No reset, no end: as when a load balancer has forgotten the connection."""
+async def test_dead_watch_is_reopened(world, weather):
+    """Neither reset nor closed: as if a load balancer had dropped the connection."""
     watches = requests(world, lambda _, __, watch: watch)
     dead = world.proxy.hold_watches()
     world.nodes["node-b"].value = 1.0
@@ -39,7 +39,7 @@ async def test_a_watch_that_has_died_in_silence_is_opened_again(world, weather):
 
 
 @pytest.mark.parametrize("kind", ["watches end at once", "410", "500", "no watch is opened"])
-async def test_what_fails_at_once_is_not_tried_at_once_again(world, weather, kind):
+async def test_immediate_failure_is_retried_with_backoff(world, weather, kind):
     act = {
         "watches end at once": weather.ends_watches(0),
         "410": weather.expires_watches,
@@ -55,7 +55,7 @@ async def test_what_fails_at_once_is_not_tried_at_once_again(world, weather, kin
     await world.until(lambda: "node-b" in world.labelled())
 
 
-async def test_a_label_write_that_hangs_holds_up_no_other_node(world, weather):
+async def test_hanging_label_write_blocks_no_other_node(world, weather):
     def is_node_b(request):
         return request.method == "PATCH" and request.path == "/api/v1/nodes/node-b"
 

@@ -1,4 +1,4 @@
-"""The loop that decides on gangs, on a real API server: who goes, and who decides."""
+"""The gang controller on the sandbox's API server: released pods, and leadership."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.evaluator.gangs.replicas import (
 )
 
 
-async def test_a_gang_waits_for_its_last_pod_and_goes_whole(api, replica, held, until):
+async def test_gang_waits_for_its_last_pod_and_is_ungated_whole(api, replica, held, until):
     one = await replica()
     await held("train", "a")
     await until(lambda: one.state("train") is GangState.INCOMPLETE)
@@ -51,7 +51,7 @@ async def test_gates_of_others_stay(api, replica, held):
     await free(api, "a", "b", "c")
 
 
-async def test_one_gang_goes_after_the_other_by_importance(api, replica, held, until):
+async def test_gangs_are_ungated_one_by_one_by_priority(api, replica, held, until):
     one = await replica(leads=False)
     await held("later", "l0", "l1")
     await held("first", "f0", "f1", groupPriority="9")
@@ -63,7 +63,7 @@ async def test_one_gang_goes_after_the_other_by_importance(api, replica, held, u
     await free(api, "f0", "f1", "l0", "l1")
 
 
-async def test_what_fits_goes_past_what_does_not(api, replica, held, until):
+async def test_fitting_gang_passes_one_that_does_not_fit(api, replica, held, until):
     one = await replica(leads=False)
     await held("large", "l0", "l1", cpu="5", groupPriority="9")
     await held("huge", "h0", "h1", cpu="9", groupPriority="8")
@@ -78,7 +78,7 @@ async def test_what_fits_goes_past_what_does_not(api, replica, held, until):
     await free(api, "s0", "s1", "l0", "l1")
 
 
-async def test_a_node_that_its_policy_keeps_it_off_has_no_room(api, replica, held, until):
+async def test_node_rejected_by_the_policy_has_no_capacity(api, replica, held, until):
     one = await replica(leads=False)
     key = PolicyKey("default", "demo")
     refused = Decision(Policy(key), dontschedule={"node-a": "too hot"})
@@ -93,7 +93,7 @@ async def test_a_node_that_its_policy_keeps_it_off_has_no_room(api, replica, hel
     await free(api, "a", "b")
 
 
-async def test_only_the_one_that_may_write_decides(api, replica, held, until):
+async def test_only_the_leader_decides(api, replica, held, until):
     one, other = await replica(leads=False), await replica()
     assert one.gang_controller.waiting_for == (ANOTHER,)
     await held("train", "a", "b")
@@ -104,7 +104,7 @@ async def test_only_the_one_that_may_write_decides(api, replica, held, until):
     assert one.sample("gang_releases_total", reason="admitted") is None
 
 
-async def test_nothing_is_decided_on_what_is_stale(api, replica, held, until):
+async def test_nothing_is_decided_on_a_stale_cache(api, replica, held, until):
     one = await replica(leads=False)
     one.decided.waiting_for = ["news of nodes"]
     await held("train", "a", "b")
@@ -120,8 +120,8 @@ async def test_nothing_is_decided_on_what_is_stale(api, replica, held, until):
     await free(api, "a", "b")
 
 
-async def test_nothing_is_decided_before_a_list_that_began_later(api, replica, held, until):
-    """What a leader saw before it became one may be old: another one has written meanwhile."""
+async def test_nothing_is_decided_before_a_list_begun_later(api, replica, held, until):
+    """The cache of a new leader may be old: another replica has written meanwhile."""
     one = await replica(leads=False)
     await held("train", "a", "b")
     await until(lambda: len(one.inventory.pods.objects) == 2)
@@ -137,7 +137,7 @@ async def test_nothing_is_decided_before_a_list_that_began_later(api, replica, h
     await free(api, "a", "b")
 
 
-async def test_a_replacement_goes_at_once_though_others_wait(api, replica, held, until):
+async def test_replacement_is_ungated_at_once_although_others_wait(api, replica, held, until):
     one = await replica()
     await held("train", "a", "b")
     await free(api, "a", "b")
@@ -150,9 +150,7 @@ async def test_a_replacement_goes_at_once_though_others_wait(api, replica, held,
     await until(lambda: one.sample("gang_releases_total", reason="replacement") == 1)
 
 
-async def test_a_pod_that_was_held_for_too_long_is_let_through_with_a_warning(
-    api, replica, held, until
-):
+async def test_overdue_pod_is_ungated_with_a_warning_event(api, replica, held, until):
     one = await replica(gate_max_age=1.0)
     await held("train", "a")
     await free(api, "a")
@@ -161,7 +159,7 @@ async def test_a_pod_that_was_held_for_too_long_is_let_through_with_a_warning(
     await api.seen(path, lambda found: "GangOverdue" in {one["reason"] for one in found["items"]})
 
 
-async def test_what_comes_to_nothing_in_time_is_counted(api, replica, held, until):
+async def test_timeouts_are_counted(api, replica, held, until):
     one = await replica(gang_timeout=0.3, gang_backoff=0.2)
     await held("first", "f0", "f1")
     await free(api, "f0", "f1")

@@ -1,4 +1,4 @@
-"""Events on the pods of gangs that wait, written to a real API server: what is so, counted on by whoever takes over."""
+"""Events on pods of waiting gangs, on the sandbox's API server, continued by a new leader."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ class Clock:
 
 
 class World:
-    """A herald with its surroundings: gangs and what is decided of them, given by hand."""
+    """An event recorder in a fake environment: given gangs and decisions."""
 
     def __init__(self, kube, rng, gangs_of, *, pace=AT_ONCE, **more):
         self.kube = kube
@@ -53,7 +53,7 @@ class World:
         )
 
     def see(self, *pods, state=GangState.INCOMPLETE, message="", problems=(), blockers=()):
-        """These are the pods of the only gang, and this is decided of it."""
+        """Set the pods of the only gang and its verdict."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         verdict = GangVerdict(state, message, 0.0, problems)
         self.verdicts = dict.fromkeys(self.gangs, verdict)
@@ -85,7 +85,7 @@ def world(connect, rng, gangs_of, background):
 
 @pytest.fixture
 def told(api):
-    """Wait for the events to be just these: (pod, reason) → (message, count)."""
+    """Wait until the events are exactly these: (pod, reason) → (message, count)."""
 
     def summary(listed):
         return {
@@ -102,11 +102,11 @@ def told(api):
 
 @pytest.fixture
 def train(a_pod):
-    """Pods of a gang of four, held by our gate."""
+    """Gated pods of a gang of four."""
     return [a_pod(f"train-{number}", "train", 4) for number in range(4)]
 
 
-async def test_each_waiting_pod_is_told_what_is_missing(api, world, told, train, a_pod):
+async def test_each_waiting_pod_has_an_event_with_what_is_missing(api, world, told, train, a_pod):
     gang = await world(api.url)
     gang.see(*train[:2], a_pod("placed", "train", 4, node="n"), message="2 of 4 exist")
     found = await told(
@@ -122,7 +122,7 @@ async def test_each_waiting_pod_is_told_what_is_missing(api, world, told, train,
     assert gang.counted("GangIncomplete", "ok") == 2
 
 
-async def test_a_new_text_changes_the_event_that_there_is(api, world, told, train):
+async def test_new_text_updates_the_existing_event(api, world, told, train):
     gang = await world(api.url)
     gang.see(train[0], message="1 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
@@ -137,7 +137,7 @@ async def test_a_new_text_changes_the_event_that_there_is(api, world, told, trai
     )
 
 
-async def test_obstacles_and_problems_are_told_as_warnings(api, world, told, train):
+async def test_blockers_and_problems_are_warnings(api, world, told, train):
     gang = await world(api.url)
     gang.see(train[0], message="1 of 4", problems=["mismatch"], blockers=["a quota"])
     found = await told(
@@ -155,7 +155,7 @@ async def test_obstacles_and_problems_are_told_as_warnings(api, world, told, tra
     }
 
 
-async def test_a_new_leader_goes_on_with_the_events_of_the_one_before(api, world, told, train):
+async def test_new_leader_updates_the_events_of_the_last(api, world, told, train):
     first = await world(api.url)
     first.see(train[0], message="1 of 4 exist")
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
@@ -169,7 +169,7 @@ async def test_a_new_leader_goes_on_with_the_events_of_the_one_before(api, world
     await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 3)})
 
 
-async def test_who_gets_the_mandate_back_tells_what_another_may_have_changed(
+async def test_returning_leader_rewrites_events_that_another_may_have_changed(
     api, world, told, train
 ):
     gang = await world(api.url)
@@ -180,7 +180,7 @@ async def test_who_gets_the_mandate_back_tells_what_another_may_have_changed(
     await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
 
 
-async def test_an_event_that_expired_is_written_anew(api, world, told, train):
+async def test_expired_event_is_created_again(api, world, told, train):
     gang = await world(api.url)
     gang.see(train[0], message="1 of 4 exist")
     (event,) = await told({("train-0", "GangIncomplete"): ("1 of 4 exist", 1)})
@@ -189,7 +189,7 @@ async def test_an_event_that_expired_is_written_anew(api, world, told, train):
     await told({("train-0", "GangIncomplete"): ("2 of 4 exist", 2)})
 
 
-async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world, told, a_pod):
+async def test_own_gate_on_a_native_pod_group_is_a_warning(api, world, told, a_pod):
     gang = await world(api.url)
     pod = a_pod("both", native=True)
     gang.native = {pod.key: pod}
@@ -199,16 +199,14 @@ async def test_our_gate_on_a_pod_of_kubernetes_own_gangs_is_a_warning(api, world
     assert "schedulingGroup" in event["message"]
 
 
-async def test_a_text_is_as_long_as_kubernetes_takes_it_also_when_it_changes(
-    api, world, told, train
-):
+async def test_text_is_cut_to_the_limit_of_kubernetes_in_updates_too(api, world, told, train):
     gang = await world(api.url)
     for count, letter in enumerate("ab", 1):
         gang.see(train[0], message=letter * 2000)
         await told({("train-0", "GangIncomplete"): (letter * 1021 + "...", count)})
 
 
-async def test_something_that_is_over_is_told_once(api, world, told, train):
+async def test_final_event_is_written_once(api, world, told, train):
     gang = await world(api.url)
     notice = overdue(None)
     gang.event_recorder.record_once(train[0], notice)
@@ -227,7 +225,7 @@ def asked(stand):
     return [(one.method, one.json.get("count")) for one in stand.asked]
 
 
-async def test_what_stays_so_is_told_again_before_the_event_ends(stand, answer, world, train):
+async def test_unchanged_text_is_repeated_before_the_event_expires(stand, answer, world, train):
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url)
     gang.see(train[0], message="1 of 4 exist")
@@ -238,7 +236,7 @@ async def test_what_stays_so_is_told_again_before_the_event_ends(stand, answer, 
     assert asked(stand) == [("POST", 1), ("PATCH", 2)]
 
 
-async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, train):
+async def test_only_the_leader_writes_events(stand, answer, world, train):
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url)
     gang.is_leader = False
@@ -251,7 +249,7 @@ async def test_a_follower_tells_nothing_and_a_leader_all(stand, answer, world, t
     assert only.json["message"] == "y"
 
 
-async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answer, world, train):
+async def test_new_leadership_drops_the_texts_of_the_last(stand, answer, world, train):
     gang = await world(stand.url)
 
     async def in_the_middle(request):
@@ -266,7 +264,7 @@ async def test_a_new_term_does_not_go_on_with_the_texts_of_the_last(stand, answe
     assert [one.json["message"] for one in asked] == ["old", *["new"] * 4]
 
 
-async def test_a_text_that_does_not_last_is_not_told(stand, answer, world, train):
+async def test_short_lived_text_is_not_written(stand, answer, world, train):
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url, pace=EventTimings(settle=2.0))
     for number in range(1, 5):
@@ -295,9 +293,7 @@ async def test_writes_are_bounded(stand, answer, world, a_pod):
     assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 20
 
 
-async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
-    stand, answer, world, train, a_pod
-):
+async def test_pod_gone_before_its_event_gets_none(stand, answer, world, train, a_pod):
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url, pace=EventTimings(settle=2.0))
     both = a_pod("both", native=True)
@@ -315,7 +311,7 @@ async def test_of_what_is_gone_before_it_was_told_nothing_is_told(
     assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
 
 
-async def test_an_api_server_in_trouble_is_asked_again_later(stand, answer, world, train):
+async def test_failing_api_server_is_retried_later(stand, answer, world, train):
     stand.then(answer.refuses(500), answer.breaks)
     stand.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stand.url)
@@ -324,7 +320,7 @@ async def test_an_api_server_in_trouble_is_asked_again_later(stand, answer, worl
     assert {one.json["message"] for one in stand.asked} == {"1 of 4 exist"}
 
 
-async def test_a_missing_right_is_said_once(stand, answer, world, train, log_lines):
+async def test_missing_permission_is_logged_once(stand, answer, world, train, log_lines):
     lines = log_lines("logfmt")
     stand.otherwise(answer.refuses(403, "Forbidden", "no events for you"))
     gang = await world(stand.url)
@@ -337,7 +333,7 @@ async def test_a_missing_right_is_said_once(stand, answer, world, train, log_lin
     assert "no events for you" in said[0]
 
 
-async def test_a_namespace_that_is_going_away_is_no_missing_right(
+async def test_terminating_namespace_is_no_missing_permission(
     stand, answer, world, train, log_lines
 ):
     lines = log_lines("logfmt")
@@ -351,7 +347,7 @@ async def test_a_namespace_that_is_going_away_is_no_missing_right(
     assert [line for line in lines() if "not allowed" in line] == []
 
 
-async def test_nothing_is_written_without_the_mandate(stand, world, train):
+async def test_nothing_is_written_without_leadership(stand, world, train):
     gang = await world(stand.url)
     gang.kube.guard = WriteFence().write
     gang.see(train[0], message="1 of 4 exist")

@@ -1,17 +1,17 @@
-"""Who was admitted stays so: pods that take the place of others go at once, namesakes do not."""
+"""Replacements of admitted pods are released at once; other pods of the same name are not."""
 
 from evaluator.gangs.core.types import GangHistory, GangReason, GangState
 from evaluator.model.gang_membership import Owner
 from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembered, state
 
 
-def test_a_successor_of_an_admitted_gang_goes_at_once(a_pod, space_of, decided):
+def test_successor_in_an_admitted_gang_is_released_at_once(a_pod, space_of, decided):
     placed = [a_pod(f"a-{n}", "a", 3, node="x", admitted=50.0) for n in range(2)]
     outcome = decided([*placed, a_pod("a-9", "a", 3)], space_of(placed, x=2))
     assert released(outcome) == {GangReason.REPLACEMENT: {"a-9"}}
 
 
-def test_a_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided):
+def test_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided):
     pods = [a_pod("a-0", "a", 3, node="x", admitted=50.0), a_pod("a-9", "a", 3)]
     outcome = decided(pods, space_of(pods, x=8))
     assert not outcome.releases
@@ -20,9 +20,7 @@ def test_a_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided)
     )
 
 
-def test_pods_that_have_done_their_work_are_not_missed_in_an_admitted_gang(
-    a_pod, space_of, decided
-):
+def test_succeeded_pods_of_an_admitted_gang_are_not_missing(a_pod, space_of, decided):
     pods = [
         a_pod("a-0", "a", 3, node="x", admitted=50.0, phase="Succeeded"),
         a_pod("a-1", "a", 3, node="x", admitted=50.0),
@@ -31,13 +29,13 @@ def test_pods_that_have_done_their_work_are_not_missed_in_an_admitted_gang(
     assert released(decided(pods, space_of(pods, x=8))) == {GangReason.REPLACEMENT: {"a-9"}}
 
 
-def test_a_namesake_of_another_owner_queues_like_any_gang(a_pod, space_of, decided):
+def test_pod_of_the_same_name_and_another_owner_queues(a_pod, space_of, decided):
     old = [a_pod(f"a-{n}", "a", 2, node="x", admitted=50.0, phase="Failed") for n in range(2)]
     new = [a_pod(f"b-{n}", "a", 2, owner=Owner("Job", "a", "another")) for n in range(2)]
     assert released(decided([*old, *new], space_of(x=8))) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
-def test_all_pods_of_an_admitted_gang_may_be_lost_at_once(a_pod, space_of, decided):
+def test_all_pods_of_an_admitted_gang_may_be_replaced_at_once(a_pod, space_of, decided):
     first = decided(gang(a_pod, "a", 2), space_of(x=8))
     nobody = decided([], space_of(x=8), remembered(first), now=NOW + 1)
     successors = [a_pod(f"a-new-{n}", "a", 2) for n in range(2)]
@@ -45,7 +43,7 @@ def test_all_pods_of_an_admitted_gang_may_be_lost_at_once(a_pod, space_of, decid
     assert released(again) == {GangReason.REPLACEMENT: {"a-new-0", "a-new-1"}}
 
 
-def test_pods_without_an_owner_have_namesakes_and_no_successors(a_pod, space_of, decided):
+def test_pods_without_an_owner_are_replaced_by_name_only(a_pod, space_of, decided):
     bare = [a_pod(f"a-{n}", "a", 2, owner=Owner()) for n in range(2)]
     first = decided(bare, space_of(x=8))
     done = [
@@ -59,7 +57,7 @@ def test_pods_without_an_owner_have_namesakes_and_no_successors(a_pod, space_of,
     assert state(outcome, "a") is GangState.TOO_LARGE
 
 
-def test_a_new_leader_goes_on_with_a_release_that_was_cut_short(a_pod, space_of, decided):
+def test_new_leader_completes_an_interrupted_release(a_pod, space_of, decided):
     pods = [
         a_pod("a-0", "a", 3, gated=False, admitted=NOW - 1),
         *(a_pod(f"a-{n}", "a", 3) for n in (1, 2)),

@@ -1,4 +1,4 @@
-"""One gang after another under the same name, as a CronJob makes them: what is left of the last is no part of the next."""
+"""Successive gangs of one name, as created by a CronJob: pods of the last run do not count for the next."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TRAIN = GangKey("default", "train")
 
 @pytest.fixture
 def run(a_pod):
-    """Some pods of one Job of those that are all called train."""
+    """Pods of one Job of several that share the name train."""
 
     def make(number, count, **more):
         owner = Owner("Job", f"train-{number}", f"job-{number}")
@@ -32,7 +32,7 @@ def decided(gangs_of, space_of):
     return do
 
 
-def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work(run, decided):
+def test_succeeded_pods_of_the_last_run_do_not_complete_the_next(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
     outcome = decided(done + run(2, 1))
     assert not outcome.releases
@@ -43,15 +43,15 @@ def test_the_next_run_is_incomplete_though_pods_of_the_last_have_done_their_work
     )
 
 
-def test_the_next_run_goes_when_it_is_complete_itself(run, decided):
+def test_next_run_is_released_when_complete_by_itself(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
     [release] = decided(done + run(2, 4)).releases
     assert release.reason is GangReason.ADMITTED
     assert {pod.name for pod in release.pods} == {"2-0", "2-1", "2-2", "2-3"}
 
 
-def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_pod, gangs_of):
-    """Else every new pod of an old gang would be told as one that waits for weeks, and go before all others."""
+def test_running_gang_waits_since_its_new_pod_was_created(run, decided, a_pod, gangs_of):
+    """Otherwise a new pod of an old gang would be reported as waiting for weeks and be first in the queue."""
     running = run(1, 4, node="x", admitted=50.0, created=1.0)
     new = run(2, 1, created=NOW - 5, cpu=100)
     assert decided(running + new).verdicts[TRAIN].since == NOW - 5
@@ -60,7 +60,7 @@ def test_a_gang_that_runs_has_waited_since_its_new_pod_was_made(run, decided, a_
     assert (gang.key.name, other.key.name) == ("older", "train")
 
 
-def test_the_jobs_of_a_year_are_not_all_remembered(run, decided):
+def test_finished_jobs_are_forgotten(run, decided):
     memory = GangHistory(fresh=False)
     for number in range(300):
         found = decided(run(number, 4), memory)

@@ -1,4 +1,4 @@
-"""Gates lifted over a real socket: what is asked of an API server, and what becomes of each way in which it says no."""
+"""The ungater over a real socket: its requests, and each way in which an API server rejects them."""
 
 import pytest
 
@@ -58,13 +58,11 @@ def names(ungate_patch):
 
 
 def patched(stand):
-    """The pods that were to be patched, in their order."""
+    """The patched pods in order."""
     return [asked.path.rpartition("/")[2] for asked in stand.asked if asked.method == "PATCH"]
 
 
-async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
-    stand, answer, ungater, release, counted
-):
+async def test_gang_is_listed_again_and_each_gate_lifted(stand, answer, ungater, release, counted):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.says(200, {}))
     ungate_patch = await ungater.ungate_pods(release)
     assert (names(ungate_patch), ungate_patch.why_not) == (["a", "b"], "")
@@ -89,23 +87,21 @@ async def test_the_gang_is_listed_as_it_is_now_and_each_gate_lifted(
     assert counted("ok") == 2
 
 
-async def test_a_gang_of_several_pages_is_one_gang(stand, answer, ungater, release):
+async def test_gang_of_several_pages_is_one_gang(stand, answer, ungater, release):
     stand.then(answer.lists(pod("a"), more="more"), answer.lists(pod("b")))
     stand.then(answer.says(200, {}), answer.says(200, {}))
     assert names(await ungater.ungate_pods(release)) == ["a", "b"]
     assert stand.asked[1].query["continue"] == "more"
 
 
-async def test_a_pod_alone_is_looked_at_by_its_name(stand, answer, ungater, a_pod):
+async def test_single_pod_is_read_by_name(stand, answer, ungater, a_pod):
     stand.then(answer.lists(pod("a", group="")), answer.says(200, {}))
     alone = GangRelease(GangKey("default", "a", alone=True), GangReason.ADMITTED, (a_pod("a"),))
     assert names(await ungater.ungate_pods(alone)) == ["a"]
     assert stand.asked[0].query["fieldSelector"] == "metadata.name=a"
 
 
-async def test_nothing_is_lifted_of_a_gang_that_is_not_complete_any_more(
-    stand, answer, ungater, release
-):
+async def test_nothing_is_ungated_of_a_gang_no_longer_complete(stand, answer, ungater, release):
     going = pod("b", deletionTimestamp="2027-01-15T07:59:59Z")
     stand.then(answer.lists(pod("a"), going, pod("c", group="other")))
     ungate_patch = await ungater.ungate_pods(release)
@@ -114,15 +110,15 @@ async def test_nothing_is_lifted_of_a_gang_that_is_not_complete_any_more(
     assert patched(stand) == []
 
 
-async def test_who_counts_for_the_gang_beside_it_is_found_too(stand, answer, ungater, release):
-    """A pod of the same podGroup that names no number: the roster counts it, so the last look must."""
+async def test_pods_that_count_without_min_available_are_found_too(stand, answer, ungater, release):
+    """A pod of the same podGroup without minAvailable: the gang index counts it, so the last check must too."""
     beside = pod("c", gated=False)
     del beside["metadata"]["labels"]["minAvailable"]
     stand.then(answer.lists(pod("a"), beside), answer.says(200, {}))
     assert names(await ungater.ungate_pods(release)) == ["a"]
 
 
-async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, ungater, release, counted):
+async def test_pod_deleted_meanwhile_delays_no_other(stand, answer, ungater, release, counted):
     stand.then(answer.lists(pod("a"), pod("b"), pod("c")))
     stand.then(answer.says(200, {}), answer.refuses(404), answer.says(200, {}))
     ungate_patch = await ungater.ungate_pods(release)
@@ -130,19 +126,17 @@ async def test_a_pod_that_goes_meanwhile_keeps_no_other(stand, answer, ungater, 
     assert (counted("gone"), counted("ok")) == (1, 2)
 
 
-async def test_a_gang_whose_first_pod_goes_meanwhile_is_counted_anew(
+async def test_gang_is_counted_again_if_its_first_pod_is_deleted_meanwhile(
     stand, answer, ungater, release
 ):
-    """Nothing of it runs yet, so nothing has to: the other pod of two is half a gang."""
+    """Nothing of it runs yet: one pod of two would be half a gang."""
     stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.lists(pod("b")))
     ungate_patch = await ungater.ungate_pods(release)
     assert (ungate_patch.pods, patched(stand)) == ((), ["a"])
     assert "no pod is to be released" in ungate_patch.why_not
 
 
-async def test_a_gang_of_which_one_is_never_let_through_stays_whole(
-    stand, answer, ungater, release
-):
+async def test_gang_stays_whole_if_one_pod_cannot_be_ungated(stand, answer, ungater, release):
     for _ in range(3):
         stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(422))
     ungate_patch = await ungater.ungate_pods(release)
@@ -151,9 +145,7 @@ async def test_a_gang_of_which_one_is_never_let_through_stays_whole(
 
 
 @pytest.mark.parametrize("status", [409, 422])
-async def test_a_pod_that_changed_is_looked_at_again(
-    stand, answer, ungater, release, counted, status
-):
+async def test_changed_pod_is_read_again(stand, answer, ungater, release, counted, status):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(status))
     stand.then(answer.lists(pod("a", gated=False), pod("b", uid="new")), answer.says(200, {}))
     ungate_patch = await ungater.ungate_pods(release)
@@ -162,16 +154,14 @@ async def test_a_pod_that_changed_is_looked_at_again(
     assert (counted("changed"), counted("ok")) == (1, 2)
 
 
-async def test_somebody_else_who_lifts_it_is_no_trouble(stand, answer, ungater, release):
+async def test_gate_lifted_by_another_client_is_no_error(stand, answer, ungater, release):
     stand.then(answer.lists(pod("a"), pod("b")), answer.says(200, {}), answer.refuses(422))
     stand.then(answer.lists(pod("a", gated=False), pod("b", gated=False)))
     ungate_patch = await ungater.ungate_pods(release)
     assert (names(ungate_patch), ungate_patch.why_not) == (["a"], "")
 
 
-async def test_what_changes_again_and_again_is_given_up_with_the_reason(
-    stand, answer, ungater, release
-):
+async def test_repeated_changes_end_the_attempt_with_the_reason(stand, answer, ungater, release):
     for _ in range(3):
         stand.then(answer.lists(pod("a"), pod("b", gated=False)))
         stand.then(answer.refuses(422, message="not while it rains"))
@@ -181,7 +171,7 @@ async def test_what_changes_again_and_again_is_given_up_with_the_reason(
 
 
 @pytest.mark.parametrize("status", [400, 403, 429, 500, 503])
-async def test_an_error_ends_it_and_what_was_lifted_is_told(
+async def test_error_ends_the_attempt_and_ungated_pods_are_reported(
     stand, answer, ungater, release, counted, status
 ):
     stand.then(answer.lists(pod("a"), pod("b"), pod("c")), answer.says(200, {}))
@@ -193,13 +183,13 @@ async def test_an_error_ends_it_and_what_was_lifted_is_told(
     assert (counted("ok"), counted("error")) == (1, 1)
 
 
-async def test_without_a_list_nothing_is_done(stand, answer, ungater, release):
+async def test_nothing_is_ungated_without_a_list(stand, answer, ungater, release):
     stand.otherwise(answer.breaks)
     ungate_patch = await ungater.ungate_pods(release)
     assert (ungate_patch.pods, ungate_patch.error.status) == ((), 0)
     assert patched(stand) == []
 
 
-async def test_a_pod_that_cannot_be_read_counts_for_nothing(stand, answer, ungater, release):
+async def test_unreadable_pod_does_not_count(stand, answer, ungater, release):
     stand.then(answer.lists({**pod("a"), "spec": "none"}, pod("b")))
     assert (await ungater.ungate_pods(release)).pods == ()

@@ -1,4 +1,4 @@
-"""The webhook on a real port: who is let in, what is answered by the book, and what one client may take."""
+"""The webhook on a real port: accepted clients, responses, and limits."""
 
 import base64
 import contextlib
@@ -38,7 +38,7 @@ def review(**labels):
 
 
 def review_of(filling):
-    """With these fields in the pod's spec."""
+    """A review of a pod with these spec fields."""
     return GANG.replace(b'"containers": []', filling.encode())
 
 
@@ -75,7 +75,7 @@ class Port:
 
 @pytest.fixture
 async def start(pair):
-    """Start the port as flags ask for it."""
+    """Start the port with these flags."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def started(cert=pair[0], key=pair[1], **flags):
@@ -102,11 +102,11 @@ def is_gated(reply):
 
 
 class TestWhoGetsIn:
-    async def test_an_api_server_that_shows_no_certificate(self, port, authority):
-        """As they do unless they are told to; who else asks learns nothing but what follows from the question."""
+    async def test_api_server_without_a_certificate_is_accepted(self, port, authority):
+        """API servers show no certificate by default; other clients learn nothing but what follows from the review."""
         is_gated(await port.ask(authority.client()))
 
-    async def test_none_but_an_api_server_where_a_ca_is_named(self, start, authority, stranger):
+    async def test_only_api_servers_of_the_ca_are_accepted(self, start, authority, stranger):
         port = await start(gang_webhook_cacert=str(stranger.file))
         admitted = authority.client(*stranger.issue("kube-apiserver"))
         for context in (authority.client(), authority.client(*authority.issue("other"))):
@@ -114,12 +114,12 @@ class TestWhoGetsIn:
                 await port.ask(context)
         is_gated(await port.ask(admitted))
 
-    async def test_nobody_over_plain_http(self, port, dial):
+    async def test_plain_http_is_rejected(self, port, dial):
         peer = await dial(port.number)
         await peer.say(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % PATH.encode())
         assert (await peer.rest()).startswith(b"HTTP/1.0 400 Bad Request\r\n")
 
-    async def test_no_version_before_1_2(self, port, authority, dial):
+    async def test_tls_before_1_2_is_rejected(self, port, authority, dial):
         context = authority.client()
         context.set_ciphers("ALL:@SECLEVEL=0")
         with warnings.catch_warnings():
@@ -129,14 +129,14 @@ class TestWhoGetsIn:
         with pytest.raises(REFUSED):
             await dial(port.number, context)
 
-    async def test_so_many_as_hold_connections_keep_no_api_server_out(self, port, authority, dial):
+    async def test_held_connections_do_not_block_an_api_server(self, port, authority, dial):
         idle = [await dial(port.number, authority.client()) for _ in range(80)]
         is_gated(await port.ask(authority.client()))
         assert len(idle) > gang_webhook.limits(Settings().limits).connections
 
 
 class TestCertificates:
-    async def test_a_renewed_one_is_shown_to_the_next_connection(
+    async def test_new_connection_gets_the_renewed_certificate(
         self, start, authority, pair, tmp_path
     ):
         for name, source in zip(("tls.crt", "tls.key"), pair, strict=True):
@@ -158,19 +158,19 @@ class TestCertificates:
         ],
         ids=["certificate", "CA"],
     )
-    async def test_one_that_cannot_be_used_is_named_with_its_flag(self, start, flags, named):
+    async def test_unusable_certificate_is_reported_with_its_flag(self, start, flags, named):
         with pytest.raises(TlsError, match=f"^{named} ") as refused:
             await start(**flags)
         assert "--gangWebhookPort=0" in str(refused.value)
         assert "--unsafe" not in str(refused.value)
 
-    async def test_plain_http_for_the_scheduler_is_none_for_the_webhook(self, start, authority):
-        """API servers call webhooks over TLS alone."""
+    async def test_unsafe_extender_does_not_disable_tls_of_the_webhook(self, start, authority):
+        """API servers call webhooks over TLS only."""
         is_gated(await (await start(unsafe=True)).ask(authority.client()))
 
 
 class TestWhatIsAnswered:
-    async def test_pods_are_counted_by_what_became_of_them(self, port, authority):
+    async def test_pods_are_counted_by_result(self, port, authority):
         context = authority.client()
         await port.ask(context)
         await port.ask(context, review(app="web"))
@@ -189,17 +189,13 @@ class TestWhatIsAnswered:
         ],
         ids=lambda asked: str(asked)[:30],
     )
-    async def test_what_cannot_be_answered_is_a_status_as_the_api_servers_own(
-        self, port, authority, asked, status
-    ):
+    async def test_rejection_is_a_status_as_of_the_api_server(self, port, authority, asked, status):
         found, body = await port.ask(authority.client(), **asked)
         assert found == body["code"] == status
         assert (body["kind"], body["status"]) == ("Status", "Failure")
         assert body["message"]
 
-    async def test_a_body_larger_than_pods_are_is_refused_before_it_comes(
-        self, port, authority, dial
-    ):
+    async def test_oversized_body_is_rejected_before_it_is_sent(self, port, authority, dial):
         peer = await dial(port.number, authority.client())
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {9 << 20}\r\n\r\n"
         assert (await peer.ask(head.encode())).status == 413
@@ -215,7 +211,7 @@ class TestWhatIsAnswered:
         ],
         ids=["gates", "very many gates", "containers", "escapes", "blanks"],
     )
-    async def test_a_review_of_too_many_values_is_refused(
+    async def test_review_of_too_many_values_is_rejected(
         self, port, authority, dial, filling, said
     ):
         peer = await dial(port.number, authority.client())
@@ -223,27 +219,27 @@ class TestWhatIsAnswered:
         assert reply.status == 400
         assert said in json.loads(reply.body)["message"]
 
-    async def test_a_pod_as_large_as_the_api_server_takes_is_answered(self, port, authority, dial):
+    async def test_largest_pod_of_the_api_server_is_answered(self, port, authority, dial):
         large = json.loads(GANG)
         large["request"]["object"]["metadata"]["annotations"] = {"note": "x" * (3 << 20)}
         peer = await dial(port.number, authority.client())
         reply = await peer.ask(posted(json.dumps(large).encode()))
         is_gated((reply.status, json.loads(reply.body)))
 
-    async def test_another_path_is_refused_before_the_body(self, port, authority, dial):
+    async def test_other_path_is_rejected_before_the_body(self, port, authority, dial):
         peer = await dial(port.number, authority.client())
         head = b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n"
         assert (await peer.ask(head)).status == 404
 
-    async def test_the_api_servers_timeout_beside_the_path_is_no_other_path(self, port, authority):
+    async def test_timeout_parameter_of_the_api_server_is_accepted(self, port, authority):
         is_gated(await port.ask(authority.client(), path=f"{PATH}?timeout=5s"))
 
 
-def test_there_is_no_port_unless_it_is_asked_for():
+def test_webhook_port_is_off_by_default():
     assert gang_webhook.server(Settings(), Metrics()) is None
 
 
-def test_times_are_the_flags_and_sizes_those_of_pods():
+def test_timeouts_come_from_the_flags_and_sizes_fit_pods():
     told = gang_webhook.limits(Limits(header=1.5, body=2.5))
     assert (told.header, told.body) == (1.5, 2.5)
     assert 3 << 20 < told.body_bytes < told.bodies_bytes < Limits().body_bytes

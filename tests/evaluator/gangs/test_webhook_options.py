@@ -1,4 +1,4 @@
-"""The webhook's flags, and what is wrong with them together with others."""
+"""The flags of the webhook and their combinations."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def mistakes(*argv):
     return flags.parse_settings(Settings, parser, argv=argv, env={}).mistakes()
 
 
-def test_a_webhook_beside_those_who_lift_gates_is_fine():
+def test_webhook_with_gangs_is_valid():
     assert mistakes("--gangs", "--gangWebhookPort=9443", "--gangWebhookCacert=/ca.crt") == []
 
 
@@ -31,6 +31,6 @@ def test_a_webhook_beside_those_who_lift_gates_is_fine():
     ],
     ids=lambda case: " ".join(case) if isinstance(case, list) else "",
 )
-def test_what_is_wrong_is_said_in_a_sentence(argv, named):
+def test_mistake_is_reported_in_a_sentence(argv, named):
     (sentence,) = mistakes(*argv)
     assert named in sentence

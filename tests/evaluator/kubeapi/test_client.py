@@ -1,4 +1,4 @@
-"""The Kubernetes API over a real socket: what is asked, and how every way of failing comes back as a KubeError."""
+"""The Kubernetes client over a real socket: its requests, and each failure as a KubeError."""
 
 import json
 
@@ -17,7 +17,7 @@ async def kube(stand, connect):
     return await connect(stand.url)
 
 
-async def test_a_list_is_asked_for_in_pages(stand, answer, kube):
+async def test_list_is_requested_in_pages(stand, answer, kube):
     stand.then(answer.lists(NODE, version="5", more="token=/+"), answer.lists(version="5"))
     page = await kube.list_page(NODES)
     assert (page.resource_version, page.more) == ("5", "token=/+")
@@ -29,7 +29,7 @@ async def test_a_list_is_asked_for_in_pages(stand, answer, kube):
     assert first.headers["Accept"] == "application/json"
 
 
-async def test_only_pods_that_follow_a_policy_are_listed(stand, answer, kube):
+async def test_only_pods_with_a_policy_are_listed(stand, answer, kube):
     stand.then(answer.lists())
     await kube.list_page(LINKED_PODS)
     assert stand.asked[0].path == "/api/v1/pods"
@@ -42,12 +42,12 @@ async def test_policies_are_listed_in_all_namespaces(stand, answer, kube):
     assert stand.asked[0].path == "/apis/telemetry.intel.com/v1alpha1/taspolicies"
 
 
-async def test_an_empty_list_may_have_null_items(stand, answer, kube):
+async def test_empty_list_may_have_null_items(stand, answer, kube):
     stand.then(answer.says(200, {"metadata": {"resourceVersion": "1"}, "items": None}))
     assert (await kube.list_page(NODES)).items == []
 
 
-async def test_a_watch_yields_one_document_an_event(stand, answer, kube):
+async def test_watch_yields_one_document_per_event(stand, answer, kube):
     events = [("ADDED", NODE), ("MODIFIED", NODE), ("BOOKMARK", NODE)]
     stand.then(answer.streams(*events))
     lines = [line async for line in kube.watch(NODES, "5", timeout=300.7)]
@@ -60,7 +60,7 @@ async def test_a_watch_yields_one_document_an_event(stand, answer, kube):
     }
 
 
-async def test_a_watch_puts_together_what_the_network_took_apart(stand, answer, kube):
+async def test_watch_joins_split_documents(stand, answer, kube):
     whole = b"".join(answer.line(("ADDED", NODE)) for _ in range(3))
     pieces = [whole[i : i + 7] for i in range(0, len(whole), 7)]
     stand.then(answer.streams(*pieces, b"\n\r\n", answer.line(("DELETED", NODE))[:-1]))
@@ -69,15 +69,15 @@ async def test_a_watch_puts_together_what_the_network_took_apart(stand, answer, 
 
 
 @pytest.mark.parametrize("size", [70_000, 140_000, 1_500_000])
-async def test_a_watch_takes_objects_of_any_size(stand, answer, kube, size):
-    """A pod or a policy may be as large as etcd takes: 1.5 MB."""
+async def test_watch_accepts_objects_of_any_size(stand, answer, kube, size):
+    """A pod or policy may be as large as etcd accepts: 1.5 MB."""
     large = {"metadata": {"name": "n", "annotations": {"x": "y" * size}}}
     stand.then(answer.streams(("ADDED", large), ("ADDED", NODE)))
     lines = [line async for line in kube.watch(NODES, "5", timeout=60)]
     assert [len(line) > size for line in lines] == [True, False]
 
 
-async def test_an_apply_says_who_what_and_on_which_node(stand, answer, kube):
+async def test_apply_names_manager_fields_and_node(stand, answer, kube):
     stand.then(answer.says(200, NODE))
     node = await kube.apply_node_labels(LabelApply("n", "u", {"p": "v"}))
     assert node.metadata.resource_version == "7"
@@ -95,7 +95,7 @@ async def test_an_apply_says_who_what_and_on_which_node(stand, answer, kube):
     }
 
 
-async def test_a_conflict_says_which_fields_are_in_dispute(stand, answer, kube):
+async def test_conflict_names_the_conflicting_fields(stand, answer, kube):
     cause = {"reason": "FieldManagerConflict", "field": ".metadata.labels.p", "message": "x"}
     stand.then(answer.refuses(409, "Conflict", "conflict with kubectl", [cause]))
     with pytest.raises(KubeError, match="409 conflict with kubectl") as refused:
@@ -103,7 +103,7 @@ async def test_a_conflict_says_which_fields_are_in_dispute(stand, answer, kube):
     assert (refused.value.status, refused.value.causes) == (409, (cause,))
 
 
-async def test_a_policys_status_is_merged(stand, answer, kube):
+async def test_policy_status_is_merged(stand, answer, kube):
     stand.then(answer.says(200, {}))
     await kube.patch_policy_status(PolicyKey("ns", "p"), {"compliance": "Compliant"})
     (asked,) = stand.asked
@@ -115,7 +115,7 @@ async def test_a_policys_status_is_merged(stand, answer, kube):
     assert asked.json == {"status": {"compliance": "Compliant"}}
 
 
-async def test_an_eviction_names_the_pod_by_its_uid_too(stand, answer, kube):
+async def test_eviction_has_a_uid_precondition(stand, answer, kube):
     stand.then(answer.says(201, {}))
     await kube.evict("ns", "web", "u-1")
     (asked,) = stand.asked
@@ -124,14 +124,14 @@ async def test_an_eviction_names_the_pod_by_its_uid_too(stand, answer, kube):
     assert asked.json["deleteOptions"] == {"preconditions": {"uid": "u-1"}}
 
 
-async def test_a_disruption_budgets_no_is_a_429(stand, answer, kube):
+async def test_rejection_by_a_disruption_budget_is_a_429(stand, answer, kube):
     stand.then(answer.refuses(429, "TooManyRequests", "would violate the budget"))
     with pytest.raises(KubeError, match="would violate the budget") as refused:
         await kube.evict("ns", "web", "u-1")
     assert refused.value.status == 429
 
 
-async def test_an_event_is_created_in_its_namespace(stand, answer, kube):
+async def test_event_is_created_in_its_namespace(stand, answer, kube):
     stand.then(answer.says(201, {}))
     await kube.create_event({"metadata": {"name": "e", "namespace": "ns"}})
     assert stand.asked[0].path == "/api/v1/namespaces/ns/events"
@@ -144,7 +144,7 @@ async def test_names_are_quoted(stand, answer, kube):
     assert "x" not in stand.asked[0].query
 
 
-async def test_a_token_goes_with_every_request(stand, answer, connect):
+async def test_token_is_sent_with_every_request(stand, answer, connect):
     kube = await connect(stand.url, token="secret")
     stand.then(answer.lists(), answer.streams())
     await kube.list_page(NODES)
@@ -152,9 +152,7 @@ async def test_a_token_goes_with_every_request(stand, answer, connect):
     assert [asked.headers["Authorization"] for asked in stand.asked] == ["Bearer secret"] * 2
 
 
-async def test_a_token_that_was_replaced_is_read_again_when_the_old_one_is_refused(
-    stand, answer, connect, tmp_path
-):
+async def test_replaced_token_is_read_again_after_a_401(stand, answer, connect, tmp_path):
     token = tmp_path / "token"
     token.write_text("old")
     kube = await connect(stand.url, tokenFile=str(token))
@@ -166,7 +164,7 @@ async def test_a_token_that_was_replaced_is_read_again_when_the_old_one_is_refus
     assert sent == ["Bearer old", "Bearer new", "Bearer new"]
 
 
-async def test_a_refusal_of_the_only_token_there_is_is_an_error(stand, answer, connect, tmp_path):
+async def test_rejection_of_the_only_token_is_an_error(stand, answer, connect, tmp_path):
     token = tmp_path / "token"
     token.write_text("old")
     kube = await connect(stand.url, tokenFile=str(token))
@@ -178,9 +176,7 @@ async def test_a_refusal_of_the_only_token_there_is_is_an_error(stand, answer, c
     assert len(stand.asked) == 2, "what was refused is not sent again"
 
 
-async def test_a_kubeconfig_that_went_away_is_an_error_of_the_request(
-    stand, answer, connect, tmp_path
-):
+async def test_missing_kubeconfig_is_an_error_of_the_request(stand, answer, connect, tmp_path):
     kube = await connect(stand.url, token="old")
     (tmp_path / "kubeconfig").unlink()
     stand.then(answer.refuses(401))
@@ -194,7 +190,7 @@ async def test_without_credentials_no_authorization_is_sent(stand, answer, kube)
     assert "Authorization" not in stand.asked[0].headers
 
 
-async def test_a_token_is_reviewed_for_an_audience(stand, answer, kube):
+async def test_token_is_reviewed_for_an_audience(stand, answer, kube):
     status = {
         "authenticated": True,
         "user": {"username": "u", "uid": "1", "groups": ["g"], "extra": {"k": ["v"]}},
@@ -209,16 +205,14 @@ async def test_a_token_is_reviewed_for_an_audience(stand, answer, kube):
     assert asked.json["spec"] == {"token": "secret", "audiences": ["us"]}
 
 
-async def test_a_server_that_repeats_our_token_does_not_bring_it_into_the_log(
-    stand, answer, connect
-):
+async def test_token_repeated_by_the_server_is_not_logged(stand, answer, connect):
     stand.otherwise(answer.refuses(403, message="Bearer eyJhbGciOi may not"))
     kube = await connect(stand.url, token="eyJhbGciOi")
     with pytest.raises(KubeError, match=r"403 Bearer \[hidden] may not"):
         await kube.read_config_map("n", "c")
 
 
-async def test_a_token_that_is_no_header_is_an_error(stand, connect):
+async def test_token_that_is_no_valid_header_is_an_error(stand, connect):
     kube = await connect(stand.url, token="two\nlines")
     with pytest.raises(KubeError, match=r"GET /api/v1/nodes: .*header"):
         await kube.list_page(NODES)
@@ -228,7 +222,7 @@ async def test_a_token_that_is_no_header_is_an_error(stand, connect):
 @pytest.mark.parametrize(
     ("status", "gone"), [(400, False), (403, False), (410, True), (429, False), (500, False)]
 )
-async def test_refusals_keep_their_status(stand, answer, kube, status, gone):
+async def test_rejections_keep_their_status(stand, answer, kube, status, gone):
     stand.then(answer.refuses(status, message="because"), answer.refuses(status))
     with pytest.raises(KubeError, match=f"GET /api/v1/nodes: {status} because") as refused:
         await kube.list_page(NODES)
@@ -241,7 +235,7 @@ async def test_refusals_keep_their_status(stand, answer, kube, status, gone):
 @pytest.mark.parametrize(
     "body", [b"", b"<html>502</html>", b"\xff\xfe", b"[]", b'"no"', b'{"message":5}']
 )
-async def test_what_a_proxy_says_in_its_own_words_is_a_refusal_too(stand, answer, kube, body):
+async def test_rejection_in_a_proxys_words_is_an_error_too(stand, answer, kube, body):
     stand.then(answer.says(502, body, "text/html"))
     with pytest.raises(KubeError, match="502") as refused:
         await kube.list_page(NODES)
@@ -249,34 +243,34 @@ async def test_what_a_proxy_says_in_its_own_words_is_a_refusal_too(stand, answer
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>hello</html>", b"[]", b'{"items":5}', b'{"items":'])
-async def test_a_list_that_cannot_be_read_is_an_error(stand, answer, kube, body):
+async def test_unreadable_list_is_an_error(stand, answer, kube, body):
     stand.then(answer.says(200, body))
     with pytest.raises(KubeError, match="GET /api/v1/nodes") as refused:
         await kube.list_page(NODES)
     assert refused.value.status == 0
 
 
-async def test_an_adapters_answer_beyond_all_measure_is_not_kept(stand, answer, kube):
+async def test_oversized_adapter_response_is_not_kept(stand, answer, kube):
     stand.then(answer.says(200, b"x" * 10_000), answer.says(200, b"x" * 10_001))
     assert (await kube.node_metric("v1beta2", "m", largest=10_000))[0] == b"x" * 10_000
     with pytest.raises(KubeError, match="a response of more than 10000 bytes"):
         await kube.node_metric("v1beta2", "m", largest=10_000)
 
 
-async def test_an_answer_to_an_apply_that_cannot_be_read_is_an_error(stand, answer, kube):
+async def test_unreadable_response_to_an_apply_is_an_error(stand, answer, kube):
     stand.then(answer.says(200, b"<html>hello</html>"))
     with pytest.raises(KubeError, match="PATCH /api/v1/nodes/n"):
         await kube.apply_node_labels(LabelApply("n", "u", {}))
 
 
-async def test_a_reset_connection_is_an_error(stand, answer, kube):
+async def test_reset_connection_is_an_error(stand, answer, kube):
     stand.then(answer.breaks, answer.breaks)  # the client itself tries a GET twice
     with pytest.raises(KubeError, match="GET /api/v1/nodes") as refused:
         await kube.list_page(NODES)
     assert refused.value.status == 0
 
 
-async def test_a_watch_that_breaks_is_an_error_after_what_it_said(stand, answer, kube):
+async def test_broken_watch_is_an_error_after_its_events(stand, answer, kube):
     stand.then(answer.streams(("ADDED", NODE), end="reset"))
     events = kube.watch(NODES, "1", timeout=60)
     assert json.loads(await anext(events))["type"] == "ADDED"
@@ -284,14 +278,14 @@ async def test_a_watch_that_breaks_is_an_error_after_what_it_said(stand, answer,
         await anext(events)
 
 
-async def test_nobody_at_home_is_an_error(stand, kube):
+async def test_refused_connection_is_an_error(stand, kube):
     await stand.stop()
     with pytest.raises(KubeError, match="GET /api/v1/nodes: Cannot connect") as refused:
         await kube.list_page(NODES)
     assert refused.value.status == 0
 
 
-async def test_a_watch_given_up_frees_its_connection(stand, answer, kube):
+async def test_cancelled_watch_frees_its_connection(stand, answer, kube):
     stand.then(answer.streams(("ADDED", NODE), end="hang"), answer.lists())
     events = kube.watch(NODES, "1", timeout=60)
     await anext(events)
@@ -299,7 +293,7 @@ async def test_a_watch_given_up_frees_its_connection(stand, answer, kube):
     await kube.list_page(NODES)
 
 
-async def test_a_controller_is_read_by_the_api_that_it_belongs_to(stand, answer, kube):
+async def test_controller_is_read_through_its_own_api(stand, answer, kube):
     stand.then(answer.says(200, {"kind": "Job"}), answer.says(200, {}), answer.refuses(404))
     assert await kube.read_controller("batch/v1", "jobs", "ns", "j") == {"kind": "Job"}
     await kube.read_controller("v1", "replicationcontrollers", "ns", "c")
@@ -311,7 +305,7 @@ async def test_a_controller_is_read_by_the_api_that_it_belongs_to(stand, answer,
     ]
 
 
-async def test_the_events_of_one_object_are_listed_page_by_page(stand, answer, kube):
+async def test_events_of_one_object_are_listed_in_pages(stand, answer, kube):
     stand.then(answer.lists({"reason": "a"}, more="there is more"), answer.lists({"reason": "b"}))
     found = await kube.list_events_about("ns", "uid-1")
     assert [json.loads(bytes(event))["reason"] for event in found] == ["a", "b"]

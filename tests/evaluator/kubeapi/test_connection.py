@@ -1,4 +1,4 @@
-"""What a kubeconfig, or the lack of one, leads to: a connection, or a sentence that shows no secret."""
+"""A kubeconfig leads to a connection, or to an error message without secrets."""
 
 import pytest
 
@@ -32,7 +32,7 @@ from evaluator.kubeapi.connection import ConfigError, KubeConnection
         " certificate-authority-data: aGVsbG8=}}]\nusers: [{name: u, user: {}}]\n",
     ],
 )
-async def test_a_kubeconfig_that_cannot_be_used_is_said_in_a_sentence(tmp_path, text):
+async def test_unusable_kubeconfig_is_explained_in_a_sentence(tmp_path, text):
     path = tmp_path / "kubeconfig"
     path.write_text(text)
     with pytest.raises(ConfigError, match="kubeconfig") as refused:
@@ -52,7 +52,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_said_in_a_sentence(tmp_path, 
         "users: [{name: u, user: hunter2}]\n",
     ],
 )
-async def test_a_kubeconfig_that_cannot_be_used_is_not_shown(tmp_path, text):
+async def test_unusable_kubeconfig_is_not_quoted(tmp_path, text):
     path = tmp_path / "kubeconfig"
     path.write_text(
         f"{text}\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\n"
@@ -64,12 +64,12 @@ async def test_a_kubeconfig_that_cannot_be_used_is_not_shown(tmp_path, text):
         assert secret not in str(caught.value)
 
 
-async def test_no_kubeconfig_says_how_to_name_one(tmp_path):
+async def test_missing_kubeconfig_names_the_flag(tmp_path):
     with pytest.raises(ConfigError, match=r"no kubeconfig at .*--kubeConfig"):
         await KubeConnection.open(str(tmp_path / "none"))
 
 
-async def test_in_a_pod_the_service_account_is_used(monkeypatch):
+async def test_service_account_is_used_in_a_pod(monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(ConfigError, match=r"kubeconfig|service account"):

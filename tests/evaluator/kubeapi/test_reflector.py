@@ -1,4 +1,4 @@
-"""A copy of one kind, kept over a real socket: pages, bookmarks, 410, watches that end, break or lie, a server restarted."""
+"""A reflector over a real socket: pages, bookmarks, 410, watches that end, break or are invalid, a restarted server."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ def obj(name, version, **more):
 
 
 class Copy:
-    """The objects known, by name, and the changes in their order."""
+    """The cached objects by name, and the changes in order."""
 
     def __init__(self):
         self.objects = {}
@@ -69,7 +69,7 @@ def copy():
 
 @pytest.fixture
 async def watch(connect, stand, copy, rng, background):
-    """Start watching nodes; returns the watcher."""
+    """Start watching nodes; return the reflector."""
 
     async def start(**more):
         watcher = Reflector(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
@@ -80,7 +80,7 @@ async def watch(connect, stand, copy, rng, background):
 
 
 def asked_versions(stand):
-    """What each request was: "list", "list more", or the version that a watch went on from."""
+    """The kind of each request: "list", "list more", or the version that a watch resumed from."""
     return [
         asked.query["resourceVersion"]
         if "watch" in asked.query
@@ -91,7 +91,7 @@ def asked_versions(stand):
     ]
 
 
-async def test_a_list_of_several_pages_is_one_truth(watch, stand, answer, copy):
+async def test_list_of_several_pages_is_applied_at_once(watch, stand, answer, copy):
     stand.then(
         answer.lists(obj("a", 1), more="x"),
         answer.lists(obj("b", 2), more="y"),
@@ -103,7 +103,9 @@ async def test_a_list_of_several_pages_is_one_truth(watch, stand, answer, copy):
     assert asked_versions(stand) == ["list", "list more", "list more", "9"]
 
 
-async def test_events_are_taken_and_bookmarks_only_move_the_version(watch, stand, answer, copy):
+async def test_events_are_applied_and_bookmarks_only_advance_the_version(
+    watch, stand, answer, copy
+):
     stand.then(
         answer.lists(obj("a", 1), version="1"),
         answer.streams(
@@ -121,8 +123,8 @@ async def test_events_are_taken_and_bookmarks_only_move_the_version(watch, stand
 
 
 @pytest.mark.parametrize("end", ["close", "reset"])
-async def test_a_watch_that_ends_goes_on_where_it_was(watch, stand, answer, copy, end):
-    """From its last event and not from its first: otherwise the copy goes back in time and lives through it again."""
+async def test_ended_watch_resumes_at_its_version(watch, stand, answer, copy, end):
+    """From its last event, not its first: otherwise the cache would go back in time."""
     stand.then(
         answer.lists(version="1"),
         answer.streams(("ADDED", obj("a", 5)), ("DELETED", obj("a", 6)), end=end),
@@ -135,7 +137,7 @@ async def test_a_watch_that_ends_goes_on_where_it_was(watch, stand, answer, copy
 
 
 @pytest.mark.parametrize("how", ["event", "status"])
-async def test_410_lists_again_and_finds_what_was_deleted(watch, stand, answer, copy, how):
+async def test_410_relists_and_finds_deletions(watch, stand, answer, copy, how):
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     stand.then(
         answer.lists(obj("a", 1), obj("b", 2), version="2"),
@@ -149,7 +151,7 @@ async def test_410_lists_again_and_finds_what_was_deleted(watch, stand, answer, 
     assert asked_versions(stand) == ["list", "2", "list", "9"]
 
 
-async def test_410_between_two_pages_starts_the_list_over(watch, stand, answer, copy):
+async def test_410_between_two_pages_restarts_the_list(watch, stand, answer, copy):
     stand.then(
         answer.lists(obj("a", 1), more="x"),
         answer.refuses(410, "Expired"),
@@ -162,14 +164,14 @@ async def test_410_between_two_pages_starts_the_list_over(watch, stand, answer, 
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
-async def test_a_refused_list_is_asked_for_again(watch, stand, answer, copy, status):
+async def test_rejected_list_is_retried(watch, stand, answer, copy, status):
     stand.then(answer.refuses(status), answer.refuses(status), answer.lists(obj("a", 1)))
     await watch()
     await copy.until(lambda: "a" in copy.objects)
     assert copy.log == [("replace", ["a"])]
 
 
-async def test_lists_that_break_or_are_garbage_are_waited_out(watch, stand, answer, copy):
+async def test_broken_or_invalid_lists_are_retried_with_backoff(watch, stand, answer, copy):
     stand.then(
         answer.breaks,
         answer.breaks,
@@ -181,7 +183,7 @@ async def test_lists_that_break_or_are_garbage_are_waited_out(watch, stand, answ
     assert copy.log == [("replace", ["a"])]
 
 
-async def test_watches_that_are_garbage_are_waited_out(watch, stand, answer, copy):
+async def test_invalid_watches_are_retried_with_backoff(watch, stand, answer, copy):
     stand.then(
         answer.lists(version="1"),
         answer.says(502, b"bad gateway"),
@@ -194,7 +196,7 @@ async def test_watches_that_are_garbage_are_waited_out(watch, stand, answer, cop
     assert asked_versions(stand) == ["list", "1", "1", "1", "1"]
 
 
-async def test_an_error_event_that_is_not_410_keeps_the_version(watch, stand, answer, copy):
+async def test_error_event_other_than_410_keeps_the_version(watch, stand, answer, copy):
     stand.then(
         answer.lists(version="1"),
         answer.streams(("ADDED", obj("a", 5)), ("ERROR", {"code": 500, "message": "etcd"})),
@@ -205,7 +207,7 @@ async def test_an_error_event_that_is_not_410_keeps_the_version(watch, stand, an
     assert asked_versions(stand) == ["list", "1", "5"]
 
 
-async def test_a_quiet_watch_that_ends_goes_on_without_running_hot(watch, stand, answer):
+async def test_quiet_watch_that_ends_is_reopened_without_a_busy_loop(watch, stand, answer):
     stand.then(answer.lists(version="3"), *[answer.streams() for _ in range(4)])
     await watch()
     asked = await stand.until(6)
@@ -213,7 +215,7 @@ async def test_a_quiet_watch_that_ends_goes_on_without_running_hot(watch, stand,
     assert {a.query["allowWatchBookmarks"] for a in asked[1:]} == {"true"}
 
 
-async def test_a_server_restarted_is_found_again(watch, stand, answer, copy):
+async def test_restarted_server_is_found_again(watch, stand, answer, copy):
     stand.then(
         answer.lists(obj("a", 1), version="1"), answer.streams(("ADDED", obj("b", 2)), end="hang")
     )
@@ -227,8 +229,8 @@ async def test_a_server_restarted_is_found_again(watch, stand, answer, copy):
     assert asked_versions(stand)[-1] == "2"
 
 
-async def test_a_watch_on_which_nothing_comes_is_opened_again(watch, stand, answer, copy):
-    """Its other end may be gone without a word; and a server that sends no bookmarks loses nothing by it."""
+async def test_silent_watch_is_reopened(watch, stand, answer, copy):
+    """The peer may be gone silently; a server without bookmarks loses nothing."""
     stand.then(
         answer.lists(version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
@@ -241,8 +243,8 @@ async def test_a_watch_on_which_nothing_comes_is_opened_again(watch, stand, answ
     assert asked_versions(stand)[:5] == ["list", "1", "5", "5", "5"]
 
 
-async def test_silence_is_no_reason_to_wait_longer_each_time(watch, stand, answer):
-    """An idle kind on a server without bookmarks: what is known of it must not grow old between two watches."""
+async def test_silence_does_not_increase_the_backoff(watch, stand, answer):
+    """An idle kind on a server without bookmarks must not turn stale between two watches."""
     stand.then(answer.lists(version="1"))
     stand.otherwise(answer.streams(end="hang"))
     await watch(silence=0.02)
@@ -252,8 +254,8 @@ async def test_silence_is_no_reason_to_wait_longer_each_time(watch, stand, answe
     assert loop.time() - begin < 15
 
 
-async def test_a_version_that_fails_again_and_again_is_given_up(watch, stand, answer, copy):
-    """An etcd restored from a backup has not come that far yet, and says so with another error than 410."""
+async def test_version_that_keeps_failing_is_dropped(watch, stand, answer, copy):
+    """An etcd restored from a backup has an older version and reports it with another error than 410."""
     stand.then(
         answer.lists(obj("a", 90), obj("b", 91), version="99"),
         *[answer.refuses(504, "Timeout", "Too large resource version")] * 3,
@@ -265,7 +267,7 @@ async def test_a_version_that_fails_again_and_again_is_given_up(watch, stand, an
     assert asked_versions(stand) == ["list", "99", "99", "99", "list", "10"]
 
 
-async def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(watch, stand, answer):
+async def test_retry_after_of_a_busy_server_is_respected(watch, stand, answer):
     async def busy(_request):
         return web.Response(status=429, headers={"Retry-After": "1"})
 
@@ -276,7 +278,9 @@ async def test_a_server_that_is_busy_is_left_alone_for_as_long_as_it_asks(watch,
     assert asyncio.get_running_loop().time() - begin >= 0.99
 
 
-async def test_it_says_when_the_copy_is_known_to_be_true(watch, stand, answer, copy):
+async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
+    watch, stand, answer, copy
+):
     heard = []
     opened = asyncio.Event()
 
@@ -296,7 +300,7 @@ async def test_it_says_when_the_copy_is_known_to_be_true(watch, stand, answer, c
     assert heard == [1, 1, 1], "after the list, with the watch that stands, with the bookmark"
 
 
-async def test_an_object_that_cannot_be_read_hides_no_other(watch, stand, answer, copy):
+async def test_unreadable_object_hides_no_other(watch, stand, answer, copy):
     bad = obj("bad", 2, kind="Unreadable")
     stand.then(
         answer.lists(obj("a", 1), bad, version="2"),
@@ -308,15 +312,15 @@ async def test_an_object_that_cannot_be_read_hides_no_other(watch, stand, answer
     assert asked_versions(stand) == ["list", "2"]
 
 
-async def test_a_watch_asks_to_be_ended_in_five_to_ten_minutes(watch, stand, answer):
+async def test_watch_requests_a_timeout_of_five_to_ten_minutes(watch, stand, answer):
     stand.then(answer.lists(version="1"))
     await watch()
     await stand.until(2)
     assert 300 <= int(stand.asked[1].query["timeoutSeconds"]) <= 600
 
 
-async def test_who_asks_for_a_list_gets_one_that_began_later(watch, stand, answer, copy):
-    """The one under way when somebody asks may have missed what happened before that."""
+async def test_requested_list_begins_after_the_request(watch, stand, answer, copy):
+    """A list in flight at the time of the request may be older than it."""
     began, goes_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request):
@@ -336,7 +340,7 @@ async def test_who_asks_for_a_list_gets_one_that_began_later(watch, stand, answe
     assert copy.objects.keys() == {"a", "b"}
 
 
-async def test_a_watch_gives_way_to_a_list_that_some_ask_for(watch, stand, answer, copy):
+async def test_watch_is_interrupted_for_a_requested_list(watch, stand, answer, copy):
     stand.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
     stand.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
     watcher = await watch()
@@ -353,10 +357,10 @@ async def test_a_watch_gives_way_to_a_list_that_some_ask_for(watch, stand, answe
 MISSING = {"code": 404, "reason": "NotFound", "message": "page not found"}
 
 
-async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_pace(
+async def test_unserved_kind_is_logged_once_and_retried_at_a_constant_rate(
     watch, stand, answer, copy, capsys
 ):
-    """After a growing back-off, nine more tries would take minutes."""
+    """After a growing backoff, nine more attempts would take minutes."""
     lost = []
     stand.then(
         answer.lists(obj("a", 1), version="1"),
@@ -374,14 +378,12 @@ async def test_a_kind_that_is_not_served_is_logged_once_and_tried_again_at_one_p
     assert "404" not in told
 
 
-def test_a_kind_that_is_served_again_is_noticed_within_two_seconds():
+def test_kind_served_again_is_noticed_within_two_seconds():
     assert UNSERVED_PAUSE <= 2
 
 
-async def test_others_have_a_turn_between_two_objects_that_take_long(
-    connect, stand, answer, rng, background
-):
-    """As 200 policies of a megabyte do at the start: /healthz is to be answered meanwhile."""
+async def test_decoding_yields_between_two_slow_objects(connect, stand, answer, rng, background):
+    """As with 200 policies of a megabyte at startup: /healthz must be answered meanwhile."""
     now, turns = 0.0, 0
 
     def slowly(raw):

@@ -1,4 +1,4 @@
-"""Elections on a real API server: one leads, the next takes over when it has to and not before, whoever is slow or deaf."""
+"""Leader election on the sandbox's API server: one leads, and the next takes over exactly when the lease expires."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ def replica(connect, clock):
     return make
 
 
-async def test_the_first_leads_and_the_others_wait(api, replica):
+async def test_first_replica_leads_and_others_wait(api, replica):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()
@@ -48,15 +48,13 @@ async def test_the_first_leads_and_the_others_wait(api, replica):
     assert found["spec"]["leaseDurationSeconds"] == 12
 
 
-async def test_of_two_at_once_one_leads(api, replica):
+async def test_one_of_two_simultaneous_replicas_leads(api, replica):
     made = [await replica(f"r{number}", api.url) for number in range(5)]
     await asyncio.gather(*(one.try_acquire_or_renew() for one, _ in made))
     assert sum(fence.is_leader() for _, fence in made) == 1
 
 
-async def test_a_dead_leader_is_followed_when_its_lease_has_run_out_and_not_before(
-    api, replica, clock
-):
+async def test_dead_leader_is_replaced_when_its_lease_expires_and_not_before(api, replica, clock):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     await one.try_acquire_or_renew()
     begin = clock.now
@@ -68,14 +66,14 @@ async def test_a_dead_leader_is_followed_when_its_lease_has_run_out_and_not_befo
     assert (await api.get(f"{PATH}/l"))["spec"]["leaseTransitions"] == 1
 
 
-async def test_a_leader_that_renews_stays(api, replica, clock):
+async def test_renewing_leader_stays(api, replica, clock):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     for _ in range(30):
         clock.now += min(await one.try_acquire_or_renew(), await two.try_acquire_or_renew())
         assert (ones.is_leader(), twos.is_leader()) == (True, False)
 
 
-async def test_a_lease_given_up_is_taken_at_once(api, replica):
+async def test_released_lease_is_acquired_at_once(api, replica):
     (one, ones), (two, twos) = await replica("one", api.url), await replica("two", api.url)
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()
@@ -85,7 +83,7 @@ async def test_a_lease_given_up_is_taken_at_once(api, replica):
     assert twos.is_leader()
 
 
-async def test_who_gave_up_does_not_take_it_again(api, replica, background):
+async def test_releasing_replica_does_not_acquire_it_again(api, replica, background):
     one, ones = await replica("one", api.url)
     running = background(one.run())
     while not ones.is_leader():  # noqa: ASYNC110
@@ -96,7 +94,7 @@ async def test_who_gave_up_does_not_take_it_again(api, replica, background):
     assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == ""
 
 
-async def test_who_finds_another_in_its_place_stops_at_once(api, replica):
+async def test_leader_that_finds_another_holder_stops_at_once(api, replica):
     one, ones = await replica("one", api.url)
     await one.try_acquire_or_renew()
     await api.merge(f"{PATH}/l", {"spec": {"holderIdentity": "usurper"}})
@@ -104,7 +102,7 @@ async def test_who_finds_another_in_its_place_stops_at_once(api, replica):
     assert not ones.is_leader()
 
 
-async def test_a_lease_deleted_under_a_leader_is_made_anew(api, replica):
+async def test_lease_deleted_under_a_leader_is_created_again(api, replica):
     one, ones = await replica("one", api.url)
     await one.try_acquire_or_renew()
     await api.delete(f"{PATH}/l")
@@ -113,7 +111,7 @@ async def test_a_lease_deleted_under_a_leader_is_made_anew(api, replica):
     assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == "one"
 
 
-async def test_what_others_wrote_on_the_lease_stays(api, replica):
+async def test_foreign_fields_of_the_lease_stay(api, replica):
     one, _ = await replica("one", api.url)
     await one.try_acquire_or_renew()
     await api.merge(f"{PATH}/l", {"metadata": {"annotations": {"who": "me"}}})
@@ -122,10 +120,10 @@ async def test_what_others_wrote_on_the_lease_stays(api, replica):
 
 
 @pytest.mark.parametrize("failure", ["refuses", "hangs", "breaks"])
-async def test_a_leader_that_cannot_renew_stops_before_others_may_begin(
+async def test_leader_that_cannot_renew_stops_before_another_may_begin(
     stand, answer, replica, clock, failure
 ):
-    """Its renewals get nowhere; what it holds ends 8 s after the last one that did, not 12."""
+    """Its renewals fail; its leadership ends 8 s after the last success, not 12."""
 
     async def echo(request):
         body = {**await request.json(), "metadata": {"name": "l", "resourceVersion": "1"}}
@@ -149,7 +147,7 @@ async def test_a_leader_that_cannot_renew_stops_before_others_may_begin(
         assert one.holds is False
 
 
-async def test_rbac_that_forbids_it_is_said_once_and_nobody_leads(
+async def test_forbidden_lease_is_logged_once_and_no_replica_leads(
     stand, answer, replica, log_lines
 ):
     lines = log_lines("logfmt")
@@ -163,5 +161,5 @@ async def test_rbac_that_forbids_it_is_said_once_and_nobody_leads(
     assert "level=warning" in told[0]
 
 
-def test_no_two_processes_have_one_name():
+def test_identities_are_unique():
     assert len({leading.identity() for _ in range(100)}) == 100

@@ -1,4 +1,4 @@
-"""What a replica does that is not the one that writes: nothing, and then all that is due when it becomes that one."""
+"""A follower writes nothing, and on becoming leader everything that is due."""
 
 import asyncio
 import inspect
@@ -52,7 +52,7 @@ async def kube(stand, answer, connect):
 
 
 async def call(kube, name):
-    """Call a method of Kube with an argument for each parameter that has no default."""
+    """Call a method of Kube with an argument for each required parameter."""
     parameters = inspect.signature(CALLS[name]).parameters.values()
     required = [one for one in parameters if one.default is one.empty and one.name != "self"]
     positional = [
@@ -93,7 +93,7 @@ async def test_follower_may_write_the_lease(stand, kube):
 
 
 class Following:
-    """A replica whose decisions are set by hand, and that leads when told to."""
+    """A replica with given decisions that leads on request."""
 
     def __init__(self, kube):
         self.leading = False
@@ -131,12 +131,12 @@ async def follower(kube):
 
 
 async def some_turns():
-    """Of the loop: enough for one that does not ask to have written."""
+    """Event loop iterations: enough for a write to be sent."""
     for _ in range(50):
         await asyncio.sleep(0.001)
 
 
-async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, follower, background):
+async def test_follower_writes_no_status_and_a_new_leader_writes_each(stand, follower, background):
     follower.violate()
     background(follower.reporter.run())
     follower.reporter.wake()
@@ -152,7 +152,7 @@ async def test_a_follower_writes_no_status_and_a_new_leader_every_one(stand, fol
     assert len(stand.asked) == 2
 
 
-async def test_a_follower_evicts_nothing(stand, follower, background):
+async def test_follower_evicts_nothing(stand, follower, background):
     follower.violate()
     background(follower.evictor.run())
     follower.evictor.wake()
@@ -160,8 +160,8 @@ async def test_a_follower_evicts_nothing(stand, follower, background):
     assert stand.asked == []
 
 
-async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, background):
-    """The one before may have evicted a moment ago."""
+async def test_new_leader_waits_an_eviction_period(stand, follower, background):
+    """The last leader may have evicted a moment ago."""
     follower.violate()
     background(follower.evictor.run())
     follower.leading = True
@@ -174,7 +174,7 @@ async def test_a_new_leader_leaves_the_pods_their_time(stand, follower, backgrou
     assert first.path.endswith("/pods/web/eviction")
 
 
-async def test_one_that_leads_from_its_start_need_not_wait(stand, follower, background):
+async def test_leader_from_the_start_does_not_wait(stand, follower, background):
     background(follower.evictor.run())
     follower.leading = True
     follower.evictor.start_over()

@@ -1,4 +1,4 @@
-"""Who may write, from a lease as it was read: whatever anybody's clock says, never two at once, and never nobody for long."""
+"""Leadership from an observed lease: never two leaders, whatever the clocks, and never none for long."""
 
 from dataclasses import dataclass, field
 
@@ -69,18 +69,18 @@ def held_by(holder, *, duration=12, at=AT, transitions=0):
         ),
     ],
 )
-def test_what_to_do_at_100(seen, step):
+def test_step_depends_on_holder_and_expiry(seen, step):
     assert lease.decide(seen, "me", TERMS, 100.0) == step
 
 
-def test_another_counts_from_when_we_saw_the_change_whatever_time_it_wrote():
+def test_expiry_counts_from_the_observed_change_not_from_the_written_time():
     for its_clock in ("1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"):
         seen = ObservedLease().read(held_by("other", at=its_clock), 50.0)
         assert lease.decide(seen, "me", TERMS, 61.9) == Wait(pytest.approx(0.1))
         assert lease.decide(seen, "me", TERMS, 62.0) == Acquire()
 
 
-def test_reading_the_same_again_and_a_change_of_metadata_are_no_renewal():
+def test_unchanged_record_or_metadata_is_no_renewal():
     seen = ObservedLease().read(held_by("other"), 50.0)
     annotated = {**held_by("other"), "metadata": {"name": "l", "resourceVersion": "8"}}
     seen = seen.read(held_by("other"), 55.0).read(annotated, 60.0)
@@ -89,7 +89,7 @@ def test_reading_the_same_again_and_a_change_of_metadata_are_no_renewal():
     assert seen.read(held_by("other", at="later"), 61.0).changed == 61.0
 
 
-def test_what_is_written_says_since_when_and_how_often_it_changed_hands():
+def test_acquire_time_and_transitions_are_written():
     first = lease.held(ObservedLease(), "me", TERMS, at="T1")
     assert first == {
         "spec": {
@@ -107,7 +107,7 @@ def test_what_is_written_says_since_when_and_how_often_it_changed_hands():
     assert taken["metadata"]["resourceVersion"] == "7", "of two who try at once, one is refused"
 
 
-def test_a_part_of_a_second_is_rounded_up_or_others_would_come_too_early():
+def test_lease_duration_is_rounded_up_to_whole_seconds():
     terms = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
     assert lease.held(ObservedLease(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
 
@@ -121,7 +121,7 @@ def test_released_lease_can_be_acquired_at_once():
 
 @dataclass
 class Replica:
-    """One process: a clock of its own, what it knows, and until when it believes it may write."""
+    """One process: its own clock, its observations, and its belief until when it leads."""
 
     name: str
     skew: float
@@ -135,7 +135,7 @@ class Replica:
 
 
 class World:
-    """An API server with one lease, and replicas that look at it in turns of a second."""
+    """An API server with one lease, and replicas that check it each second."""
 
     def __init__(self, skews):
         self.replicas = [Replica(f"r{number}", skew) for number, skew in enumerate(skews)]
@@ -185,8 +185,8 @@ class World:
     ),
     st.randoms(use_true_random=False),
 )
-def test_never_two_write_at_once_and_somebody_does_soon(skews, troubles, rng):
-    """Replicas whose clocks are days apart, cut off and back, killed and started again, or robbed of an answer."""
+def test_never_two_leaders_and_soon_one(skews, troubles, rng):
+    """Replicas with clocks days apart, disconnected and reconnected, killed and restarted, or without a response."""
     world, idle = World(skews), 0
     for second in range(150):
         if second % 10 == 9 and troubles:

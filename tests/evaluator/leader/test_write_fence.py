@@ -1,4 +1,4 @@
-"""The right to write: asked for at every write, over by the clock, and given back in order."""
+"""The write fence: checked at every write, closed by deadline, and released in order."""
 
 import asyncio
 
@@ -34,13 +34,13 @@ async def writes(fence, begun=None, end=None):
             await end.wait()
 
 
-async def test_nobody_has_it_from_the_start(fence):
+async def test_fence_is_closed_at_the_start(fence):
     assert not fence.is_leader()
     with pytest.raises(NotLeaderError):
         await writes(fence)
 
 
-async def test_it_is_over_when_its_time_is_without_a_word(fence, clock):
+async def test_fence_closes_by_itself_at_the_deadline(fence, clock):
     fence.extend(1008.0)
     await writes(fence)
     clock.now = 1007.9
@@ -51,13 +51,13 @@ async def test_it_is_over_when_its_time_is_without_a_word(fence, clock):
         await writes(fence)
 
 
-async def test_without_a_time_it_lasts(fence, clock):
+async def test_fence_without_a_deadline_stays_open(fence, clock):
     fence.extend()
     clock.now += 1e9
     await writes(fence)
 
 
-async def test_listeners_hear_when_it_is_had_again_and_not_of_each_renewal(fence, clock):
+async def test_listeners_are_called_when_leadership_returns_and_not_on_renewal(fence, clock):
     heard = []
     fence.listeners.append(lambda: heard.append(clock.now))
     for clock.now in (1000.0, 1002.0, 1004.0):
@@ -68,7 +68,7 @@ async def test_listeners_hear_when_it_is_had_again_and_not_of_each_renewal(fence
     assert heard == [1000.0, 1010.0, 1030.0]
 
 
-async def test_a_write_under_way_is_given_up_when_it_ends(fence):
+async def test_write_in_flight_is_cancelled_when_leadership_ends(fence):
     fence.extend()
     begun = asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
@@ -78,7 +78,7 @@ async def test_a_write_under_way_is_given_up_when_it_ends(fence):
         await write
 
 
-async def test_a_write_under_way_goes_on_while_it_is_renewed(fence, clock):
+async def test_write_in_flight_continues_while_leadership_is_renewed(fence, clock):
     fence.extend(clock.now + 1)
     begun, end = asyncio.Event(), asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, end))
@@ -89,15 +89,15 @@ async def test_a_write_under_way_goes_on_while_it_is_renewed(fence, clock):
     await write
 
 
-async def test_a_write_under_way_is_given_up_when_nobody_renews_it():
+async def test_write_in_flight_is_cancelled_at_the_deadline():
     fence = WriteFence()
     fence.extend(boot_clock() + 0.01)
     with pytest.raises(NotLeaderError):
         await writes(fence, end=asyncio.Event())
 
 
-async def test_a_write_under_way_is_cancelled_after_a_suspend(fence, clock):
-    """The loop's clock stands still while the machine is suspended; the lease goes on."""
+async def test_write_in_flight_is_cancelled_after_a_suspend(fence, clock):
+    """The loop's clock stops while the machine is suspended; the lease does not."""
     fence.extend(clock.now + 1000)
     begun = asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
@@ -108,7 +108,7 @@ async def test_a_write_under_way_is_cancelled_after_a_suspend(fence, clock):
             await write
 
 
-async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(fence):
+async def test_finish_lets_writes_in_flight_end_and_rejects_new_ones(fence):
     fence.extend()
     begun, end = asyncio.Event(), asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, end))
@@ -126,7 +126,7 @@ async def test_finishing_lets_end_what_is_under_way_and_nothing_begin(fence):
     assert not fence.is_leader(), "for good"
 
 
-async def test_finishing_is_not_held_up_by_what_hangs(fence):
+async def test_finish_is_not_delayed_by_a_hanging_write(fence):
     fence.extend()
     begun = asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
@@ -136,13 +136,13 @@ async def test_finishing_is_not_held_up_by_what_hangs(fence):
         await write
 
 
-async def test_finishing_with_nothing_under_way_takes_no_time(fence):
+async def test_finish_without_writes_returns_at_once(fence):
     fence.extend()
     async with asyncio.timeout(PATIENCE):
         await fence.finish(1e6)
 
 
-async def test_an_error_of_the_write_itself_goes_through(fence):
+async def test_error_of_the_write_itself_is_raised(fence):
     fence.extend()
     with pytest.raises(KeyError):
         async with fence.write():

@@ -1,4 +1,4 @@
-"""What is understood of an API server's no, and of what a proxy makes of one."""
+"""Errors of an API server, or of a proxy before it, are decoded."""
 
 import json
 
@@ -22,7 +22,7 @@ STATUS = {"kind": "Status", "message": "no", "details": {"causes": [{"field": "x
         (b"[1]", APIStatus()),
     ],
 )
-def test_what_is_said(body, understood):
+def test_error_is_decoded(body, understood):
     assert api_status.read(body, "") == understood
 
 
@@ -38,5 +38,5 @@ def test_what_is_said(body, understood):
         ("\u0667", None),
     ],
 )
-def test_for_how_long_to_be_quiet(header, seconds):
+def test_retry_after_is_decoded(header, seconds):
     assert api_status.read(b"", header).retry_after == seconds

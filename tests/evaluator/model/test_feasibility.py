@@ -1,8 +1,8 @@
-"""Which nodes would take a pod, as kube-scheduler sees it, as far as that is a matter of the node."""
+"""Which nodes are feasible for a pod, as in kube-scheduler, by node properties."""
 
 import pytest
 
-from evaluator.model.feasibility import pinned, would_take
+from evaluator.model.feasibility import is_feasible, pinned
 from evaluator.model.objects import (
     Affinity,
     Node,
@@ -75,28 +75,28 @@ LABELS = {"disk": "ssd", "gen": "7", "count": "1_000", "large": "922337203685477
         ([], False),
     ],
 )
-def test_required_node_affinity(required, takes):
+def test_required_node_affinity_is_checked(required, takes):
     place = node("n", labels=LABELS)
-    assert would_take(place, pod(affinity=affinity(required))) is takes
+    assert is_feasible(place, pod(affinity=affinity(required))) is takes
 
 
 def test_any_term_suffices_and_fields_count():
     place = node("n", labels=LABELS)
     no, yes = [expects("disk", "In", "hdd")], [expects("gen", "Exists")]
-    assert would_take(place, pod(affinity=affinity(no, yes)))
+    assert is_feasible(place, pod(affinity=affinity(no, yes)))
     named = [expects("metadata.name", "In", "n")]
-    assert would_take(place, pod(affinity=affinity(fields=[named])))
+    assert is_feasible(place, pod(affinity=affinity(fields=[named])))
     other = [expects("metadata.name", "In", "m")]
-    assert not would_take(place, pod(affinity=affinity(fields=[other])))
+    assert not is_feasible(place, pod(affinity=affinity(fields=[other])))
 
 
 @pytest.mark.parametrize("given", [None, Affinity(), Affinity(NodeAffinity())])
-def test_no_required_affinity_means_anywhere(given):
-    assert would_take(node("n"), pod(affinity=given))
+def test_missing_required_affinity_matches_every_node(given):
+    assert is_feasible(node("n"), pod(affinity=given))
 
 
 def test_required_affinity_without_terms_matches_no_node():
-    assert not would_take(node("n"), pod(affinity=Affinity(NodeAffinity(NodeSelector()))))
+    assert not is_feasible(node("n"), pod(affinity=Affinity(NodeAffinity(NodeSelector()))))
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_required_affinity_without_terms_matches_no_node():
         ({"x": ""}, False),
     ],
 )
-def test_the_node_selector(selector, takes):
-    assert would_take(node("n", labels=LABELS), pod(node_selector=selector)) is takes
+def test_node_selector_is_checked(selector, takes):
+    assert is_feasible(node("n", labels=LABELS), pod(node_selector=selector)) is takes
 
 
 @pytest.mark.parametrize(
@@ -128,16 +128,16 @@ def test_the_node_selector(selector, takes):
         (Toleration("k", "Near", "v"), False),
     ],
 )
-def test_tolerations(toleration, tolerates):
+def test_tolerations_are_checked(toleration, tolerates):
     place = node("n", taints=[Taint("k", "v", "NoSchedule")])
-    assert would_take(place, pod(tolerations=[toleration])) is tolerates
+    assert is_feasible(place, pod(tolerations=[toleration])) is tolerates
 
 
-def test_every_taint_has_to_be_tolerated_but_a_preference_keeps_nobody_off():
+def test_every_taint_needs_a_toleration_except_prefer_no_schedule():
     place = node("n", taints=[Taint("k", "v", "NoSchedule"), Taint("j", "", "NoExecute")])
-    assert not would_take(place, pod(tolerations=[Toleration("k", "Exists")]))
+    assert not is_feasible(place, pod(tolerations=[Toleration("k", "Exists")]))
     mild = node("n", taints=[Taint("k", "v", "PreferNoSchedule")])
-    assert would_take(mild, pod())
+    assert is_feasible(mild, pod())
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_every_taint_has_to_be_tolerated_but_a_preference_keeps_nobody_off():
 )
 def test_tolerations_compare_canonical_integers(operator, value, tolerates):
     place = node("n", taints=[Taint("cost", "5", "NoSchedule")])
-    assert would_take(place, pod(tolerations=[Toleration("cost", operator, value)])) is tolerates
-    assert not would_take(place, pod(tolerations=[Toleration("k", operator, value)]))
+    assert is_feasible(place, pod(tolerations=[Toleration("cost", operator, value)])) is tolerates
+    assert not is_feasible(place, pod(tolerations=[Toleration("k", operator, value)]))
     other = node("n", taints=[Taint("cost", "high", "NoSchedule")])
-    assert not would_take(other, pod(tolerations=[Toleration("cost", operator, value)]))
+    assert not is_feasible(other, pod(tolerations=[Toleration("cost", operator, value)]))
 
 
 CORDON = "node.kubernetes.io/unschedulable"
@@ -179,14 +179,14 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
         (node(ready="Unknown"), UNREACHABLE),
     ],
 )
-def test_a_cordoned_or_not_ready_node_takes_pods_that_tolerate_its_taint(place, tolerated):
-    assert not would_take(place, pod())
+def test_cordoned_or_not_ready_node_is_feasible_with_a_toleration(place, tolerated):
+    assert not is_feasible(place, pod())
     for key in (CORDON, NOT_READY, UNREACHABLE):
         tolerant = pod(tolerations=[Toleration(key, "Exists", "", "NoSchedule")])
-        assert would_take(place, tolerant) is (key == tolerated)
-    assert would_take(place, pod(tolerations=[Toleration("", "Exists")]))
+        assert is_feasible(place, tolerant) is (key == tolerated)
+    assert is_feasible(place, pod(tolerations=[Toleration("", "Exists")]))
     no_execute = Toleration(tolerated, "Exists", "", "NoExecute")
-    assert not would_take(place, pod(tolerations=[no_execute]))
+    assert not is_feasible(place, pod(tolerations=[no_execute]))
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_cordoned_or_not_ready_node_takes_pods_that_tolerate_its_taint(place, 
         (None, None),
     ],
 )
-def test_the_only_nodes_that_a_pod_asks_for_by_name(required, names):
-    """Whoever is not among them need not be asked: they would take the pod in no case."""
+def test_pinned_node_names_are_found(required, names):
+    """Other nodes need no check: they are never feasible."""
     asks = pod(affinity=required)
     assert pinned(asks) == names
     others = node("other", labels=LABELS)
-    assert names is None or not would_take(others, asks)
+    assert names is None or not is_feasible(others, asks)

@@ -1,4 +1,4 @@
-"""What a pod says of its gang: labels as the plugin read them that they come from, gates, and the mark of having been let go."""
+"""Gang fields of a pod: labels as in the original plugin, gates, and the admission annotation."""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
 
 
 def read(labels: Any = None, *, gates: Any = None, **more: Any) -> Membership | None:
-    """Of a pod with these labels and gates; `meta`, `spec` and `status` are merged in."""
+    """The membership of a pod with these labels and gates; `meta`, `spec` and `status` are merged in."""
     meta = {"name": "web", "namespace": "shop", "labels": labels, **more.get("meta", {})}
     held = [{"name": gate} for gate in gates] if gates is not None else None
     spec = {"schedulingGates": held, **more.get("spec", {})}
@@ -47,7 +47,7 @@ def told(labels: Any = None, **more: Any) -> Membership:
         (None, "", 0, 0),
     ],
 )
-def test_labels_make_a_gang(labels: Any, group: str, minimum: int, priority: int) -> None:
+def test_gang_labels_are_decoded(labels: Any, group: str, minimum: int, priority: int) -> None:
     found = told(labels, gates=[GATE])
     assert (found.group, found.minimum, found.priority) == (group, minimum, priority)
     found = read(labels)
@@ -65,17 +65,17 @@ def test_labels_make_a_gang(labels: Any, group: str, minimum: int, priority: int
         (GANG | {"podGroup": ""}, "minAvailable and no podGroup: no gang"),
     ],
 )
-def test_what_is_wrong_with_labels_is_told(labels: Any, words: str) -> None:
+def test_invalid_labels_are_reported(labels: Any, words: str) -> None:
     (problem,) = told(labels, gates=[GATE]).problems
     assert words in problem
 
 
 @pytest.mark.parametrize("labels", [GANG, GANG | {"minAvailable": "1"}, {}, None])
-def test_what_is_right_with_labels_is_not(labels: Any) -> None:
+def test_valid_labels_are_not_reported(labels: Any) -> None:
     assert told(labels, gates=[GATE]).problems == ()
 
 
-def test_gates_of_ours_and_of_others() -> None:
+def test_own_and_foreign_gates_are_distinguished() -> None:
     found = told(GANG, gates=["example.com/quota", GATE, "example.com/data"])
     assert (found.gated, found.foreign) == (True, ("example.com/quota", "example.com/data"))
     found = told(GANG, gates=["example.com/quota"])
@@ -84,7 +84,7 @@ def test_gates_of_ours_and_of_others() -> None:
     assert read(gates=["example.com/quota"]) is None
 
 
-def test_who_was_let_go_is_known_by_its_mark_also_where_it_belongs_to_no_gang() -> None:
+def test_admission_annotation_is_decoded_without_a_gang_too() -> None:
     meta = {"annotations": {ADMITTED: "2027-01-15T08:00:00.250Z", "other": "x" * 99}}
     assert told(GANG, meta=meta).admitted == told(meta=meta).admitted == 1_800_000_000.25
     assert told(GANG, meta=meta, gates=[GATE]).admitted is None, "the mark of a template"
@@ -92,7 +92,7 @@ def test_who_was_let_go_is_known_by_its_mark_also_where_it_belongs_to_no_gang() 
 
 
 @pytest.mark.parametrize("mark", ["", "yesterday", "2027-01-15T08:00:00"])
-def test_a_mark_that_is_no_time_is_passed_over_and_told(mark: str) -> None:
+def test_admission_annotation_that_is_no_time_is_ignored_and_reported(mark: str) -> None:
     meta = {"annotations": {ADMITTED: mark}}
     found = told(GANG, meta=meta)
     assert found.admitted is None
@@ -101,7 +101,7 @@ def test_a_mark_that_is_no_time_is_passed_over_and_told(mark: str) -> None:
     assert read(meta=meta) is None
 
 
-def test_the_owner_is_the_one_that_controls_it() -> None:
+def test_owner_is_the_controlling_reference() -> None:
     others = [{"kind": "Cluster", "name": "c", "uid": "1"}]
     owners = {"ownerReferences": [*others, JOB | {"controller": True}]}
     assert told(GANG, meta=owners).owner == Owner("Job", "train", "u-job", "batch/v1")
@@ -110,17 +110,17 @@ def test_the_owner_is_the_one_that_controls_it() -> None:
 
 
 @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
-def test_who_is_kubernetes_own_gang_says_so(field: str) -> None:
+def test_native_pod_group_is_detected(field: str) -> None:
     assert told(GANG, spec={field: {"podGroupName": "x"}}).native
     assert not told(GANG).native
 
 
-def test_its_policy_is_that_of_its_namespace() -> None:
+def test_policy_is_of_the_pods_namespace() -> None:
     assert told(GANG | {"telemetry-policy": "cool"}).policy == PolicyKey("shop", "cool")
     assert told(GANG).policy is None
 
 
-def test_pods_that_ask_the_same_of_a_node_are_told_by_the_same_object() -> None:
+def test_pods_with_equal_constraints_share_one_object() -> None:
     def where(**spec: Any) -> Any:
         return told(GANG, spec=spec).where
 
@@ -128,13 +128,13 @@ def test_pods_that_ask_the_same_of_a_node_are_told_by_the_same_object() -> None:
     asks = {"nodeSelector": {"disk": "ssd"}}
     assert where(**asks) is where(**asks)
     assert where(**asks) is not where(nodeSelector={"disk": "hdd"})
-    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).asked
-    assert where(affinity=None, tolerations=[]).asked != where(**asks).asked
-    assert where().asked == b""
-    assert where(**asks, affinity=preferred).asked != b""
+    assert where(tolerations=[{"key": "a", "operator": "Exists"}]).constraints
+    assert where(affinity=None, tolerations=[]).constraints != where(**asks).constraints
+    assert where().constraints == b""
+    assert where(**asks, affinity=preferred).constraints != b""
 
 
-def test_what_a_pod_asks_at_length_is_read_and_not_remembered() -> None:
+def test_large_constraints_are_decoded_and_not_cached() -> None:
     asks = {"nodeSelector": {f"label-{number}": "x" * 60 for number in range(100)}}
     one, other = told(GANG, spec=asks).where, told(GANG, spec=asks).where
     assert one == other
@@ -142,7 +142,7 @@ def test_what_a_pod_asks_at_length_is_read_and_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("field", ["nodeSelector", "affinity", "tolerations"])
-def test_what_cannot_be_read_of_that_is_an_error_of_the_pod(field: str) -> None:
+def test_unreadable_constraints_are_an_error_of_the_pod(field: str) -> None:
     with pytest.raises(UNREADABLE):
         read(GANG, spec={field: 7})
     assert read(spec={field: 7}) is None, "nobody asks a pod that has nothing to do with gangs"
@@ -185,9 +185,7 @@ WHOLE = {"cpu": "1", "memory": "1Gi"}
         ),
     ],
 )
-def test_the_class_is_worked_out_as_kubernetes_does_where_it_is_not_told(
-    spec: Any, expected: QoS
-) -> None:
+def test_qos_class_is_computed_as_by_kubernetes_if_missing(spec: Any, expected: QoS) -> None:
     assert told(GANG, spec=spec).qos is expected
     assert told(GANG, spec=spec, status={"qosClass": "Novel"}).qos is expected
 
@@ -200,6 +198,6 @@ def test_the_class_is_worked_out_as_kubernetes_does_where_it_is_not_told(
         ("BestEffort", QoS.BEST_EFFORT),
     ],
 )
-def test_the_class_that_is_told_counts(name: str, qos: QoS) -> None:
+def test_qos_class_of_the_status_counts(name: str, qos: QoS) -> None:
     spec = {"containers": [container({"cpu": "1"})]}
     assert told(GANG, spec=spec, status={"qosClass": name}).qos is qos

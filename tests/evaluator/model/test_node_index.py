@@ -1,4 +1,4 @@
-"""Nodes as places in arrays: found by name, named by mask, and followed from one list to the next."""
+"""Node positions in arrays: by name, by mask, and across node lists."""
 
 import numpy as np
 from hypothesis import given
@@ -13,17 +13,17 @@ def mask(nodes, chosen):
     return np.array([node in chosen for node in nodes], dtype=bool)
 
 
-def test_names_are_found_in_the_order_asked_for():
+def test_positions_are_in_the_requested_order():
     assert NodeIndex("abc").find(["c", "x", "a", "c"]).tolist() == [2, -1, 0, 2]
     assert NodeIndex("abc").find([]).tolist() == []
 
 
-def test_a_set_is_named_in_the_order_of_the_nodes():
+def test_mask_is_named_in_node_order():
     found = NodeMask(NodeIndex("abc"), mask("abc", "ca"))
     assert (found.count, found.names, found.members) == (2, ("a", "c"), {"a", "c"})
 
 
-def test_the_same_set_of_the_same_nodes_is_the_same_object():
+def test_equal_masks_of_the_same_nodes_are_one_object():
     nodes = NodeIndex("abc")
     before = NodeMask(nodes, mask(nodes, "a"))
     assert NodeMask(nodes, mask(nodes, "a")).reuse(before) is before
@@ -33,7 +33,7 @@ def test_the_same_set_of_the_same_nodes_is_the_same_object():
 
 
 @given(names, names, st.sets(st.sampled_from("abcdefgh")))
-def test_what_was_known_of_a_node_follows_it_to_its_new_place(before, after, chosen):
+def test_values_move_to_a_nodes_new_position(before, after, chosen):
     moves = Reindex(NodeIndex(before), NodeIndex(after))
     known = [node in before and node in chosen for node in after]
     assert moves.mask(mask(before, chosen)).tolist() == known
@@ -42,15 +42,15 @@ def test_what_was_known_of_a_node_follows_it_to_its_new_place(before, after, cho
     np.testing.assert_array_equal(numbers, expected)
 
 
-def test_nobody_moves_while_the_nodes_are_the_same():
+def test_positions_stay_while_the_nodes_are_the_same():
     nodes = NodeIndex("abc")
     found = mask(nodes, "b")
-    assert Reindex(nodes, nodes).nothing
+    assert Reindex(nodes, nodes).is_identity
     assert Reindex(nodes, nodes).mask(found) is found
-    assert not Reindex(NodeIndex("abc"), NodeIndex("abd")).nothing
+    assert not Reindex(NodeIndex("abc"), NodeIndex("abd")).is_identity
 
 
-def test_masks_are_alike_if_they_say_the_same_of_as_many():
+def test_masks_are_equal_by_shape_and_values():
     one = np.array([[True, False], [False, True]])
     assert alike(one, one.copy())
     assert not alike(one, ~one)
@@ -58,7 +58,7 @@ def test_masks_are_alike_if_they_say_the_same_of_as_many():
     assert alike(np.asfortranarray(one), one)
 
 
-def test_a_union_of_nothing_is_nobody():
+def test_union_of_nothing_is_empty():
     nodes = NodeIndex("abc")
     assert union([], nodes) is nodes.none
     assert union([mask(nodes, "a"), mask(nodes, "c")], nodes).tolist() == [True, False, True]

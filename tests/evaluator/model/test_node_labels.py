@@ -1,4 +1,4 @@
-"""Which labels are ours, which are wanted, and what has to be written, against the API server's own rules."""
+"""Owned labels, wanted labels and the resulting writes, by the API server's rules."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ from evaluator.model.node_labels import LabelApply, LabelChanges, LabelConflict,
         "1.2.3/4",
     ],
 )
-def test_keys_that_the_api_server_takes(key):
+def test_valid_keys_are_accepted(key):
     assert node_labels.key_flaw(key) is None
 
 
@@ -42,28 +42,28 @@ def test_keys_that_the_api_server_takes(key):
         ],
     ],
 )
-def test_keys_that_the_api_server_refuses_have_a_flaw(key):
+def test_invalid_keys_have_a_flaw(key):
     assert node_labels.key_flaw(key)
 
 
 @pytest.mark.parametrize("value", ["", "a", "violating", "1", "A.b_c-9", "x" * 63])
-def test_values_that_the_api_server_takes(value):
+def test_valid_values_are_accepted(value):
     assert node_labels.value_flaw(value) is None
 
 
 @pytest.mark.parametrize("value", ["-", "a-", "_a", "a b", "a=b", "ä", "a\n", "x" * 64, "a/b", "é"])
-def test_values_that_the_api_server_refuses_have_a_flaw(value):
+def test_invalid_values_have_a_flaw(value):
     assert node_labels.value_flaw(value)
 
 
-def test_a_flaw_repeats_no_more_of_a_text_than_a_person_reads():
+def test_flaw_quotes_a_bounded_part_of_a_text():
     assert len(node_labels.key_flaw("y" * 100_000)) < 250
     assert len(node_labels.value_flaw("y" * 100_000)) < 250
     assert len(node_labels.key_flaw("Y" * 100_000 + "/a")) < 250
 
 
-def test_a_labeling_rules_key_is_spelled_as_by_tas():
-    assert node_labels.wanted_key("demo", "card0") == "telemetry.aware.scheduling.demo/card0"
+def test_labeling_keys_are_spelled_as_by_tas():
+    assert node_labels.label_key("demo", "card0") == "telemetry.aware.scheduling.demo/card0"
 
 
 OURS = frozenset({"p"})
@@ -124,7 +124,7 @@ OURS = frozenset({"p"})
             NodeLabels("u", {"p": "theirs"}, frozenset()),
             {"p": "v"},
             LabelChanges((), (LabelConflict("n", "p", "v", "theirs"),)),
-            id="belongs to somebody else",
+            id="is owned by another field manager",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs", "q": "old"}, frozenset({"q"})),
@@ -143,11 +143,11 @@ OURS = frozenset({"p"})
         ),
     ],
 )
-def test_plan(seen, wanted, plan):
+def test_plan_sets_and_removes_labels(seen, wanted, plan):
     assert node_labels.plan({"n": seen}, {"n": wanted}) == plan
 
 
-def test_labels_for_nodes_that_are_not_there_are_nobodys():
+def test_labels_for_missing_nodes_are_dropped():
     assert node_labels.plan({}, {"gone": {"p": "v"}}) == LabelChanges((), ())
 
 
@@ -160,7 +160,7 @@ values = st.sampled_from(["v", "w"])
     st.frozensets(keys),
     st.dictionaries(keys, values),
 )
-def test_after_a_plan_is_written_nothing_is_left_to_do(there, owned, wanted):
+def test_plan_is_empty_after_it_was_written(there, owned, wanted):
     seen = NodeLabels("u", there, owned)
     plan = node_labels.plan({"n": seen}, {"n": wanted})
     for apply in plan.applies:

@@ -1,4 +1,4 @@
-"""What is read of Kubernetes objects: as real ones are, with everything that is of no interest passed over."""
+"""Decoding of Kubernetes objects, ignoring irrelevant fields."""
 
 import json
 import math
@@ -16,7 +16,7 @@ RECORDED = sorted((Path(__file__).parents[1] / "extender/requests").glob("*-node
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_objects_of_a_real_cluster(path):
+def test_objects_of_a_real_cluster_are_decoded(path):
     request = json.loads(path.read_bytes())
     nodes = [decode_node(json.dumps(node)) for node in request["Nodes"]["items"]]
     assert sorted(node.metadata.name for node in nodes) == ["node-1", "node-2", "node-3"]
@@ -28,8 +28,8 @@ def test_objects_of_a_real_cluster(path):
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_little_is_kept_of_a_node(path):
-    """A cluster has thousands, of 10 KB and more each."""
+def test_few_fields_of_a_node_are_kept(path):
+    """A cluster has thousands of nodes of 10 KB and more each."""
     for node in json.loads(path.read_bytes())["Nodes"]["items"]:
         kept = msgspec.json.encode(decode_node(json.dumps(node)))
         assert len(kept) < 1000 + len(json.dumps(node["metadata"]["labels"]))
@@ -37,8 +37,8 @@ def test_little_is_kept_of_a_node(path):
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_what_a_real_node_has_for_pods(path):
-    """The CPUs in milli-CPU and the memory in bytes, as the request has them in cores and Gi."""
+def test_allocatable_of_a_real_node_is_decoded(path):
+    """CPUs in milli-CPU and memory in bytes; the request has cores and Gi."""
     for item in json.loads(path.read_bytes())["Nodes"]["items"]:
         told = item["status"]["allocatable"]
         cpu, memory, pods, gpus, _ = decode_node(json.dumps(item)).status.room
@@ -58,7 +58,7 @@ def figure(text):
 @pytest.mark.parametrize(
     ("text", "value"), [("2500", 2500), ("-1.5", -1.5), ("1e3", 1000), (".5", 0.5), ("0", 0)]
 )
-def test_an_annotation_that_is_a_number(text, value):
+def test_numeric_annotation_is_decoded(text, value):
     assert figure(text) == value
 
 
@@ -66,17 +66,17 @@ def test_an_annotation_that_is_a_number(text, value):
     "text",
     ["", " 1", "1Gi", "nan", "inf", "1e999", "1_0", "0x1", "٣", "many", None, 3, [], "1" * 100_000],
 )
-def test_an_annotation_that_is_none_is_not_known(text):
+def test_non_numeric_annotation_is_unknown(text):
     assert math.isnan(figure(text))
     assert annotated(**{ANNOTATIONS[0]: text}) == annotated(**{ANNOTATIONS[0]: text})
 
 
-def test_a_node_that_nobody_annotated_for_scorers_costs_nothing():
+def test_node_without_scorer_annotations_takes_no_extra_memory():
     assert annotated(note="x" * 10_000).metadata == annotated().metadata
     assert annotated().figures == (None, (), None)
 
 
-def test_of_a_pod_s_annotations_only_the_nudge_is_kept():
+def test_only_the_requeue_annotation_of_a_pod_is_kept():
     told = {REQUEUED_AT: "2026-01-01T00:00:00Z", "kubectl.kubernetes.io/last-applied": "x" * 10_000}
     pod = decode_pod(json.dumps({"metadata": {"name": "p", "annotations": told}}))
     assert pod.metadata.annotations == {REQUEUED_AT: "2026-01-01T00:00:00Z"}
@@ -105,7 +105,7 @@ def managed(**entry):
         ([managed(manager="kubectl"), managed()], {"demo", "a.b/c"}),
     ],
 )
-def test_ours_is_what_our_manager_applied(entries, owned):
+def test_owned_labels_are_those_applied_by_our_manager(entries, owned):
     node = {"metadata": {"name": "n", "uid": "u", "labels": {"x": "y"}, "managedFields": entries}}
     found = decode_node(json.dumps(node)).node_labels
     assert found == NodeLabels("u", {"x": "y"}, frozenset(owned))
@@ -115,7 +115,7 @@ def test_ours_is_what_our_manager_applied(entries, owned):
     ("one", "other", "older"),
     [("1", "2", True), ("2", "2", False), ("10", "9", False), ("x", "2", False), ("1", "", False)],
 )
-def test_older_than_as_far_as_versions_can_be_compared(one, other, older):
+def test_resource_versions_are_compared_where_possible(one, other, older):
     nodes = [
         decode_node(json.dumps({"metadata": {"name": "n", "resourceVersion": version}}))
         for version in (one, other)
@@ -135,17 +135,17 @@ def test_older_than_as_far_as_versions_can_be_compared(one, other, older):
         ({"status": {"phase": "Running"}}, False),
     ],
 )
-def test_running(pod, running):
+def test_running_needs_a_node_and_an_active_phase(pod, running):
     assert decode_pod(json.dumps({"metadata": {"name": "p"}, **pod})).running is running
 
 
-def test_a_pod_on_its_way_out_is_not_running():
+def test_terminating_pod_is_not_running():
     metadata = {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     pod = decode_pod(json.dumps({"metadata": metadata, "spec": {"nodeName": "n"}}))
     assert not pod.running
 
 
-def test_a_toleration_without_an_operator_means_equal():
+def test_toleration_without_an_operator_means_equal():
     body = {"metadata": {}, "spec": {"tolerations": [{"key": "k", "tolerationSeconds": 300}]}}
     (toleration,) = decode_pod(json.dumps(body)).spec.tolerations
     assert (toleration.operator, toleration.value, toleration.effect) == ("Equal", "", "")

@@ -1,11 +1,11 @@
-"""The evaluator's placement and the sandbox's scheduler judge random pods and nodes alike."""
+"""The evaluator and the sandbox's scheduler judge random pods and nodes alike."""
 
 import msgspec
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.model.feasibility import would_take
+from evaluator.model.feasibility import is_feasible
 from sandbox.scheduler.constraints import violation
 from tests.examples import examples
 
@@ -67,7 +67,7 @@ taints = st.fixed_dictionaries({"key": TAINT_KEYS, "value": TAINT_VALUES, "effec
 
 @st.composite
 def nodes(draw):
-    """A node with the taints that the node lifecycle controller gives it for its Ready condition."""
+    """A node with the taints that the node lifecycle controller sets for its Ready condition."""
     ready = draw(st.sampled_from([*READY_TAINTS]))
     own = [{"key": key, "effect": "NoSchedule"} for key in READY_TAINTS[ready]]
     return {
@@ -96,13 +96,13 @@ pods = st.fixed_dictionaries(
 
 
 def takes(node, pod):
-    """What the evaluator says of a pod and a node, read as from the API server."""
-    return would_take(decode_node(msgspec.json.encode(node)), decode_pod(msgspec.json.encode(pod)))
+    """The evaluator's verdict on a pod and a node, decoded from API objects."""
+    return is_feasible(decode_node(msgspec.json.encode(node)), decode_pod(msgspec.json.encode(pod)))
 
 
 @given(nodes(), pods)
 @settings(max_examples=examples(125))
-def test_random_pods_on_random_nodes(node, pod):
+def test_random_pods_and_nodes_agree_with_the_reference(node, pod):
     expected = violation(pod, node) is None
     event("taken" if expected else "refused")
     assert takes(node, pod) is expected
@@ -110,7 +110,7 @@ def test_random_pods_on_random_nodes(node, pod):
 
 @given(taints, tolerations)
 @settings(max_examples=examples(125))
-def test_one_taint_and_one_toleration(taint, toleration):
+def test_one_taint_and_one_toleration_agree_with_the_reference(taint, toleration):
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     place = {"metadata": {"name": "node"}, "spec": {"taints": [taint]}, "status": ready}
     pod = {"metadata": {"name": "pod"}, "spec": {"tolerations": [toleration]}}
@@ -118,7 +118,7 @@ def test_one_taint_and_one_toleration(taint, toleration):
 
 
 @given(VALUES, VALUES, st.sampled_from(["Gt", "Lt"]))
-def test_numbers_in_affinity_and_tolerations(have, bound, operator):
+def test_numbers_in_affinity_and_tolerations_agree_with_the_reference(have, bound, operator):
     requirement = {"key": "a", "operator": operator, "values": [bound]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

@@ -1,4 +1,4 @@
-"""What a pod asks for in all, against what kube-scheduler and kube-safe-scheduler make of the same pod."""
+"""Effective requests of a pod, compared with kube-scheduler and kube-safe-scheduler."""
 
 import json
 from typing import Any
@@ -94,7 +94,7 @@ def test_effective_requests_are_as_kube_scheduler_counts(spec: Any, requests: An
     assert counted(spec) == requests
 
 
-def test_pieces_and_disk_are_counted_and_what_no_scorer_knows_is_not() -> None:
+def test_scorers_count_gpus_and_ephemeral_storage_and_no_extended_resources() -> None:
     asked = {"nvidia.com/gpu": "2", "ephemeral-storage": "1Gi", "example.com/fpga": "1"}
     found = effective(pod({"containers": [{"resources": {"requests": asked}}] * 2}))
     assert others(pod({"containers": [{"resources": {"requests": asked}}] * 2}))[0] == (
@@ -108,24 +108,24 @@ def test_pieces_and_disk_are_counted_and_what_no_scorer_knows_is_not() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "much", "-1", "1e999", None, [], {}, "1" * 5000, True])
-def test_a_quantity_that_is_none_counts_as_nothing_and_the_pod_is_named(bad: Any) -> None:
+def test_invalid_quantity_counts_as_zero_and_names_the_pod(bad: Any) -> None:
     found = effective(
         pod({"containers": [{"resources": {"requests": {"cpu": bad, "memory": "1Mi"}}}]})
     )
     assert amounts(found.requests) == {Resource.MEMORY: MI, Resource.PODS: 1}
     (problem,) = found.problems
-    assert problem.startswith("pod shop/web: what it requests of cpu is ")
+    assert problem.startswith("pod shop/web: its request for cpu is ")
     assert len(problem) < 300
 
 
-def test_a_bad_quantity_of_the_whole_pod_leaves_what_its_containers_ask_for() -> None:
+def test_invalid_pod_level_quantity_falls_back_to_containers() -> None:
     spec = {"containers": [container("1")], "resources": {"requests": {"cpu": "x"}}}
     found = effective(pod(spec))
     assert amounts(found.requests)[Resource.CPU] == 1000
     assert len(found.problems) == 1
 
 
-def test_no_pod_is_too_large() -> None:
+def test_huge_requests_are_decoded() -> None:
     found = effective(pod({"containers": [container("9E", "9e300")] * 3}))
     assert amounts(found.requests)[Resource.MEMORY] == 3.0 * (2**63 - 1)
     assert found.problems == ()
@@ -187,21 +187,21 @@ def fpgas(count: Any = None, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_scorers_do_not_know_is_counted_apart(spec: Any, expected: Any) -> None:
+def test_extended_resources_are_counted_separately(spec: Any, expected: Any) -> None:
     assert others(pod(spec)) == (expected, ())
 
 
-def test_what_is_to_be_ignored_is() -> None:
+def test_ignored_resources_are_not_counted() -> None:
     more = {"a/b": "1", "telemetry/scheduling": "1"}
     spec = {"containers": [fpgas("1"), fpgas(None, resources={"requests": more})]}
     assert others(pod(spec), frozenset({"a/b"})) == ((("example.com/fpga", 1),), ())
 
 
-def test_an_amount_of_them_that_is_none_counts_as_nothing_and_is_told() -> None:
+def test_invalid_extended_quantity_counts_as_zero_and_is_reported() -> None:
     found, problems = others(pod({"containers": [fpgas("many"), fpgas("2")]}))
     assert found == (("example.com/fpga", 2),)
     (problem,) = problems
-    assert problem.startswith("pod shop/web: what it requests of example.com/fpga is ")
+    assert problem.startswith("pod shop/web: its request for example.com/fpga is ")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_amount_of_them_that_is_none_counts_as_nothing_and_is_told() -> None:
         (None, "web"),
     ],
 )
-def test_a_pod_as_scorers_see_it(labels: Any, kind: str) -> None:
+def test_scorer_view_of_a_pod_is_built(labels: Any, kind: str) -> None:
     view, problems = pod_view(pod({"containers": [container("1")]}, uid="u", labels=labels))
     assert (view.name, view.uid, view.kind, problems) == ("shop/web", "u", kind, ())
     assert view.requests == {Resource.CPU: 1000, Resource.PODS: 1}

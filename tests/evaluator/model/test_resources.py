@@ -1,4 +1,4 @@
-"""Amounts of resources, as kube-scheduler rounds them."""
+"""Resource amounts are rounded as by kube-scheduler."""
 
 import math
 from typing import Any
@@ -30,12 +30,12 @@ from evaluator.model.resources import (
         (Resource.MEMORY, "1e300", 2**63 - 1),
     ],
 )
-def test_an_amount_is_whole_and_rounded_up(resource: Resource, text: str, expected: int) -> None:
+def test_amount_is_rounded_up_to_an_integer(resource: Resource, text: str, expected: int) -> None:
     assert amount(resource, text) == expected
 
 
 @pytest.mark.parametrize("text", ["-1", "", "x", "1e999"])
-def test_what_is_no_amount(text: str) -> None:
+def test_invalid_amount_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"quantity"):
         amount(Resource.CPU, text)
 
@@ -44,7 +44,7 @@ def told(**amounts: Any) -> dict[Resource, float]:
     return dict(zip(RESOURCES, allocatable(amounts), strict=True))
 
 
-def test_of_what_a_node_does_not_name_it_has_none_but_cpu_and_memory_it_must_have() -> None:
+def test_missing_allocatable_is_zero_except_cpu_and_memory() -> None:
     found = told(pods="110")
     assert math.isnan(found[Resource.CPU])
     assert math.isnan(found[Resource.MEMORY])
@@ -52,24 +52,24 @@ def test_of_what_a_node_does_not_name_it_has_none_but_cpu_and_memory_it_must_hav
     assert found[Resource.GPU] == found[Resource.EPHEMERAL_STORAGE] == 0
 
 
-def test_what_cannot_be_read_is_not_known() -> None:
+def test_unreadable_allocatable_is_unknown() -> None:
     assert math.isnan(told(pods="many")[Resource.PODS])
 
 
-def test_nodes_that_have_the_same_share_it() -> None:
+def test_nodes_with_equal_allocatable_share_it() -> None:
     assert allocatable({"cpu": "x", "memory": "1Gi"}) is allocatable(
         {"cpu": "", "memory": "1024Mi"}
     )
 
 
-def test_what_else_a_node_has_is_what_kube_scheduler_counts() -> None:
+def test_extended_resources_of_a_node_are_those_of_kube_scheduler() -> None:
     told = {"cpu": "4", "pods": "9", "nvidia.com/gpu": "8", "hugepages-1Gi": "0", "storage": "1"}
     more = {"hugepages-2Mi": "4Mi", "amd.com/gpu": "2", "a.com/unreadable": "x"}
     assert other_room(told | more) == (("amd.com/gpu", 2), ("hugepages-2Mi", 4 * 2**20))
     assert other_room(told) == ()
 
 
-def test_amounts_by_name_are_added_and_taken_away_and_nothing_is_not_named() -> None:
+def test_extended_resources_add_and_subtract_and_drop_zeros() -> None:
     one, two = (
         extended_resources([("b", 2), ("a", 1)]),
         extended_resources([("b", 1), ("c", 3), ("d", 0)]),

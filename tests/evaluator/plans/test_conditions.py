@@ -1,4 +1,4 @@
-"""The conditions of a policy's status: for each strategy whether it is violated, and why that is not known."""
+"""Conditions of a policy's status: violated, not violated or unknown, per strategy."""
 
 import re
 
@@ -40,7 +40,7 @@ def above(rule):
     return rule("m GreaterThan 5")
 
 
-def test_there_is_one_for_each_strategy_and_one_for_the_policy(found, above, rule):
+def test_each_strategy_has_a_condition_and_the_policy_one(found, above, rule):
     labeling = [rule("m GreaterThan 5", "a=b")]
     made = found(1.0, dontschedule=[above], deschedule=[above], labeling=labeling, scheduleonmetric=[above])  # fmt: skip
     assert list(made) == [
@@ -53,13 +53,13 @@ def test_there_is_one_for_each_strategy_and_one_for_the_policy(found, above, rul
     assert {made[name][0] for name in made if name.endswith("Violated")} == {"False"}
 
 
-def test_problems_make_it_invalid(found):
+def test_problems_make_the_policy_invalid(found):
     assert found()["Valid"] == ("True", "Understood", "every part of the policy is in force")
     assert found(problems=["a", "b"])["Valid"] == ("False", "Problems", "a; b")
 
 
 @pytest.mark.parametrize("length", [10, 500, 1500, 40_000])
-def test_of_many_problems_as_many_are_told_as_kubernetes_takes(found, length):
+def test_problems_are_cut_to_the_limit_of_kubernetes(found, length):
     told = found(problems=["x" * length] * 100)["Valid"][2]
     assert len(told) <= 32_768
     assert told.endswith(f"and {100 - told.count('x' * length)} more")
@@ -75,19 +75,17 @@ def test_of_many_problems_as_many_are_told_as_kubernetes_takes(found, length):
         ([], "False", "NotViolated", "no violation on 0 nodes"),
     ],
 )
-def test_a_strategy_is_violated_or_not_or_nobody_knows(
-    found, above, values, status, reason, message
-):
+def test_condition_is_true_false_or_unknown(found, above, values, status, reason, message):
     made = found(*values, deschedule=[above])
     assert made["DescheduleViolated"] == (status, reason, message)
 
 
-def test_what_is_on_its_way_is_not_missing(found, above):
+def test_pending_reading_is_not_missing(found, above):
     made = found(1.0, "silent", starting=True, dontschedule=[above])["DontScheduleViolated"]
     assert made == (
         "Unknown",
         "ReadingsAwaited",
-        "the first readings of 1 of 2 nodes (n1) are on their way",
+        "waiting for the first readings of 1 of 2 nodes (n1)",
     )
 
 
@@ -97,21 +95,21 @@ def test_what_is_on_its_way_is_not_missing(found, above):
         (
             [9.0, None],
             "RulesViolated",
-            "violated on 2 of 2 nodes (n0, n1), 1 of them for want of a reading",
+            "violated on 2 of 2 nodes (n0, n1), 1 of them because of missing readings",
         ),
         (
             [1.0, None],
             "ReadingsMissing",
-            "violated on 1 of 2 nodes (n1), 1 of them for want of a reading",
+            "violated on 1 of 2 nodes (n1), 1 of them because of missing readings",
         ),
     ],
 )
-def test_a_missing_reading_that_counts_is_no_doubt(found, above, values, reason, message):
+def test_missing_reading_that_violates_leaves_no_doubt(found, above, values, reason, message):
     made = found(*values, dontschedule=[{**above, "whenMissing": "violate"}])
     assert made["DontScheduleViolated"] == ("True", reason, message)
 
 
-def test_a_strategy_that_never_fires_says_why(found, above):
+def test_strategy_that_never_fires_has_a_reason(found, above):
     made = found(
         9.0, dontschedule=[], deschedule={"rules": [above, {}], "logicalOperator": "allOf"}
     )
@@ -127,9 +125,7 @@ def test_a_strategy_that_never_fires_says_why(found, above):
         ([None, None], "False", "ReadingsMissing", "no node has a usable reading of m"),
     ],
 )
-def test_a_ranking_is_ready_once_there_is_something_to_rank(
-    found, above, values, status, reason, message
-):
+def test_ranking_is_ready_once_a_node_has_a_reading(found, above, values, status, reason, message):
     made = found(*values, scheduleonmetric=[above])
     assert made["ScheduleOnMetricReady"] == (status, reason, message)
     assert found(1.0, scheduleonmetric=[])["ScheduleOnMetricReady"][1] == "NoRules"

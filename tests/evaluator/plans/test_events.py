@@ -1,4 +1,4 @@
-"""Events as Kubernetes takes them: names of objects that are as long as they may be, and messages that are longer."""
+"""Events within the limits of Kubernetes: object names and messages."""
 
 import re
 
@@ -14,14 +14,14 @@ NOTICE = EventSpec("Normal", "GangIncomplete", "2 of 4 exist")
 @pytest.mark.parametrize(
     "name", ["p", "a" * 253, "a" * 199 + "-b", "a" * 199 + ".b", "a" * 198 + "-.b" + "c" * 50]
 )
-def test_a_name_is_one(name):
+def test_event_name_is_valid(name):
     about = events.on_pod("ns", name, "uid")
     named = events.name(about, events.suffix_of(about, "GangIncomplete"))
     assert SUBDOMAIN.fullmatch(named)
     assert len(named) <= 253
 
 
-def test_a_name_follows_from_pod_and_reason():
+def test_event_name_is_derived_from_pod_and_reason():
     one, other = events.on_pod("ns", "p", "uid-1"), events.on_pod("ns", "p", "uid-2")
     names = {
         events.name(about, events.suffix_of(about, reason))
@@ -31,7 +31,7 @@ def test_a_name_follows_from_pod_and_reason():
     assert len(names) == 4
 
 
-def test_an_event_tells_who_what_and_how_often():
+def test_event_has_subject_reason_and_count():
     about = events.on_pod("ns", "p", "uid")
     body = events.event(about, NOTICE, suffix="x", count=3, at="2026-01-01T00:00:00Z")
     assert body["involvedObject"] == {
@@ -50,7 +50,7 @@ def test_an_event_tells_who_what_and_how_often():
     assert body["count"] == 3
 
 
-def test_a_message_is_no_longer_than_kubernetes_takes_it():
+def test_message_is_cut_to_the_limit_of_kubernetes():
     long = EventSpec("Normal", "R", "x" * 5000)
     body = events.event(events.on_pod("ns", "p", "u"), long, suffix="x", count=1, at="T")
     assert len(body["message"]) == 1024

@@ -1,4 +1,4 @@
-"""Which pods leave: those of a violated policy, at their pace, and only where somebody else would take them."""
+"""Which pods are evicted: those of a violated policy, rate-limited, if another node can take them."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def decided(*, sick=("sick",), unwelcome=(), unreported=(), key=KEY):
 
 
 def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
-    """Who leaves, once it is known who would take whom."""
+    """The evictions, given the feasible nodes."""
     nodes = [node("sick"), node("well")] if nodes is None else nodes
     places, running = (
         FeasibleNodes({n.metadata.name: n for n in nodes}),
@@ -70,7 +70,7 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
     def plan():
         pace = EvictionRate(period, limit)
         found = evictions.plan(
-            decisions or decided(), running, places, recent or {}, pace=pace, now=NOW
+            decisions or decided(), running, places, recent or {}, rate=pace, now=NOW
         )
         return [eviction for eviction in found if eviction is not None]
 
@@ -81,11 +81,11 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
 
 
 def planned(*args, **kwargs):
-    """The names of the pods that leave."""
+    """The names of the evicted pods."""
     return [str(eviction.pod) for eviction in evicted(*args, **kwargs)]
 
 
-def test_a_pod_on_a_violating_node_leaves_with_the_reason():
+def test_pod_on_a_violating_node_is_evicted_with_the_reason():
     (found,) = evicted([pod()])
     assert (found.policy, str(found.pod), found.reason) == (KEY, "ns/web", REASON)
 
@@ -117,17 +117,17 @@ def test_other_pods_stay(stays):
     assert planned([stays]) == []
 
 
-def test_nothing_leaves_where_nothing_is_violated():
+def test_nothing_is_evicted_without_a_violation():
     assert planned([pod()], decisions=decided(sick=())) == []
     assert planned([pod()], decisions=decided(sick=(), unwelcome=["sick"])) == []
 
 
-def test_one_pod_of_a_policy_leaves_in_a_period_and_always_the_same_one():
+def test_one_pod_per_policy_and_period_is_evicted_deterministically():
     pods = [pod("b"), pod("a"), pod("c")]
     assert planned(pods) == planned(pods[::-1]) == ["ns/a"]
 
 
-def test_more_leave_where_more_are_allowed():
+def test_more_pods_are_evicted_if_allowed():
     assert planned([pod("b"), pod("a"), pod("c")], limit=2) == ["ns/a", "ns/b"]
 
 
@@ -140,11 +140,11 @@ def test_more_leave_where_more_are_allowed():
         ((NOW - 100.0, NOW - 99.0), ["ns/web"]),
     ],
 )
-def test_what_left_lately_uses_up_the_period(times, leave):
+def test_recent_evictions_count_towards_the_period(times, leave):
     assert planned([pod()], recent={KEY: times}) == leave
 
 
-def test_each_policy_has_a_pace_of_its_own():
+def test_each_policy_has_its_own_rate():
     other = PolicyKey("ns", "other")
     both = Decisions(policies={**decided().policies, **decided(key=other).policies})
     pods = [pod("a"), pod("b", policy="other")]
@@ -152,7 +152,7 @@ def test_each_policy_has_a_pace_of_its_own():
     assert planned(pods, decisions=both, recent={KEY: (NOW,)}) == ["ns/b"]
 
 
-def test_a_pod_that_cannot_go_anywhere_does_not_use_up_the_turn_of_one_that_can():
+def test_pod_without_an_alternative_does_not_use_up_the_rate():
     stuck = pod("a", node_selector={"disk": "ssd"})
     assert planned([stuck, pod("b")]) == ["ns/b"]
 
@@ -182,9 +182,9 @@ def test_a_pod_that_cannot_go_anywhere_does_not_use_up_the_turn_of_one_that_can(
         "unknown yet",
     ],
 )
-def test_without_a_refuge_a_pod_stays(refuge, decisions):
+def test_pod_without_an_alternative_node_stays(refuge, decisions):
     assert planned([pod()], [node("sick"), refuge], decisions) == []
 
 
-def test_the_only_node_is_no_refuge():
+def test_only_node_is_no_alternative():
     assert planned([pod()], [node("sick")]) == []

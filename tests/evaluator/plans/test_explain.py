@@ -1,4 +1,4 @@
-"""/explain: every reading with its age and state, every rule with the nodes that break it, in plain JSON."""
+"""/explain: every reading with age and state, every rule with its violating nodes, in plain JSON."""
 
 import json
 import math
@@ -11,9 +11,10 @@ from evaluator.model.steps import finished
 from evaluator.plans.explain import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
+from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading, Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 START = 1000.0
@@ -52,7 +53,7 @@ def explained(store, demo):
     return run
 
 
-def test_the_whole_of_an_explanation(store, explained):
+def test_whole_explanation_is_as_documented(store, explained):
     store.report("a", Delta({"m": 1.5}), START)
     store.report("b", Delta({"m": 10.0}), START + 1)
     key = "telemetry.aware.scheduling.demo/hot"
@@ -100,7 +101,7 @@ def test_the_whole_of_an_explanation(store, explained):
     }
 
 
-def test_an_agent_that_vanished_is_said_to_be_stale_with_its_last_reading(store, explained):
+def test_vanished_agent_is_explained_as_stale_with_its_last_reading(store, explained):
     store.report("a", Delta({"m": 7.0}), START)
     found = explained("a", now=START + 45)["nodes"]["a"]
     assert found["readings"]["m"] == {
@@ -129,7 +130,7 @@ def test_an_agent_that_vanished_is_said_to_be_stale_with_its_last_reading(store,
         (Delta(unread=["m"]), 31, None, "stale: too old to rely on"),
     ],
 )
-def test_what_is_no_plain_value_is_said_in_words(store, explained, report, later, value, state):
+def test_unusual_values_are_explained_in_words(store, explained, report, later, value, state):
     if report is not None:
         store.report("a", report, START)
         if report.unread:
@@ -139,7 +140,7 @@ def test_what_is_no_plain_value_is_said_in_words(store, explained, report, later
     assert (found["value"], found["state"]) == (value, state)
 
 
-def test_an_unread_metric_whose_reading_still_counts(store, explained):
+def test_unread_metric_keeps_its_fresh_reading(store, explained):
     store.report("a", Delta({"m": 7.0}), START)
     store.report("a", Delta(unread=["m"]), START + 10)
     found = explained("a", now=START + 12)["nodes"]["a"]["readings"]["m"]
@@ -150,12 +151,12 @@ def test_an_unread_metric_whose_reading_still_counts(store, explained):
     }
 
 
-def test_an_unknown_policy_is_none(store, demo):
+def test_unknown_policy_has_no_explanation(store, demo):
     decisions = decide([demo], ["a"], store, now=START)
     assert finished(explain(decisions, PolicyKey("ns", "other"), store, now=START)) is None
 
 
-def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, parsed, rule):
+def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
     store.report("a", Delta({"m": 10.0}), START)
     other = parsed("other", nonsense=[])
     found = overview(decide([other, demo], ["a"], store, now=START))
@@ -179,7 +180,7 @@ def test_the_overview_lists_all_policies_with_where_to_read_on(store, demo, pars
     }
 
 
-def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
+def test_each_reading_names_its_source_if_there_are_several(store, demo):
     polls = PolledReadings("prometheus", stale_after=30.0, started=START)
     merged = Merged({"agents": store, "prometheus": polls})
     merged.subscribe(["m"])
@@ -193,8 +194,8 @@ def test_of_several_sources_each_reading_says_whose_it_is(store, demo):
     ]
 
 
-def test_a_page_names_some_nodes_and_counts_the_rest(parsed, rule):
-    """One policy within every bound, over many nodes: those in violation are shown, and any other can be asked for."""
+def test_page_names_some_nodes_and_counts_the_rest(parsed, rule):
+    """One policy within all limits, over many nodes: violating ones are shown, any other on request."""
     metrics = [f"m{number}" for number in range(100)]
     store = Store(stale_after=30.0, started=START)
     store.subscribe(metrics)

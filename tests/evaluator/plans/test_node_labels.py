@@ -1,4 +1,4 @@
-"""The plan that is kept up to date says, whatever came in which order, what a plan made from scratch would say."""
+"""The incremental label plan equals a plan from scratch, for any order of events."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ PLACES = NodeIndex(NODES)
 
 
 def decided(wanted):
-    """Labels wanted, as decisions have them: by label."""
+    """Wanted labels as in decisions: by label."""
     labels = sorted({label for asked in wanted.values() for label in asked.items()})
     return LabelAssignments(
         PLACES,
@@ -51,7 +51,7 @@ def finish(plan, there):
 @pytest.mark.parametrize("form", [dict, decided], ids=["by node", "by label"])
 @settings(max_examples=examples(60))
 @given(st.fixed_dictionaries(dict.fromkeys(NODES, seen)), st.lists(events, max_size=12))
-def test_whatever_happened_it_is_the_plan_from_scratch(form, there, happened):
+def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
     plan, wanted, open_conflicts = LabelPlan(), {}, set()
     for node in there:
         plan.changed(node)
@@ -70,7 +70,7 @@ def test_whatever_happened_it_is_the_plan_from_scratch(form, there, happened):
                 plan.changed(subject)
             case "want":
                 wanted = subject
-                plan.want(form(wanted))
+                plan.set_desired(form(wanted))
             case "step":
                 step(subject)
     while plan.pending:
@@ -88,23 +88,23 @@ def settled():
     plan, there = LabelPlan(), {n: NodeLabels("u", {}, frozenset()) for n in ("node-a", "node-b")}
     for node in there:
         plan.changed(node)
-    plan.want({"node-a": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}})
     finish(plan, there)
     return plan, there
 
 
-def test_only_what_changed_is_looked_at(settled):
+def test_only_changed_nodes_are_planned(settled):
     plan, there = settled
-    plan.want({"node-a": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}})
     assert not plan.pending
-    plan.want({"node-a": {"p": "v"}, "node-b": {"p": "v"}})
+    plan.set_desired({"node-a": {"p": "v"}, "node-b": {"p": "v"}})
     assert plan.step(there.get, 10).nodes == ["node-b"]
     plan.changed("node-a")
     assert plan.step(there.get, 10).nodes == ["node-a"]
     assert not plan.pending
 
 
-def test_a_node_that_went_takes_its_part_of_the_plan_along(settled):
+def test_deleted_node_leaves_the_plan(settled):
     plan, there = settled
     assert plan.applies == {"node-a": LabelApply("node-a", "u", {"p": "v"})}
     del there["node-a"]
@@ -113,7 +113,7 @@ def test_a_node_that_went_takes_its_part_of_the_plan_along(settled):
     assert plan.applies == {}
 
 
-def test_a_conflict_is_told_once_when_it_begins_and_once_when_it_ends(settled):
+def test_conflict_is_reported_when_it_begins_and_ends(settled):
     plan, there = settled
     there["node-a"] = NodeLabels("u", {"p": "theirs"}, frozenset())
     conflict = LabelConflict("node-a", "p", "v", "theirs")
@@ -122,5 +122,5 @@ def test_a_conflict_is_told_once_when_it_begins_and_once_when_it_ends(settled):
     plan.changed("node-a")
     step = plan.step(there.get, 10)
     assert (step.began, step.ended) == ([], [])
-    plan.want({})
+    plan.set_desired({})
     assert plan.step(there.get, 10).ended == [conflict]

@@ -1,4 +1,4 @@
-"""Which nodes a policy has let in again, since when, and for how long that is remembered."""
+"""Nodes that a policy accepts again, since when, and for how long that is kept."""
 
 import numpy as np
 import pytest
@@ -48,12 +48,12 @@ def decided(*given):
     ],
     ids=["one less", "the same", "one more", "policy gone", "policy new", "of several policies"],
 )
-def test_a_node_is_let_in_when_it_is_no_longer_refused(before, after, found):
+def test_node_is_readmitted_when_no_longer_rejected(before, after, found):
     allowed = readmitted.newly_allowed(before, after)
     assert {key: set(nodes.names) for key, nodes in allowed.items()} == found
 
 
-def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
+def test_times_are_of_feasible_nodes_not_rejected_again():
     opening = ReadmittedNodes().with_nodes(mask(["a", "b"]), 10.0).with_nodes(mask(["c"]), 20.0)
     everywhere = {"a", "b", "c", "d"}
     assert opening.times(everywhere, refusing()) == [10.0, 10.0, 20.0]
@@ -62,13 +62,13 @@ def test_times_are_of_nodes_that_take_the_pod_and_are_not_refused_again():
     assert opening.times(everywhere, None) == [10.0, 10.0, 20.0], "its policy is gone"
 
 
-def test_a_node_let_in_again_counts_from_then_on():
+def test_node_readmitted_again_has_the_new_time():
     opening = ReadmittedNodes().with_nodes(mask(["a", "b"]), 10.0).with_nodes(mask(["a"]), 20.0)
     assert opening.times({"a"}, refusing()) == [20.0]
     assert opening.times({"a", "b"}, refusing()) == [10.0, 20.0]
 
 
-def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
+def test_all_accepted_nodes_are_just_readmitted_after_startup():
     opening = readmitted.all_readmitted(decided(refusing("b")), 5.0)[DEMO]
     assert opening.times({"a"}, refusing("b")) == [5.0]
     assert opening.times({"b"}, refusing("b")) == []
@@ -77,7 +77,7 @@ def test_after_a_start_every_node_that_is_not_refused_counts_as_just_let_in():
     assert later.times({"a", "b"}, refusing()) == [5.0, 9.0]
 
 
-def test_what_is_long_ago_is_forgotten():
+def test_old_readmissions_are_forgotten():
     found = readmitted.remember(
         readmitted.all_readmitted(decided(refusing()), 0.0),
         {DEMO: mask(["a"])},
@@ -91,8 +91,8 @@ def test_what_is_long_ago_is_forgotten():
     assert readmitted.remember(found, {}, now=310.0, memory=MEMORY) == {}
 
 
-def test_where_nothing_is_new_or_forgotten_it_stays_the_same_one():
-    """Whoever remembers what they made of it need not look again."""
+def test_unchanged_readmissions_are_the_same_object():
+    """Readers that cached a result need not look again."""
     found = readmitted.remember({}, {DEMO: mask(["a"]), OTHER: mask(["b"])}, now=0.0, memory=MEMORY)
     later = readmitted.remember(found, {OTHER: mask(["c"])}, now=1.0, memory=MEMORY)
     assert later[DEMO] is found[DEMO]

@@ -1,4 +1,4 @@
-"""Who is nudged, when, and how seldom: plans on plain values."""
+"""Which pods are requeued, when, and how often."""
 
 import itertools
 
@@ -51,17 +51,17 @@ NODES = {name: make_node(name) for name in ("a", "b")}
 
 
 def places_of(nodes, pods):
-    """Who would take whom, wholly known."""
+    """Feasible nodes, completely known."""
     feasible_nodes = FeasibleNodes(nodes)
     for pod in pods:
-        feasible_nodes.takers(pod)
+        feasible_nodes.for_pod(pod)
     for _ in feasible_nodes.catching_up():
         pass
     return feasible_nodes
 
 
 class Queue:
-    """The nudger's state on its way through time, without its I/O."""
+    """The state of the requeue controller over time, without its I/O."""
 
     def __init__(self, *pods):
         self.pods = list(pods)
@@ -79,8 +79,8 @@ class Queue:
         self.decisions = new
 
     def at(self, now):
-        """The names of the pods that are nudged now."""
-        self.refused = requeue.rejected_pods(self.pods, self.refused, now)
+        """The names of the pods that are requeued now."""
+        self.refused = requeue.find_rejected(self.pods, self.refused, now)
         self.readmitted_by_policy = readmitted.remember(
             self.readmitted_by_policy, {}, now=now, memory=PACE.memory
         )
@@ -90,14 +90,14 @@ class Queue:
             of_policy = [one for one in self.refused.values() if one.policy == key]
             decision = self.decisions.policies.get(key)
             found += requeue.requeue_candidates(of_policy, nodes, decision, feasible_nodes, PACE)
-        plan = requeue.plan(found, pace=PACE, now=now)
+        plan = requeue.plan(found, timings=PACE, now=now)
         for rejected in plan.due:
             self.refused[rejected.pod.metadata.uid] = rejected.after_requeue(now)
         self.again = plan.again
         return [rejected.pod.metadata.name for rejected in plan.due]
 
 
-def test_a_node_that_is_let_in_nudges_its_pod_once():
+def test_readmitted_node_requeues_its_pod_once():
     queue = Queue(make_pod())
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == ["web"]
@@ -127,20 +127,20 @@ def test_a_node_that_is_let_in_nudges_its_pod_once():
         "not the pod's node",
     ],
 )
-def test_a_pod_that_gains_nothing_is_left_alone(pod):
+def test_pod_without_a_new_feasible_node_is_not_requeued(pod):
     queue = Queue(pod)
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == []
 
 
-def test_nothing_is_nudged_onto_a_node_that_takes_no_pods():
+def test_no_pod_is_requeued_for_an_infeasible_node():
     queue = Queue(make_pod())
     queue.nodes["a"] = make_node("a", ready=False)
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == []
 
 
-def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
+def test_no_pod_is_requeued_while_the_node_is_pending():
     queue = Queue(make_pod())
     queue.decide(decisions("b", unreported=["b"]), 10.0)
     assert queue.at(10.0) == []
@@ -148,13 +148,13 @@ def test_nothing_is_nudged_while_the_answer_would_be_to_come_again():
     assert queue.at(11.0) == ["web"]
 
 
-def test_a_policy_that_goes_lets_all_nodes_in():
+def test_deleted_policy_readmits_all_nodes():
     queue = Queue(make_pod())
     queue.decide(Decisions(MetricTable(("a", "b"), {})), 10.0)
     assert queue.at(10.0) == ["web"]
 
 
-def test_a_refusal_that_is_seen_after_the_node_was_let_in_counts_if_it_was_under_way():
+def test_rejection_seen_after_a_readmission_counts_if_in_flight():
     queue = Queue()
     queue.decide(decisions("b"), 10.0)
     queue.pods = [make_pod("in-flight")]
@@ -163,7 +163,7 @@ def test_a_refusal_that_is_seen_after_the_node_was_let_in_counts_if_it_was_under
     assert queue.at(15.0) == [], "it was refused although the node was open, so for another reason"
 
 
-def test_a_node_that_flaps_nudges_at_a_pace_that_slows_down():
+def test_flapping_node_requeues_with_growing_backoff():
     queue = Queue(make_pod())
     requeued = []
     for tick in range(1000):
@@ -175,7 +175,7 @@ def test_a_node_that_flaps_nudges_at_a_pace_that_slows_down():
     assert set(gaps[4:]) == {8}
 
 
-def test_a_node_let_in_while_the_pod_rests_nudges_it_after_that_and_says_when():
+def test_node_readmitted_during_the_backoff_requeues_afterwards():
     queue = Queue(make_pod())
     queue.decide(decisions("b"), 10.0)
     queue.at(10.0)
@@ -185,7 +185,7 @@ def test_a_node_let_in_while_the_pod_rests_nudges_it_after_that_and_says_when():
     assert queue.at(11.0) == ["web"]
 
 
-def test_a_nudge_of_another_replica_counts_as_ours():
+def test_requeue_by_another_replica_counts_as_own():
     queue = Queue(make_pod())
     queue.decide(decisions("b"), 10.0)
     queue.pods = [make_pod(more=f', "annotations": {{"{REQUEUED_AT}": "1970-01-01T00:00:11Z"}}')]
@@ -193,13 +193,13 @@ def test_a_nudge_of_another_replica_counts_as_ours():
 
 
 @pytest.mark.parametrize("text", ["soon", "2999-01-01T00:00:00Z", "", "1970-01-01T00:00:00"])
-def test_an_annotation_that_tells_nothing_does_no_harm(text):
+def test_invalid_requeue_annotation_is_ignored(text):
     queue = Queue(make_pod(more=f', "annotations": {{"{REQUEUED_AT}": "{text}"}}'))
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == ["web"]
 
 
-def test_pods_of_high_priority_and_of_old_age_come_first():
+def test_high_priority_and_old_pods_are_requeued_first():
     def born(name, second, priority=0):
         more = f', "creationTimestamp": "2026-01-01T00:00:0{second}Z"'
         return make_pod(name, more=more, spec=f'{{"priority": {priority}}}')
@@ -209,19 +209,19 @@ def test_pods_of_high_priority_and_of_old_age_come_first():
     assert queue.at(10.0) == ["first", "old", "young"]
 
 
-def test_a_nudge_waits_until_every_replica_has_decided():
+def test_requeue_waits_until_every_replica_has_decided():
     pods = [make_pod()]
     found = requeue.requeue_candidates(
-        requeue.rejected_pods(pods, {}, 0.0).values(),
+        requeue.find_rejected(pods, {}, 0.0).values(),
         ReadmittedNodes(NodeIndex(["a"]), np.array([10.0])),
         decisions("b").policies[DEMO],
         places_of(NODES, pods),
         RequeueTimings(settle=0.5),
     )
-    assert requeue.plan(found, pace=PACE, now=10.0) == requeue.RequeuePlan((), 10.5)
+    assert requeue.plan(found, timings=PACE, now=10.0) == requeue.RequeuePlan((), 10.5)
 
 
-def test_no_more_are_nudged_at_once_than_the_pace_allows():
+def test_requeues_at_once_are_bounded():
     queue = Queue(*(make_pod(f"web-{number:02}") for number in range(25)))
     queue.decide(decisions("b"), 10.0)
     turns = [queue.at(10.0) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""A policy's status in words: does the cluster comply, what is wrong, what is not known."""
+"""A policy's status: compliance, problems and unknowns."""
 
 import pytest
 
@@ -38,35 +38,35 @@ def demo(parsed, rule):
     return parsed(dontschedule=[rule("m GreaterThan 0")], generation=7)
 
 
-def test_compliant(status, demo):
+def test_compliant_policy_has_conditions_false(status, demo):
     found = status(demo, [0.0, 0.0])
     assert (found.compliance, found.message) == ("Compliant", "no violation on 2 nodes")
     assert (found.problems, found.generation) == ((), 7)
 
 
-def test_violated(status, demo):
+def test_violated_policy_has_a_condition_true(status, demo):
     found = status(demo, [0.0, 1.0, 1.0])
     assert (found.compliance, found.message) == ("Violated", "violated on 2 of 3 nodes (n1, n2)")
 
 
-def test_a_node_that_violates_two_strategies_is_one_node(status, parsed, rule):
+def test_node_violating_two_strategies_counts_once(status, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 0")], deschedule=[rule("m Equals 1")])
     assert status(policy, [1.0]).message == "violated on 1 of 1 node (n0)"
 
 
-def test_unknown_while_readings_are_missing(status, demo):
+def test_condition_is_unknown_while_readings_are_missing(status, demo):
     found = status(demo, [0.0, None])
     assert found.compliance == "Unknown"
     assert found.message == "no usable reading of m on 1 of 2 nodes (n1)"
 
 
-def test_violated_is_more_than_unknown_and_both_are_said(status, demo):
+def test_violated_overrides_unknown_and_the_message_has_both(status, demo):
     found = status(demo, [1.0, None])
     assert found.compliance == "Violated"
     assert "violated on 1 of 2 nodes (n0); no usable reading of m on 1 of 2" in found.message
 
 
-def test_of_many_nodes_a_few_are_named(status, demo):
+def test_message_names_a_few_of_many_nodes(status, demo):
     found = status(demo, [1.0] * 500)
     assert found.message == "violated on 500 of 500 nodes (n0, n1, n10, n100, n101 and 495 more)"
 
@@ -82,7 +82,7 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     assert "strategy 'other' is not known" in valid.message
 
 
-def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status, demo):
+def test_ambiguous_series_are_a_problem_with_metric_and_count(status, demo):
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
         "metric m has no single value on 1 of 2 nodes: 3 series on n1; it counts as missing there: "
@@ -90,18 +90,16 @@ def test_several_series_are_a_problem_that_names_the_metric_and_how_many(status,
     )
 
 
-def test_a_label_that_somebody_else_owns_is_a_problem_of_the_policy_that_wants_it(
-    status, parsed, rule
-):
+def test_label_owned_by_another_manager_is_a_problem_of_the_policy(status, parsed, rule):
     policy = parsed(deschedule=[rule("m GreaterThan 0")])
     ours = LabelConflict("n0", "demo", "violating", "mine")
     anothers = LabelConflict("n0", "other-policy", "violating", "mine")
     assert status(policy, [1.0], [ours, anothers]).problems == (
-        "label demo on n0 belongs to somebody else (value 'mine'): not set",
+        "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )
 
 
-def test_the_body_is_what_the_crd_describes(status, demo):
+def test_body_conforms_to_the_crd(status, demo):
     body = status(demo, [0.0]).body(lambda condition: f"when {condition.type} became so")
     assert body == {
         "compliance": "Compliant",
@@ -129,6 +127,6 @@ def test_the_body_is_what_the_crd_describes(status, demo):
     }
 
 
-def test_the_status_does_not_change_with_the_readings(status, demo):
-    """Every write goes through the API server to everybody who watches."""
+def test_status_does_not_change_with_the_readings(status, demo):
+    """Every write goes through the API server to all watchers."""
     assert status(demo, [1.0, 0.0]) == status(demo, [250.5, -3.0])

@@ -1,4 +1,4 @@
-"""decide(): what all policies ask for at one moment, whoever came first, and what it says while something is awaited."""
+"""decide(): the decision of all policies at one moment, and pending nodes."""
 
 import math
 import operator
@@ -34,7 +34,7 @@ def store():
 
 @pytest.fixture
 def decided(store):
-    """decide() on the fixture's store, after it made room for what the policies name."""
+    """decide() on the fixture's store, after subscribing to the policies' metrics."""
 
     def run(*policies, nodes=NODES, now=NOW, before=None):
         store.subscribe({metric for policy in policies for metric in policy.metrics})
@@ -59,7 +59,7 @@ def demo(parsed, rule):
     )
 
 
-def test_the_whole_of_a_decision(store, decided, demo):
+def test_whole_decision_is_as_expected(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 0.0}, "node-b": {"health": 1.0}, "node-c": {"health": 2.0}})
     found = decided(demo)
@@ -80,7 +80,7 @@ def test_the_whole_of_a_decision(store, decided, demo):
     }
 
 
-def test_nothing_is_decided_about_nodes_that_are_not_in_the_cluster(store, decided, demo):
+def test_nothing_is_decided_about_unknown_nodes(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"elsewhere": {"health": 2.0}})
     found = decided(demo, nodes=["node-a"])
@@ -88,12 +88,12 @@ def test_nothing_is_decided_about_nodes_that_are_not_in_the_cluster(store, decid
     assert found.labels == {}
 
 
-def test_no_policies_and_no_nodes(decided, demo):
+def test_decision_without_policies_or_nodes_is_empty(decided, demo):
     assert decided().policies == {}
     assert decided(demo, nodes=[]).policies[KEY].missing == {}
 
 
-def test_a_stale_reading_violates_nothing_and_is_missing(store, decided, demo):
+def test_stale_reading_counts_as_missing_and_violates_nothing(store, decided, demo):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 0.0}, "node-b": {"health": 2.0}, "node-c": {"health": 0.0}})
     later = NOW + STALE + 1
@@ -104,7 +104,7 @@ def test_a_stale_reading_violates_nothing_and_is_missing(store, decided, demo):
     assert found.labels == {}
 
 
-def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(store, decided, demo):
+def test_several_samples_match_no_rule_and_the_problem_names_metric_and_count(store, decided, demo):
     store.subscribe(["health"])
     store.report("node-a", Delta(several={"health": 2}), NOW)
     store.report("node-b", Delta(several={"health": 7}), NOW)
@@ -122,9 +122,7 @@ def test_several_samples_fire_no_rule_and_the_status_says_which_and_how_many(sto
     )
 
 
-def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
-    store, decided, parsed, rule
-):
+def test_label_with_two_values_is_omitted_on_that_node_and_reported(store, decided, parsed, rule):
     policy = parsed(
         labeling=[rule("cpu GreaterThan 80", "tier=busy"), rule("mem LessThan 20", "tier=full")]
     )
@@ -149,7 +147,7 @@ def test_a_label_wanted_with_two_values_is_left_out_on_that_node_and_reported(
     assert mended.labels["node-b"] == {tier: "full"}
 
 
-def test_nan_is_missing(store, decided, demo):
+def test_nan_counts_as_missing(store, decided, demo):
     store.subscribe(["health"])
     report(store, {key: {"health": math.nan} for key in NODES})
     decision = decided(demo).policies[KEY]
@@ -157,7 +155,7 @@ def test_nan_is_missing(store, decided, demo):
     assert decision.ranking.scores(NODES) == []
 
 
-def test_two_policies_of_one_name_label_the_union_of_their_violators(store, decided, parsed, rule):
+def test_policies_of_one_name_label_the_union_of_their_violations(store, decided, parsed, rule):
     one = parsed("demo", "ns-a", deschedule=[rule("cpu GreaterThan 5")])
     two = parsed("demo", "ns-b", deschedule=[rule("mem GreaterThan 5")])
     store.subscribe(["cpu", "mem"])
@@ -175,9 +173,7 @@ def test_two_policies_of_one_name_label_the_union_of_their_violators(store, deci
     assert not any(decision.problems for decision in found.policies.values())
 
 
-def test_of_two_policies_of_one_name_that_want_different_values_the_first_namespace_wins(
-    store, decided, parsed, rule
-):
+def test_first_namespace_wins_between_policies_of_one_name(store, decided, parsed, rule):
     a, b, c = (
         parsed("demo", namespace, labeling=[rule(f"{metric} GreaterThan 5", f"card={namespace}")])
         for namespace, metric in (("ns-a", "m0"), ("ns-b", "m1"), ("ns-c", "m2"))
@@ -200,7 +196,7 @@ def test_of_two_policies_of_one_name_that_want_different_values_the_first_namesp
     )
 
 
-def test_a_bad_policy_harms_no_other(store, decided, parsed, rule, demo):
+def test_invalid_policy_affects_no_other(store, decided, parsed, rule, demo):
     bad = parsed(
         "bad",
         dontschedule=[{"operator": "?"}, rule("health Equals 1")],
@@ -216,7 +212,7 @@ def test_a_bad_policy_harms_no_other(store, decided, parsed, rule, demo):
     assert len(found.policies[bad.key].problems) == 3
 
 
-def test_at_the_start_every_silent_node_is_awaited(decided, demo, store):
+def test_silent_nodes_are_pending_at_startup(decided, demo, store):
     store.subscribe(["health"])
     report(store, {"node-a": {"health": 2.0}}, at=1.0)
     found = decided(demo, now=1.0)
@@ -225,9 +221,7 @@ def test_at_the_start_every_silent_node_is_awaited(decided, demo, store):
     assert decided(demo, now=STALE + 0.001).policies[KEY].unreported == frozenset()
 
 
-def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
-    store, decided, parsed, rule
-):
+def test_labels_stay_while_readings_of_an_edited_policy_are_pending(store, decided, parsed, rule):
     old = parsed(deschedule=[rule("health Equals 2")])
     new = parsed(deschedule=[rule("wellness Equals 2")], generation=2)
     store.subscribe(["health"])
@@ -249,7 +243,7 @@ def test_while_the_readings_of_an_edited_policy_are_awaited_labels_stay(
     assert decided(new, before=third).labels == {"node-a": {"demo": "violating"}}
 
 
-def test_a_deleted_policy_keeps_no_labels(store, decided, demo):
+def test_deleted_policy_keeps_no_labels(store, decided, demo):
     store.subscribe(["health"])
     report(store, {key: {"health": 2.0} for key in NODES})
     first = decided(demo)
@@ -261,8 +255,8 @@ def explained(decisions, store):
     return [(page.head, dict(page.nodes)) for page in found]
 
 
-def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided, parsed, rule):
-    """Others have their turns while it is decided; the result is of one moment all the same, for every policy."""
+def test_report_between_two_steps_belongs_to_the_next_decision(store, decided, parsed, rule):
+    """Other tasks run during a decision; its result is of one moment for every policy."""
     policies = [parsed(f"p{number}", deschedule=[rule("m Equals 1")]) for number in range(5)]
     store.subscribe(["m"])
     report(store, {node: {"m": 0.0} for node in NODES})
@@ -280,7 +274,7 @@ def test_what_is_reported_between_two_steps_is_of_the_next_moment(store, decided
 
 
 def seen(decisions, store):
-    """Everything a reader can see of decisions, as plain values."""
+    """All visible results of decisions as plain values."""
     return (
         explained(decisions, store),
         {node: dict(labels) for node, labels in decisions.labels.items()},
@@ -294,7 +288,7 @@ reading = st.one_of(st.none(), st.integers(0, 3).map(float), st.just("several"),
 
 @st.composite
 def worlds(draw):
-    """Rules for a few policies (two of one name), and what each node reports."""
+    """Rules for a few policies (two of one name), and each node's readings."""
     operators = st.sampled_from(["Equals", "LessThan", "GreaterThan"])
     texts = st.builds(lambda m, o, t: f"{m} {o} {t}", metrics, operators, st.integers(0, 3))
     strategies = st.fixed_dictionaries(
@@ -316,7 +310,7 @@ def worlds(draw):
 
 
 def spoken(readings, subscribed):
-    """A full report of what a node has of the metrics subscribed to."""
+    """A full report of a node's values for the subscribed metrics."""
     asked = {metric: value for metric, value in readings.items() if metric in subscribed}
     several = {metric: 2 for metric, value in asked.items() if value == "several"}
     values = {m: v for m, v in asked.items() if v is not None and v != "several"}
@@ -324,10 +318,8 @@ def spoken(readings, subscribed):
 
 
 @given(worlds(), st.data())
-def test_any_order_of_policy_node_and_metric_arrival_makes_the_same_decisions(
-    tas, rule, world, data
-):
-    """Decided after every single arrival, as the evaluator does, with agents that report anew when asked for more."""
+def test_order_of_arrival_does_not_change_the_decision(tas, rule, world, data):
+    """Decide after every single arrival, as the evaluator does, with agents that report again after a new subscription."""
     bodies, readings = world
     policies = [
         parse_policy(
@@ -367,7 +359,7 @@ def test_any_order_of_policy_node_and_metric_arrival_makes_the_same_decisions(
 
 
 @given(worlds())
-def test_deciding_again_changes_nothing(tas, rule, world):
+def test_repeated_decision_changes_nothing(tas, rule, world):
     bodies, readings = world
     policies = [
         parse_policy(
@@ -385,7 +377,7 @@ def test_deciding_again_changes_nothing(tas, rule, world):
 
 
 def told(decisions, store):
-    """Everything that decisions say, and what the next ones have to know of them."""
+    """All results of decisions, including the state for the next ones."""
     return (
         seen(decisions, store),
         decisions.valid_until,
@@ -398,7 +390,7 @@ def told(decisions, store):
 
 
 def strange(decisions):
-    """The same decisions about another list of the same nodes: nothing of them can be used again."""
+    """The same decisions over a copied list of the same nodes, so that nothing can be reused."""
     table = MetricTable(NodeIndex(decisions.table.nodes), decisions.table.columns)
     return replace(decisions, table=table)
 
@@ -407,8 +399,8 @@ terms = st.sampled_from([{}, {"for": "5s"}, {"clearAfter": "5s"}, {"whenMissing"
 
 
 @given(st.lists(st.tuples(worlds(), terms, st.sets(st.sampled_from(NODES))), max_size=6))
-def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
-    """Through edits of rules and readings, and with nodes that come and go."""
+def test_reused_results_equal_recomputed_ones(tas, rule, history):
+    """Through edits of rules and readings, and with added and removed nodes."""
     store, now, sharing, anew = Store(stale_after=STALE, started=0.0), NOW, Decisions(), Decisions()
     store.subscribe(["cpu", "mem"])
     for (bodies, readings), common, nodes in history:
@@ -438,8 +430,8 @@ def test_what_is_used_again_is_what_would_come_out_anew(tas, rule, history):
         now += 3.0
 
 
-def test_what_did_not_change_is_the_very_same_object(store, decided, demo, parsed, rule):
-    """Readers go by that: they have nothing to do where it is so."""
+def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, rule):
+    """Readers rely on identity to skip unchanged results."""
     other = parsed(
         "other", dontschedule=[rule("cpu GreaterThan 5")], deschedule=[rule("cpu Equals 9")]
     )
@@ -460,7 +452,7 @@ def test_what_did_not_change_is_the_very_same_object(store, decided, demo, parse
 
 
 def naive(policy, readings):
-    """Reasons by node of a policy whose rules know no time, worked out one node after the other."""
+    """Reasons by node of a policy without durations, computed node by node."""
     compare = {"Equals": operator.eq, "LessThan": operator.lt, "GreaterThan": operator.gt}
     found = {}
     for name in (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE):
@@ -481,7 +473,7 @@ def naive(policy, readings):
 
 
 @given(worlds(), st.booleans())
-def test_decisions_are_those_of_looking_at_each_node(tas, rule, world, all_of):
+def test_columnar_decision_equals_node_by_node_decision(tas, rule, world, all_of):
     bodies, readings = world
     logical = {"logicalOperator": "allOf" if all_of else "anyOf"}
     policies = [

@@ -1,4 +1,4 @@
-"""`for`, `clearAfter` and `whenMissing` over time: through flapping, restarts, edits, and whoever comes first."""
+"""`for`, `clearAfter` and `whenMissing` over time: flapping, restarts, edits and order of arrival."""
 
 import math
 
@@ -29,7 +29,7 @@ def policy(*rules, strategy="deschedule", uid="u", **terms):
 
 
 class World:
-    """decide() again and again, each time on what it said before, as the evaluator does."""
+    """Repeated decide() calls, each with the previous result, as in the evaluator."""
 
     def __init__(self, policy, *, nodes=("n",), stale_after=1e6, labels=None):
         self.policy = policy
@@ -40,12 +40,12 @@ class World:
         self.decisions = Decisions()
 
     def restart(self):
-        """Another process: what it knows is in the cluster."""
+        """Restart: only the cluster's state remains."""
         self.labels = {node: dict(labels) for node, labels in self.decisions.labels.items()}
         self.decisions = Decisions()
 
     def at(self, seconds, *values, **named):
-        """The violating nodes at this many seconds after the start; values as read from now on, None where there is none."""
+        """The violating nodes this many seconds after the start; values as read from now on, None if absent."""
         self.now = START + seconds
         self.store.subscribe(self.policy.metrics)
         for node, value in zip(self.nodes, values, strict=False):
@@ -75,18 +75,18 @@ class World:
 
     @property
     def due(self):
-        """Seconds after the start when it has to be decided anew."""
+        """Seconds after the start of the next decision."""
         return self.decisions.valid_until - START
 
 
-def test_without_terms_every_reading_counts_at_once():
+def test_readings_count_at_once_without_durations():
     world = World(policy())
     seen = [bool(world.at(second, value)) for second, value in enumerate([FINE, BROKEN, FINE])]
     assert seen == [False, True, False]
 
 
 @pytest.mark.parametrize("strategy", ["deschedule", "dontschedule"])
-def test_for_asks_for_all_of_its_time(strategy):
+def test_for_requires_its_whole_duration(strategy):
     world = World(policy(strategy=strategy, for_="30s"))
     assert not world.at(0, BROKEN)
     assert world.due == 30
@@ -96,7 +96,7 @@ def test_for_asks_for_all_of_its_time(strategy):
     assert not world.at(31, FINE)
 
 
-def test_a_break_of_for_begins_it_anew():
+def test_interruption_restarts_for():
     world = World(policy(for_="30s"))
     world.at(0, BROKEN)
     world.at(20, FINE)
@@ -106,7 +106,7 @@ def test_a_break_of_for_begins_it_anew():
     assert world.at(55) == {"n"}
 
 
-def test_clear_after_asks_for_all_of_its_time():
+def test_clear_after_requires_its_whole_duration():
     world = World(policy(clearAfter="60s"))
     assert world.at(0, BROKEN) == {"n"}
     assert world.at(10, FINE) == {"n"}
@@ -118,8 +118,8 @@ def test_clear_after_asks_for_all_of_its_time():
     assert not world.at(110)
 
 
-def test_a_reason_stays_the_same_while_readings_flap():
-    """A text that changed would have the pod retried at once."""
+def test_reason_is_stable_while_readings_flap():
+    """A changed text would have the pod retried at once."""
     world = World(policy(strategy="dontschedule", clearAfter="60s", for_="10s"))
     world.at(0, BROKEN)
     texts = set()
@@ -129,7 +129,7 @@ def test_a_reason_stays_the_same_while_readings_flap():
     assert texts == {"violating demo: m GreaterThan 5"}
 
 
-def test_each_node_has_its_own_time():
+def test_each_node_has_its_own_timer():
     world = World(policy(for_="30s"), nodes=("a", "b"))
     world.at(0, BROKEN, FINE)
     world.at(10, BROKEN, BROKEN)
@@ -139,7 +139,7 @@ def test_each_node_has_its_own_time():
     assert world.at(40) == {"a", "b"}
 
 
-def test_nodes_that_come_and_go_take_nobodys_time():
+def test_added_and_removed_nodes_do_not_shift_timers():
     world = World(policy(for_="30s"), nodes=("b", "d"))
     world.at(0, BROKEN, BROKEN)
     world.nodes = ("a", "b", "c")
@@ -151,7 +151,7 @@ def test_nodes_that_come_and_go_take_nobodys_time():
     assert world.due == 61
 
 
-def test_a_strategy_of_all_of_waits_for_each_of_its_rules():
+def test_all_of_waits_for_each_rule():
     other = {**RULE, "metricname": "o", "for": "0s"}
     world = World(policy({**RULE, "for": "30s"}, other, logicalOperator="allOf"))
     world.at(0, BROKEN, o=BROKEN)
@@ -160,7 +160,7 @@ def test_a_strategy_of_all_of_waits_for_each_of_its_rules():
     assert world.at(32, BROKEN, o=BROKEN) == {"n"}, "the first rule was violated all the time"
 
 
-def test_any_of_reasons_name_the_first_violated_rule():
+def test_any_of_reason_names_the_first_violated_rule():
     world = World(policy({**RULE, "for": "30s"}, {**RULE, "target": 3}))
     world.at(0, BROKEN)
     assert world.decision.deschedule == {"n": "violating demo: m GreaterThan 3"}
@@ -172,7 +172,7 @@ def test_any_of_reasons_name_the_first_violated_rule():
 
 
 @pytest.mark.parametrize("value", [None, math.nan])
-def test_a_missing_reading_is_nothing_unless_asked_for(value):
+def test_missing_reading_matches_only_if_configured(value):
     assert not World(policy()).at(0, value)
     world = World(policy(whenMissing="violate"))
     assert world.at(0, value) == {"n"}
@@ -180,7 +180,7 @@ def test_a_missing_reading_is_nothing_unless_asked_for(value):
     assert world.decision.states[StrategyName.DESCHEDULE].missing_violations == 1
 
 
-def test_what_is_missing_counts_in_all_of_too_and_is_named():
+def test_missing_reading_counts_in_all_of_and_is_named():
     other = {**RULE, "metricname": "o", "whenMissing": "violate"}
     world = World(policy(RULE, other, logicalOperator="allOf"))
     assert world.at(0, BROKEN, o=None) == {"n"}
@@ -188,14 +188,14 @@ def test_what_is_missing_counts_in_all_of_too_and_is_named():
     assert not world.at(1, FINE, o=None)
 
 
-def test_several_samples_are_no_reading():
+def test_several_samples_count_as_missing():
     world = World(policy(whenMissing="violate"))
     world.store.subscribe({"m"})
     world.store.report("n", Delta(several={"m": 3}), START)
     assert world.decide() == {"n"}
 
 
-def test_a_stale_reading_is_missing():
+def test_stale_reading_counts_as_missing():
     world = World(policy(whenMissing="violate"), stale_after=30.0)
     assert not world.at(0, FINE)
     assert world.due == 30
@@ -203,7 +203,7 @@ def test_a_stale_reading_is_missing():
     assert world.decision.deschedule == {"n": "violating demo: m is missing"}
 
 
-def test_nothing_is_missing_that_is_on_its_way():
+def test_pending_reading_is_not_missing():
     world = World(policy(whenMissing="violate"), stale_after=30.0)
     world.store = Store(stale_after=30.0, started=START)
     assert not world.at(1)
@@ -211,7 +211,7 @@ def test_nothing_is_missing_that_is_on_its_way():
     assert world.at(31) == {"n"}
 
 
-def test_for_and_clear_after_hold_for_missing_readings_too():
+def test_for_and_clear_after_apply_to_missing_readings_too():
     world = World(policy(whenMissing="violate", for_="10s", clearAfter="20s"))
     world.at(0, FINE)
     assert not world.at(5, None)
@@ -221,8 +221,8 @@ def test_for_and_clear_after_hold_for_missing_readings_too():
     assert not world.at(36)
 
 
-def test_a_first_reading_ends_at_once_what_only_its_lack_began():
-    """Or it would matter whether the node or its agent came first."""
+def test_first_reading_clears_a_violation_by_absence_at_once():
+    """Otherwise the order of node and agent registration would matter."""
     world = World(policy(whenMissing="violate", clearAfter="60s"))
     assert world.at(0) == {"n"}
     assert not world.at(1, FINE)
@@ -230,7 +230,7 @@ def test_a_first_reading_ends_at_once_what_only_its_lack_began():
     assert world.at(3, FINE) == {"n"}, "this one was lost, and came back"
 
 
-def test_labels_without_a_reading_lose_to_those_with_one():
+def test_label_of_a_missing_reading_loses_to_one_with_a_reading():
     def labelled(metric, value):
         return {**RULE, "metricname": metric, "labels": [f"card={value}"], "whenMissing": "violate"}
 
@@ -244,7 +244,7 @@ def test_labels_without_a_reading_lose_to_those_with_one():
 # Restarts.
 
 
-def test_after_a_restart_a_running_for_begins_again():
+def test_restart_begins_a_running_for_again():
     world = World(policy(for_="30s"))
     world.at(0, BROKEN)
     world.at(20)
@@ -254,7 +254,7 @@ def test_after_a_restart_a_running_for_begins_again():
     assert world.at(51) == {"n"}
 
 
-def test_after_a_restart_a_label_of_ours_is_a_violation_that_goes_on():
+def test_own_label_after_a_restart_continues_the_violation():
     world = World(policy(for_="30s", clearAfter="60s"))
     world.at(0, BROKEN)
     world.at(30)
@@ -265,7 +265,7 @@ def test_after_a_restart_a_label_of_ours_is_a_violation_that_goes_on():
     assert not world.at(101)
 
 
-def test_after_a_restart_a_label_is_kept_for_clear_after():
+def test_label_is_kept_for_clear_after_following_a_restart():
     world = World(policy(clearAfter="60s"), labels={"n": {"demo": "violating"}})
     assert world.at(0, FINE) == {"n"}
     assert world.due == 60
@@ -274,7 +274,7 @@ def test_after_a_restart_a_label_is_kept_for_clear_after():
     assert not world.at(60)
 
 
-def test_a_label_of_ours_waits_for_the_first_reading_before_its_time_runs():
+def test_clear_after_of_an_inherited_label_starts_with_the_first_reading():
     world = World(policy(clearAfter="60s"), labels={"n": {"demo": "violating"}}, stale_after=30.0)
     world.store = Store(stale_after=30.0, started=START)
     world.at(1)
@@ -286,7 +286,7 @@ def test_a_label_of_ours_waits_for_the_first_reading_before_its_time_runs():
     assert not world.at(80)
 
 
-def test_the_label_of_a_labeling_rule_is_kept_and_no_other():
+def test_label_of_the_matching_labeling_rule_is_kept_and_no_other():
     key = "telemetry.aware.scheduling.demo/card"
     rules = [
         {**RULE, "labels": ["card=low"]},
@@ -299,7 +299,7 @@ def test_the_label_of_a_labeling_rule_is_kept_and_no_other():
     assert world.decisions.labels == {}
 
 
-def test_of_what_left_no_label_nothing_is_known_after_a_restart():
+def test_restart_forgets_violations_without_a_label():
     world = World(
         policy(strategy="dontschedule", clearAfter="60s"), labels={"n": {"demo": "violating"}}
     )
@@ -310,7 +310,7 @@ def test_of_what_left_no_label_nothing_is_known_after_a_restart():
 
 
 def edited(before, after, *, second, value):
-    """Whether n is in violation right after an edit; `value` is what it reads then."""
+    """Whether n is violating right after an edit; `value` is its reading then."""
     world = World(before)
     world.at(0, BROKEN)
     world.at(second, value)
@@ -320,40 +320,40 @@ def edited(before, after, *, second, value):
     return world
 
 
-def test_another_for_goes_on_with_the_time_that_has_run():
+def test_changed_for_continues_the_elapsed_time():
     world = edited(policy(for_="30s"), policy(for_="40s"), second=20, value=BROKEN)
     assert world.due == 40
     world = edited(policy(for_="30s"), policy(for_="10s"), second=20, value=BROKEN)
     assert world.decision.deschedule
 
 
-def test_terms_given_to_a_violated_rule_do_not_interrupt_it():
+def test_durations_added_to_a_violated_rule_do_not_interrupt_it():
     world = edited(policy(), policy(for_="30s", clearAfter="60s"), second=1, value=BROKEN)
     assert world.decision.deschedule
     assert world.at(2, FINE) == {"n"}
     assert not world.at(62)
 
 
-def test_another_target_that_is_missed_too_goes_on():
+def test_changed_target_that_is_violated_too_continues():
     world = edited(policy(for_="30s"), policy({**RULE, "target": 6}, for_="30s"), second=30, value=BROKEN)  # fmt: skip
     assert world.decision.deschedule
 
 
-def test_another_target_that_is_met_clears_in_its_time():
+def test_changed_target_that_is_met_clears_after_its_duration():
     after = policy({**RULE, "target": 50}, for_="30s", clearAfter="60s")
     world = edited(policy(for_="30s", clearAfter="60s"), after, second=30, value=BROKEN)
     assert world.decision.deschedule
     assert not world.at(90)
 
 
-def test_a_rule_that_is_added_inherits_nothing():
+def test_added_rule_inherits_no_timer():
     added = {**RULE, "metricname": "o", "for": "30s"}
     world = edited(policy(), policy(RULE, added), second=1, value=BROKEN)
     world.at(2, FINE, o=BROKEN)
     assert not world.decision.deschedule
 
 
-def test_the_order_of_rules_is_no_edit():
+def test_order_of_rules_is_no_change():
     other = {**RULE, "metricname": "o"}
     world = World(policy(RULE, other, for_="30s"))
     world.at(0, BROKEN, o=FINE)
@@ -362,7 +362,7 @@ def test_the_order_of_rules_is_no_edit():
     assert world.at(30) == {"n"}
 
 
-def test_rules_that_compare_the_same_have_each_their_time():
+def test_equal_rules_have_separate_timers():
     rules = [
         {**RULE, "labels": ["warn=yes"], "for": "10s"},
         {**RULE, "labels": ["page=yes"], "for": "30s"},
@@ -376,7 +376,7 @@ def test_rules_that_compare_the_same_have_each_their_time():
     assert world.decision.labels == {"n": {f"{prefix}/warn": "yes", f"{prefix}/page": "yes"}}
 
 
-def test_a_policy_made_anew_under_its_name_has_no_past():
+def test_recreated_policy_has_no_history():
     world = World(policy(for_="30s"))
     world.at(0, BROKEN)
     world.policy = policy(for_="30s", uid="another")
@@ -384,7 +384,7 @@ def test_a_policy_made_anew_under_its_name_has_no_past():
     assert world.due == 50
 
 
-def test_a_new_metric_that_is_awaited_stops_nobody_elses_time():
+def test_pending_metric_stops_no_other_timer():
     world = World(policy(for_="30s"), stale_after=100.0)
     world.at(0, BROKEN)
     world.policy = policy(RULE, {**RULE, "metricname": "o"}, for_="30s")
@@ -405,8 +405,8 @@ seconds = st.sampled_from([0, 5, 30])
 
 @settings(max_examples=examples(75), deadline=None)
 @given(moments, seconds, seconds, st.sampled_from(["ignore", "violate"]))
-def test_it_is_as_a_patient_watcher_would_say(happenings, hold, clear, when_missing):
-    """Against the rule told as a story: one moment after another, without arrays or numbers of rules."""
+def test_timers_agree_with_a_sequential_model(happenings, hold, clear, when_missing):
+    """Compared with a sequential model, one moment after another."""
     terms = {"for_": f"{hold}s", "clearAfter": f"{clear}s", "whenMissing": when_missing}
     world = World(policy(**terms))
     world.at(0, FINE)
@@ -431,7 +431,7 @@ readings = st.fixed_dictionaries(
 
 
 @given(arrivals, readings, seconds, seconds, st.sampled_from(["ignore", "violate"]))
-def test_any_order_of_arrival_makes_the_same_decisions(order, values, hold, clear, when_missing):
+def test_order_of_arrival_does_not_change_the_decision(order, values, hold, clear, when_missing):
     terms = {"for_": f"{hold}s", "clearAfter": f"{clear}s", "whenMissing": when_missing}
     demo = policy(strategy="dontschedule", **terms)
 

@@ -1,4 +1,4 @@
-"""Which nodes break which rule: strict at the boundary, exact, and blind to what is no number."""
+"""Which nodes match which rule: strict at the boundary, exact, and ignoring non-numbers."""
 
 import math
 
@@ -17,7 +17,7 @@ NOW = 1000.0
 
 
 def view_of(readings, metrics=("m",), *, silent=()):
-    """A View over node → metric → value (a float, or a list for several samples); `silent` nodes are stale."""
+    """A table over node → metric → value (a float, or a list for several samples); `silent` nodes are stale."""
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe(metrics)
     for node, values in readings.items():
@@ -59,31 +59,31 @@ def test_integers_up_to_two_to_the_53_compare_exactly(value, target):
 
 
 @pytest.mark.parametrize("target", [2**63 - 1, -(2**63)])
-def test_the_largest_targets_compare(target):
+def test_largest_targets_are_compared(target):
     assert broken("Equals", target, float(target))
     assert not broken("Equals", target, 0.0)
 
 
 @pytest.mark.parametrize("operator", list(Operator))
 @pytest.mark.parametrize("value", [math.nan, [1.0, 1.0]], ids=["nan", "several"])
-def test_what_is_no_single_number_breaks_nothing(operator, value):
+def test_readings_that_are_no_single_number_match_nothing(operator, value):
     assert not any(broken(operator, target, value) for target in (-1, 0, 1))
 
 
 @pytest.mark.parametrize("operator", list(Operator))
-def test_what_is_absent_or_stale_breaks_nothing(operator):
+def test_absent_or_stale_readings_match_nothing(operator):
     table = view_of({"absent": {}, "stale": {"m": 0.0}}, silent=["stale"])
     for target in (-1, 0, 1):
         assert not table.column("m").matches(Rule("m", operator, target)).any()
 
 
-def test_infinities_are_more_and_less_than_anything():
+def test_infinities_compare_with_all_numbers():
     assert broken("GreaterThan", 2**63 - 1, math.inf)
     assert broken("LessThan", -(2**63), -math.inf)
     assert not broken("Equals", 2**63 - 1, math.inf)
 
 
-def test_minus_zero_is_zero():
+def test_minus_zero_equals_zero():
     assert broken("Equals", 0, -0.0)
     assert not broken("LessThan", 0, -0.0)
 
@@ -104,7 +104,7 @@ def violators(strategy):
     return evaluate.reasons("p", strategy, table.nodes, found)
 
 
-def test_any_of_fires_on_one_rule_and_names_the_first_that_is_broken():
+def test_any_of_fires_on_one_rule_and_names_the_first_match():
     assert violators(Strategy(BOTH)) == {
         "n1": "violating p: a GreaterThan 5",
         "n2": "violating p: b GreaterThan 5",
@@ -120,16 +120,16 @@ def test_all_of_fires_on_all_rules_and_names_them_all():
 
 
 @pytest.mark.parametrize("all_of", [False, True])
-def test_no_rules_violate_nothing(all_of):
+def test_strategy_without_rules_is_never_violated(all_of):
     assert violators(Strategy((), all_of=all_of)) == {}
 
 
-def test_all_of_with_a_rule_that_was_left_out_never_fires():
+def test_all_of_with_an_omitted_rule_never_fires():
     assert violators(Strategy(BOTH, all_of=True, impossible=True)) == {}
     assert violators(Strategy(BOTH, all_of=False, impossible=True))
 
 
-def test_no_nodes_are_no_violators():
+def test_no_node_violates_in_an_empty_cluster():
     empty = Store(stale_after=1.0, started=0.0).column("a", (), NOW)
     table = MetricTable((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
@@ -139,8 +139,8 @@ def test_no_nodes_are_no_violators():
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.booleans())
-def test_the_reason_stays_the_same_while_the_value_changes(values, all_of):
-    """kube-scheduler writes it into the pod; a text that changes makes it try again at once, for ever."""
+def test_reason_is_stable_while_the_value_changes(values, all_of):
+    """kube-scheduler writes it into the pod; a changing text would cause endless retries."""
     strategy = Strategy((Rule("m", Operator.GREATER_THAN, 5),), all_of=all_of)
     texts = set()
     for value in values:
@@ -171,7 +171,7 @@ some_rules = st.lists(
         min_size=1,
     ),
 )
-def test_columns_say_what_one_node_at_a_time_would(given_rules, all_of, readings):
+def test_columns_agree_with_node_by_node_comparison(given_rules, all_of, readings):
     compare = {
         Operator.LESS_THAN: float.__lt__,
         Operator.GREATER_THAN: float.__gt__,

@@ -1,4 +1,4 @@
-"""What to do about several series of one metric: the advice works as it is given, and stays short."""
+"""Hints for several series of one metric: the advice works as given and is short."""
 
 import re
 from pathlib import Path
@@ -150,7 +150,7 @@ TABLE = [
 
 
 def advice(metric, uses):
-    """The series of deploy/rules that is named, the name to record, and its expression."""
+    """The suggested series of deploy/rules, the name to record, and its expression."""
     text = aggregation_hint(metric, "", uses)
     series = re.match(r"name (\w+) of deploy/rules \(docs/shipped-rules\.md\) instead, or ", text)
     record, expression = re.findall("`(.*?)`", text)
@@ -161,14 +161,12 @@ def advice(metric, uses):
     )
 
 
-def test_the_table_has_the_metrics_that_policies_use():
+def test_table_has_the_metrics_of_the_policies():
     assert len({metric for metric, *_ in TABLE}) >= 60
 
 
 @pytest.mark.parametrize(("metric", "uses", "series", "expression"), TABLE)
-def test_the_advice_depends_on_the_operator_and_on_what_the_metric_is(
-    metric, uses, series, expression
-):
+def test_advice_depends_on_operator_and_metric_type(metric, uses, series, expression):
     found, record, told = advice(f"node_{metric}", uses)
     assert (found, told) == (series, expression.replace("METRIC", f"node_{metric}"))
     assert len(aggregation_hint(f"node_{metric}", "", uses)) <= LONGEST
@@ -188,7 +186,7 @@ def test_the_advice_depends_on_the_operator_and_on_what_the_metric_is(
 
 
 @pytest.mark.parametrize(("metric", "uses", "series", "expression"), TABLE)
-def test_a_name_without_the_prefix_stands_for_both(metric, uses, series, expression):
+def test_name_without_the_prefix_stands_for_both(metric, uses, series, expression):
     found, record, told = advice(metric, uses)
     assert found == series
     assert record.startswith("node_")
@@ -198,7 +196,7 @@ def test_a_name_without_the_prefix_stands_for_both(metric, uses, series, express
 
 @pytest.mark.parametrize("source", ["", "prometheus", "custom-metrics"])
 @pytest.mark.parametrize("metric", [metric for metric, *_ in TABLE])
-def test_a_rule_below_its_target_never_sees_the_highest_series(metric, source):
+def test_less_than_rule_is_advised_to_use_the_minimum(metric, source):
     assert not re.search(r"\bmax\b", aggregation_hint(f"node_{metric}", source, BELOW))
     assert not re.search(r"\bmin\b", aggregation_hint(f"node_{metric}", source, ABOVE))
 
@@ -212,7 +210,7 @@ def test_cpu_time_is_never_summed_over_cpus(source, uses):
         assert "sum" not in text
 
 
-def test_every_series_that_is_named_is_recorded_by_deploy_rules():
+def test_each_suggested_series_is_recorded_by_deploy_rules():
     recorded = {
         name
         for file in RULES.glob("*.yaml")
@@ -223,28 +221,28 @@ def test_every_series_that_is_named_is_recorded_by_deploy_rules():
     assert named <= recorded
 
 
-def test_the_whole_sentence_for_a_metric_of_agents():
+def test_sentence_for_an_agent_metric():
     assert aggregation_hint("node_load1", "", BELOW) == (
         "reduce them by a recording rule on the node and name its result here, such as `record: node_load1_min` with "
         "`expr: min(node_load1)`, in a file of the agent's --rules.file, beside those of deploy/rules (docs/rules.md)"
     )
 
 
-def test_the_whole_sentence_where_a_shipped_rule_answers():
+def test_sentence_for_a_metric_with_a_shipped_rule():
     assert aggregation_hint("node_cpu_seconds_total", "", ABOVE).startswith(
         "name node_cpu_utilisation_ratio of deploy/rules (docs/shipped-rules.md) instead, or reduce them by a "
         "recording rule on the node"
     )
 
 
-def test_equals_is_advised_to_count_and_says_what_to_compare_the_number_with():
+def test_equals_is_advised_to_count_with_the_number_to_compare():
     assert (
         "with `expr: sum(node_network_up == bool 1)` (the number of such series: compare it GreaterThan 0), in"
         in aggregation_hint("node_network_up", "", EQUALS)
     )
 
 
-def test_the_first_use_decides():
+def test_first_use_decides():
     assert "`expr: min(node_load1)`" in aggregation_hint("node_load1", "", BELOW + ABOVE)
     assert "`expr: max(node_load1)`" in aggregation_hint("node_load1", "", ABOVE + BELOW)
     assert "`expr: max(node_load1)`" in aggregation_hint("node_load1", "")
@@ -262,7 +260,7 @@ def test_the_first_use_decides():
         ),
     ],
 )
-def test_prometheus_keeps_the_label_that_names_the_node(metric, uses, example):
+def test_prometheus_advice_keeps_the_node_label(metric, uses, example):
     assert example in aggregation_hint(metric, "prometheus", uses)
 
 
@@ -278,11 +276,11 @@ def test_prometheus_keeps_the_label_that_names_the_node(metric, uses, example):
         ),
     ],
 )
-def test_an_adapter_is_advised_in_its_own_words(metric, uses, query):
+def test_adapter_advice_uses_its_terms(metric, uses, query):
     assert f"`metricsQuery: {query}`" in aggregation_hint(metric, "custom-metrics", uses)
 
 
-def test_what_cannot_be_a_series_name_gets_no_example():
+def test_invalid_series_name_gets_no_example():
     assert "`" not in aggregation_hint("disk-health", "")
     assert "`" not in aggregation_hint("disk-health", "prometheus")
 
@@ -290,5 +288,5 @@ def test_what_cannot_be_a_series_name_gets_no_example():
 @pytest.mark.parametrize("source", ["", "agents", "prometheus", "custom-metrics"])
 @pytest.mark.parametrize("uses", [ABOVE, EQUALS])
 @pytest.mark.parametrize("metric", [LONG, LONG + "_total", "node_" + "x" * 55, "x" * 54 + "_total"])
-def test_it_is_short_whatever_the_name(metric, source, uses):
+def test_hint_is_short_for_any_name(metric, source, uses):
     assert len(aggregation_hint(metric, source, uses)) <= LONGEST

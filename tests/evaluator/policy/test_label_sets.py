@@ -1,4 +1,4 @@
-"""Labels as who bears which: read by node they are what dictionaries would be, also after two policies were merged."""
+"""Label assignments agree with dictionaries by node, also when merged."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ by_node = st.dictionaries(st.sampled_from(NODES), labels, max_size=4)
 
 
 def marks(wanted, nodes=NODES):
-    """Node → key → value, as marks."""
+    """Node → key → value as label assignments."""
     every = {label for own in wanted.values() for label in own.items()}
     return LabelAssignments(
         nodes,
@@ -34,7 +34,7 @@ def plain(wanted):
 
 
 @given(by_node)
-def test_read_by_node_they_are_what_was_wanted(wanted):
+def test_assignments_by_node_equal_the_input(wanted):
     found = marks(wanted)
     assert plain(found) == found == plain(wanted)
     assert len(found) == len(plain(wanted))
@@ -42,13 +42,13 @@ def test_read_by_node_they_are_what_was_wanted(wanted):
 
 
 @pytest.mark.parametrize("node", ["b", "never heard of"])
-def test_who_bears_nothing_is_not_in_them(node):
+def test_nodes_without_labels_are_absent(node):
     with pytest.raises(KeyError):
         marks({"a": {"k0": "v0"}})[node]
     assert node not in marks({"a": {"k0": "v0"}})
 
 
-def test_thousands_of_nodes_bear_their_own():
+def test_thousands_of_nodes_have_labels_of_their_own():
     nodes = NodeIndex(f"n{number}" for number in range(70_000))  # more than a short number holds
     chosen = np.zeros(len(nodes), dtype=bool)
     chosen[[1, 69_999]] = True
@@ -57,26 +57,26 @@ def test_thousands_of_nodes_bear_their_own():
 
 
 @given(by_node, by_node)
-def test_what_changed_is_what_differs_by_node(before, after):
+def test_changes_are_the_nodes_that_differ(before, after):
     found = marks(after).changed_since(marks(before))
     assert list(found) == [n for n in NODES if plain(before).get(n) != plain(after).get(n)]
 
 
 @given(by_node, by_node)
-def test_the_same_again_is_the_same_object_and_says_what_it_said(before, after):
+def test_reused_assignments_are_equal_and_identical_if_unchanged(before, after):
     old, new = marks(before), marks(after)
     assert finished(new.reuse(old)) == new
     assert (finished(new.reuse(old)) is old) is (plain(before) == plain(after))
     assert finished(marks(before).reuse(old)) is old
 
 
-def test_other_nodes_are_a_change_of_all():
+def test_other_nodes_change_all_assignments():
     nodes = NodeIndex(("a", "b"))
     assert list(marks({}, nodes).changed_since(marks({}))) == ["a", "b"]
 
 
 @given(by_node, by_node, st.sets(st.sampled_from(NODES)))
-def test_some_nodes_keep_what_they_bore(old, new, kept):
+def test_selected_nodes_keep_their_previous_labels(old, new, kept):
     where = np.array([node in kept for node in NODES])
     found = marks(new).keeping(marks(old), where, Reindex(NODES, NODES))
     held = {node: own for node, own in plain(old).items() if node in kept}
@@ -84,8 +84,8 @@ def test_some_nodes_keep_what_they_bore(old, new, kept):
 
 
 @given(st.lists(by_node, max_size=4))
-def test_merged_they_are_what_dictionaries_would_be(wanted):
-    """The first policy that sets a key on a node wins; who sets another value there is told by whom."""
+def test_merged_assignments_equal_merged_dictionaries(wanted):
+    """The first policy that sets a key on a node wins; others get a conflict."""
     keys = [PolicyKey("ns", f"p{number}") for number in range(len(wanted))]
     on_nodes, owners, told = {}, {}, {}
     for policy, own in zip(keys, wanted, strict=True):

@@ -1,4 +1,4 @@
-"""Which value a label gets where several broken rules name it."""
+"""The value of a label that several matching rules name."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     table = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = finished(labeling.wanted(strategy, table, evaluate.violations(strategy, table)))
+    found = finished(labeling.assign_labels(strategy, table, evaluate.violations(strategy, table)))
     return dict(LabelAssignments(table.nodes, found.assignments).get("n", {}))
 
 
@@ -28,7 +28,7 @@ def rule(metric, operator, target, **labels):
 
 
 def cards(operator, target):
-    """Three rules that name one label, each with its own metric."""
+    """Three rules for one label, each with its own metric."""
     return Strategy(tuple(rule(m, operator, target, card=m) for m in ("m0", "m1", "m2")))
 
 
@@ -44,7 +44,7 @@ def cards(operator, target):
         ({"m2": 11}, "m2"),
     ],
 )
-def test_the_highest_wins_for_greater_than(values, card):
+def test_highest_target_wins_for_greater_than(values, card):
     assert wanted(cards(Operator.GREATER_THAN, 10), values) == {"card": card}
 
 
@@ -58,7 +58,7 @@ def test_the_highest_wins_for_greater_than(values, card):
         ({"m0": 0, "m1": -1, "m2": float("-inf")}, "m2"),
     ],
 )
-def test_the_lowest_wins_for_less_than(values, card):
+def test_lowest_target_wins_for_less_than(values, card):
     assert wanted(cards(Operator.LESS_THAN, 10), values) == {"card": card}
 
 
@@ -66,15 +66,15 @@ def test_the_lowest_wins_for_less_than(values, card):
     ("values", "card"),
     [({"m0": 10, "m1": 10, "m2": 10}, "m0"), ({"m0": 9, "m1": 10, "m2": 10}, "m1")],
 )
-def test_the_first_wins_for_equals(values, card):
+def test_first_rule_wins_for_equals(values, card):
     assert wanted(cards(Operator.EQUALS, 10), values) == {"card": card}
 
 
-def test_no_broken_rule_no_label():
+def test_no_matching_rule_sets_no_label():
     assert wanted(cards(Operator.GREATER_THAN, 10), {"m0": 10, "m1": 1}) == {}
 
 
-def test_labels_of_different_names_are_decided_apart():
+def test_labels_of_different_names_are_decided_separately():
     strategy = Strategy(
         (
             rule("m0", Operator.GREATER_THAN, 0, card="0", zone="a"),
@@ -86,18 +86,18 @@ def test_labels_of_different_names_are_decided_apart():
     assert wanted(strategy, {"m0": 1, "m2": -1}) == {"card": "0", "zone": "a", "rack": "7"}
 
 
-def test_all_of_sets_labels_only_where_every_rule_is_broken():
+def test_all_of_sets_labels_only_if_every_rule_matches():
     strategy = Strategy(cards(Operator.GREATER_THAN, 10).rules, all_of=True)
     assert wanted(strategy, {"m0": 11, "m1": 12, "m2": 9}) == {}
     assert wanted(strategy, {"m0": 11, "m1": 12, "m2": 11}) == {"card": "m1"}
 
 
-def test_of_one_name_twice_in_a_rule_the_first_counts():
+def test_first_of_two_equal_names_in_a_rule_counts():
     twice = Rule("m0", Operator.GREATER_THAN, 0, (Label("card", "1"), Label("card", "2")))
     assert wanted(Strategy((twice,)), {"m0": 1}) == {"card": "1"}
 
 
-def test_a_rule_without_labels_sets_none():
+def test_rule_without_labels_sets_none():
     assert wanted(Strategy((rule("m0", Operator.GREATER_THAN, 0),)), {"m0": 1}) == {}
 
 
@@ -112,7 +112,7 @@ HEAT = Strategy(
 @pytest.mark.parametrize(
     ("temp", "labels"), [(90, {"heat": "hot", "fan": "on"}), (10, {"heat": "cold"}), (50, {})]
 )
-def test_rules_with_different_operators_that_exclude_each_other_share_a_label(temp, labels):
+def test_exclusive_rules_with_different_operators_share_a_label(temp, labels):
     assert wanted(HEAT, {"temp": temp}) == labels
 
 
@@ -148,15 +148,13 @@ MIXED = Strategy(
         ({"m1": 9}, "low"),
     ],
 )
-def test_a_label_is_left_out_where_rules_with_different_operators_name_different_values(
-    values, tier
-):
+def test_label_is_omitted_if_rules_with_different_operators_disagree(values, tier):
     found = wanted(MIXED, values)
     assert found.get("tier") == tier
     assert found.get("zone") == ("a" if values.get("m0") == 11 else None)
 
 
-def test_all_of_with_different_operators_leaves_the_label_out():
+def test_all_of_with_different_operators_omits_the_label():
     strategy = Strategy(MIXED.rules[:2], all_of=True)
     assert wanted(strategy, {"m0": 11, "m1": 9}) == {"zone": "a"}
     assert wanted(strategy, {"m0": 11, "m1": 11}) == {}

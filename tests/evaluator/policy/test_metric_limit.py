@@ -1,4 +1,4 @@
-"""How many metrics are asked for, and what those say that are not."""
+"""The limits on metrics and rules, and the problems of policies over them."""
 
 import numpy as np
 
@@ -10,36 +10,36 @@ def many(count, prefix="m"):
     return frozenset(f"{prefix}{number:06}" for number in range(count))
 
 
-def test_what_all_policies_name_is_asked_for_as_long_as_it_is_not_too_much():
+def test_all_metrics_are_subscribed_to_within_the_limit():
     found = limit_metrics([frozenset("ab"), frozenset("bc")], 3)
-    assert (found.asked, found.left_out) == (frozenset("abc"), frozenset())
+    assert (found.requested, found.left_out) == (frozenset("abc"), frozenset())
 
 
-def test_a_policy_that_names_a_hundred_thousand_goes_short_itself_and_no_other():
+def test_policy_over_the_limit_loses_its_own_metrics_and_no_others():
     greedy, modest = many(100_000), frozenset({"zeta", "m099999"})
     found = limit_metrics([greedy, modest], 1000)
-    assert len(found.asked) == 1000
-    assert modest <= found.asked
-    assert found.asked | found.left_out == greedy | modest
-    assert not found.asked & found.left_out
+    assert len(found.requested) == 1000
+    assert modest <= found.requested
+    assert found.requested | found.left_out == greedy | modest
+    assert not found.requested & found.left_out
 
 
-def test_which_are_left_out_does_not_depend_on_the_order_of_policies():
+def test_omitted_metrics_do_not_depend_on_policy_order():
     named = [many(5, "a"), many(5, "b"), many(3, "c"), frozenset({"a000004", "z"})]
     found = limit_metrics(named, 7)
-    assert len(found.asked) == 7
+    assert len(found.requested) == 7
     assert limit_metrics(named[::-1], 7) == found
 
 
-def test_what_scorers_take_is_asked_for_and_takes_nothing_from_policies():
+def test_scorer_metrics_do_not_count_towards_the_limit():
     found = limit_metrics([many(5)], 3, always=frozenset({"x", "y"}))
-    assert frozenset({"x", "y"}) <= found.asked
-    assert len(found.asked - {"x", "y"}) == 3
-    assert found.left_out == many(5) - found.asked
+    assert frozenset({"x", "y"}) <= found.requested
+    assert len(found.requested - {"x", "y"}) == 3
+    assert found.left_out == many(5) - found.requested
     assert limit_metrics([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
 
 
-def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
+def test_omitted_metric_is_not_pending_and_is_reported():
     store = Store(stale_after=30.0, started=0.0)
     readings = LimitedReadings(store, {"b"}, 1)
     readings.subscribe(["a"])
@@ -48,7 +48,7 @@ def test_nobody_waits_for_what_is_not_asked_for_and_it_says_why():
     assert (asked.unreported.all(), asked.fault) == (True, "")
     assert not left_out.unreported.any()
     assert np.isnan(left_out.values).all()
-    assert left_out.fault == "not asked for: policies name more than --maxMetrics=1"
+    assert left_out.fault == "not requested: policies name more than --maxMetrics=1"
 
 
 def rules_of(parsed, rule, name, **counts):
@@ -63,7 +63,7 @@ def counted(policy):
     return {str(name): len(strategy.rules) for name, strategy in policy.strategies.items()}
 
 
-def test_what_fits_is_evaluated_as_it_is(parsed, rule):
+def test_policies_within_the_rule_limit_are_unchanged(parsed, rule):
     policies = [
         rules_of(parsed, rule, "a", dontschedule=2),
         rules_of(parsed, rule, "b", deschedule=1),
@@ -73,7 +73,7 @@ def test_what_fits_is_evaluated_as_it_is(parsed, rule):
     assert ration.left_out == 0
 
 
-def test_policies_with_the_most_rules_go_short_by_whole_strategies_and_say_so(parsed, rule):
+def test_policies_with_most_rules_lose_whole_strategies_and_report_so(parsed, rule):
     greedy = rules_of(parsed, rule, "greedy", dontschedule=90, deschedule=5)
     modest = [rules_of(parsed, rule, f"modest-{n}", dontschedule=4) for n in range(5)]
     ration = RuleLimit(30)
@@ -88,7 +88,7 @@ def test_policies_with_the_most_rules_go_short_by_whole_strategies_and_say_so(pa
     )
 
 
-def test_which_rules_are_left_out_does_not_depend_on_the_order_of_policies(parsed, rule):
+def test_omitted_rules_do_not_depend_on_policy_order(parsed, rule):
     policies = [rules_of(parsed, rule, f"p{n}", dontschedule=7, deschedule=3) for n in range(5)]
 
     def kept(order):
@@ -97,7 +97,7 @@ def test_which_rules_are_left_out_does_not_depend_on_the_order_of_policies(parse
     assert kept(policies) == kept(policies[::-1])
 
 
-def test_a_ration_is_made_anew_when_a_policy_is_another(parsed, rule):
+def test_rule_limit_is_recomputed_when_a_policy_changes(parsed, rule):
     ration, large = RuleLimit(5), rules_of(parsed, rule, "a", dontschedule=9)
     assert ration.limited([large])[0].problems
     small = rules_of(parsed, rule, "a", dontschedule=5)

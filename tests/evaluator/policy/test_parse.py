@@ -1,4 +1,4 @@
-"""TASPolicy objects, good and bad: what is understood of them, and in which words the rest is left out."""
+"""TASPolicy objects, valid and invalid: what is parsed, and the problems reported."""
 
 import math
 import re
@@ -44,7 +44,7 @@ def labeling(*labels, metric="m", operator="GreaterThan", target=0):
     }
 
 
-def test_all_four_strategies_are_read():
+def test_all_four_strategies_are_parsed():
     found = parse(
         {
             "dontschedule": rules(GOOD, {**GOOD, "target": 2}),
@@ -78,7 +78,7 @@ def test_all_four_strategies_are_read():
     assert found.metrics == {"health_metric", "mem", "m"}
 
 
-def test_a_key_and_a_rule_read_as_people_write_them():
+def test_key_and_rule_have_readable_text():
     found = parse({"dontschedule": rules(GOOD)})
     assert str(found.key) == "ns/demo"
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
@@ -86,7 +86,7 @@ def test_a_key_and_a_rule_read_as_people_write_them():
 
 
 @pytest.mark.parametrize("operator", ["LessThan", "GreaterThan", "Equals"])
-def test_operators(operator):
+def test_operators_are_parsed(operator):
     (rule,) = (
         parse({"dontschedule": rules({**GOOD, "operator": operator})})
         .strategies[StrategyName.DONTSCHEDULE]
@@ -98,7 +98,7 @@ def test_operators(operator):
 @pytest.mark.parametrize(
     ("given", "target"), [({}, 0), ({"target": None}, 0), ({"target": -5}, -5)]
 )
-def test_a_target_that_is_left_out_is_zero(given, target):
+def test_missing_target_is_zero(given, target):
     body = {"metricname": "m", "operator": "Equals", **given}
     (rule,) = parse({"dontschedule": rules(body)}).strategies[StrategyName.DONTSCHEDULE].rules
     assert rule.target == target
@@ -125,19 +125,19 @@ def test_targets_are_64_bit_integers(target):
         ("7", 7, "7"),
     ],
 )
-def test_a_target_is_a_number_or_a_quantity_and_reads_as_it_was_written(target, value, reads):
+def test_target_is_a_number_or_quantity_and_keeps_its_spelling(target, value, reads):
     found = parse({"dontschedule": rules({**GOOD, "target": target})})
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
     assert (found.problems, rule.target, str(rule)) == ((), value, f"health_metric Equals {reads}")
 
 
 def test_another_spelling_of_a_target_is_another_policy():
-    """Or the old text would stay in what people read."""
+    """Otherwise the old spelling would stay in messages."""
     milli = parse({"dontschedule": rules({**GOOD, "target": "1500m"})})
     assert milli != parse({"dontschedule": rules({**GOOD, "target": 1.5})})
 
 
-def test_terms_of_a_rule_and_of_the_strategy_around_it():
+def test_durations_of_rules_override_those_of_the_strategy():
     found = parse(
         {
             "deschedule": rules(
@@ -159,20 +159,20 @@ def test_terms_of_a_rule_and_of_the_strategy_around_it():
 
 
 @pytest.mark.parametrize("terms", [{"for": "x"}, {"clearAfter": 5}, {"whenMissing": "no"}])
-def test_terms_of_a_strategy_that_cannot_be_read_leave_it_out(terms):
+def test_invalid_durations_of_a_strategy_omit_it(terms):
     found = parse({"deschedule": rules(GOOD, **terms), "dontschedule": rules(GOOD)})
     (problem,) = found.problems
     assert re.search(r"^deschedule: (for|clearAfter|whenMissing).*: the strategy is not", problem)
     assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
 
 
-def test_a_ranking_has_no_terms():
+def test_ranking_has_no_durations():
     ranking = {"metricname": "a", "operator": "LessThan"}
     (problem,) = parse({"scheduleonmetric": rules(ranking, whenMissing="violate")}).problems
-    assert re.search("for, clearAfter and whenMissing mean nothing to a ranking", problem)
+    assert re.search("for, clearAfter and whenMissing do not apply to a ranking", problem)
 
 
-def test_the_status_that_was_written_is_kept_beside_and_is_no_difference():
+def test_stored_status_is_kept_and_is_no_difference():
     plain = tas({"deschedule": rules(GOOD)})
     said = policy.parse({**plain, "status": {"compliance": "Violated"}})
     assert said.status == {"compliance": "Violated"}
@@ -187,13 +187,13 @@ def test_the_status_that_was_written_is_kept_beside_and_is_no_difference():
         ({}, "it has no metricname"),
         ({**GOOD, "metricname": ""}, "it has no metricname"),
         ({**GOOD, "metricname": 5}, "it has no metricname"),
-        ({**GOOD, "operator": "equals"}, "operator 'equals' is not known"),
+        ({**GOOD, "operator": "equals"}, "operator 'equals' is unknown"),
         ({**GOOD, "operator": "x" * 10_000}, "operator 'xxx"),
-        ({**GOOD, "operator": None}, "operator None is not known"),
-        ({**GOOD, "operator": ["Equals"]}, "operator .* is not known"),
-        ({"metricname": "m"}, "operator None is not known"),
-        ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is no metric's name"),
-        ({**GOOD, "metricname": "a\n"}, "metricname .* is no metric's name"),
+        ({**GOOD, "operator": None}, "operator None is unknown"),
+        ({**GOOD, "operator": ["Equals"]}, "operator .* is unknown"),
+        ({"metricname": "m"}, "operator None is unknown"),
+        ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is not a metric name"),
+        ({**GOOD, "metricname": "a\n"}, "metricname .* is not a metric name"),
         ({**GOOD, "target": "much"}, "target 'much' is neither a number nor a quantity"),
         ({**GOOD, "target": "1e999"}, "target '1e999' is neither a number nor a quantity"),
         ({**GOOD, "target": ""}, "target '' is neither a number nor a quantity"),
@@ -212,7 +212,7 @@ def test_the_status_that_was_written_is_kept_beside_and_is_no_difference():
     ],
 )
 @pytest.mark.parametrize("strategy", ["dontschedule", "deschedule", "labeling"])
-def test_a_bad_rule_is_left_out_and_its_neighbour_works(strategy, broken, says):
+def test_invalid_rule_is_omitted_and_its_neighbour_works(strategy, broken, says):
     good = {**GOOD, "labels": ["a=1"]}
     found = parse({strategy: rules(broken, good)})
     (problem,) = found.problems
@@ -223,7 +223,7 @@ def test_a_bad_rule_is_left_out_and_its_neighbour_works(strategy, broken, says):
 
 @pytest.mark.parametrize("strategy", ["dontschedule", "deschedule", "labeling"])
 @pytest.mark.parametrize("broken", [{}, {**GOOD, "operator": "Matches"}, {**GOOD, "target": "x"}])
-def test_all_of_with_a_rule_that_cannot_be_read_is_impossible(strategy, broken):
+def test_all_of_with_an_invalid_rule_is_impossible(strategy, broken):
     body = rules({**GOOD, "labels": ["a=1"]}, broken, logicalOperator="allOf")
     found = parse({strategy: body}).strategies[StrategyName(strategy)]
     assert (found.all_of, found.impossible) == (True, True)
@@ -246,7 +246,7 @@ def test_all_of_with_a_rule_that_cannot_be_read_is_impossible(strategy, broken):
         (rules(GOOD, logicalOperator=7), "logicalOperator 7 is neither anyOf nor allOf"),
     ],
 )
-def test_a_bad_strategy_is_not_enforced_and_its_neighbour_works(body, says):
+def test_invalid_strategy_is_not_enforced_and_its_neighbour_works(body, says):
     found = parse({"dontschedule": body, "deschedule": rules(GOOD)})
     (problem,) = found.problems
     assert re.search(rf"^dontschedule: {says}.*: the strategy is not enforced$", problem)
@@ -259,10 +259,10 @@ def test_any_of_is_the_default(logical):
     assert not parse({"deschedule": body}).strategies[StrategyName.DESCHEDULE].all_of
 
 
-def test_an_unknown_strategy_is_named_with_those_there_are():
+def test_unknown_strategy_is_reported_with_the_known_ones():
     found = parse({"reschedule": rules(GOOD), "dontschedule": rules(GOOD)})
     assert found.problems == (
-        "strategy 'reschedule' is not known (one of dontschedule, scheduleonmetric, deschedule, "
+        "strategy 'reschedule' is unknown (one of dontschedule, scheduleonmetric, deschedule, "
         "labeling): left out",
     )
     assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
@@ -271,13 +271,13 @@ def test_an_unknown_strategy_is_named_with_those_there_are():
 @pytest.mark.parametrize(
     "spec", [None, [], "x", {}, {"strategies": None}, {"strategies": []}, {"strategies": 5}]
 )
-def test_a_policy_without_strategies_says_so(spec):
+def test_policy_without_strategies_reports_so(spec):
     found = policy.parse({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec})
     assert found.problems == ("spec.strategies: missing",)
     assert not found.strategies
 
 
-def test_a_policy_without_a_spec_says_so():
+def test_policy_without_a_spec_reports_so():
     found = policy.parse({"metadata": {"name": "p", "namespace": "ns"}})
     assert found.problems == ("spec.strategies: missing",)
 
@@ -300,7 +300,7 @@ def test_a_policy_without_a_spec_says_so():
         ({"a": "b"}, "write it as name=value"),
     ],
 )
-def test_bad_label_text_is_left_out_and_the_labels_beside_it_work(text, says):
+def test_invalid_label_is_omitted_and_its_neighbours_work(text, says):
     found = parse({"labeling": rules(labeling(text, "good=1"))})
     (problem,) = found.problems
     assert re.search(rf"^labeling: rule 1: label .*({says}).*: left out$", problem)
@@ -308,26 +308,26 @@ def test_bad_label_text_is_left_out_and_the_labels_beside_it_work(text, says):
     assert rule.labels == (Label(f"{PREFIX}/good", "1"),)
 
 
-def test_an_empty_label_value_is_a_value():
+def test_empty_label_value_is_valid():
     found = parse({"labeling": rules(labeling("a="))})
     assert found.problems == ()
     assert found.strategies[StrategyName.LABELING].rules[0].labels == (Label(f"{PREFIX}/a", ""),)
 
 
 @pytest.mark.parametrize("labels", [None, [], "a=1", {"a": "1"}])
-def test_a_labeling_rule_without_labels_says_so(labels):
+def test_labeling_rule_without_labels_reports_so(labels):
     body = {**GOOD, "labels": labels}
     (problem,) = parse({"labeling": rules(body)}).problems
     assert re.search("labeling: rule 1: it names no labels, so it sets none", problem)
 
 
-def test_labels_mean_nothing_to_the_other_strategies():
+def test_labels_have_no_effect_in_other_strategies():
     found = parse({"dontschedule": rules({**GOOD, "labels": ["not a label"]})})
     assert found.problems == ()
     assert found.strategies[StrategyName.DONTSCHEDULE].rules[0].labels == ()
 
 
-def test_rules_may_name_one_label_whatever_their_operators():
+def test_rules_may_name_one_label_with_any_operators():
     found = parse(
         {
             "labeling": rules(
@@ -343,7 +343,7 @@ def test_rules_may_name_one_label_whatever_their_operators():
     ] == [[f"{PREFIX}/card", f"{PREFIX}/zone"], [f"{PREFIX}/card"], [f"{PREFIX}/card"]]
 
 
-def test_a_bad_rule_leaves_the_labels_of_the_others():
+def test_invalid_rule_leaves_the_labels_of_the_others():
     found = parse(
         {"labeling": rules(labeling("a=1"), labeling("a=2", operator="LessThan", target="x"))}
     )
@@ -351,14 +351,14 @@ def test_a_bad_rule_leaves_the_labels_of_the_others():
     assert found.strategies[StrategyName.LABELING].rules[0].labels
 
 
-def test_deschedule_needs_a_name_that_can_be_a_label_key():
+def test_deschedule_needs_a_name_valid_as_a_label_key():
     found = parse({"deschedule": rules(GOOD), "dontschedule": rules(GOOD)}, name="x" * 64)
     (problem,) = found.problems
     assert re.search("^deschedule: the policy's name cannot be a label key", problem)
     assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
 
 
-def test_labeling_needs_a_name_that_can_be_a_label_prefix():
+def test_labeling_needs_a_name_valid_as_a_label_prefix():
     found = parse({"labeling": rules(labeling("a=1"))}, name="x" * 250)
     (problem,) = found.problems
     assert re.search("is not a label prefix", problem)
@@ -372,20 +372,20 @@ def test_only_the_first_rule_of_scheduleonmetric_counts():
     assert found.metrics == {"a"}
 
 
-def test_a_ranking_by_equals_is_pointed_out():
+def test_ranking_by_equals_is_reported():
     found = parse({"scheduleonmetric": rules({"metricname": "a", "operator": "Equals"})})
     (problem,) = found.problems
     assert re.search("^scheduleonmetric: Equals ranks nothing", problem)
 
 
-def test_an_empty_list_of_rules_is_no_problem_and_no_rule():
+def test_empty_list_of_rules_is_no_problem_and_no_rule():
     found = parse({"dontschedule": rules(), "scheduleonmetric": rules()})
     assert found.problems == ()
     assert found.metrics == frozenset()
 
 
 def test_equal_objects_make_equal_policies():
-    """What a watch sends again must not look like a change."""
+    """A repeated watch event must not count as a change."""
     assert parse({"dontschedule": rules(GOOD)}) == parse({"dontschedule": rules(GOOD)})
 
 
@@ -406,14 +406,14 @@ json = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*StrategyName, "other"]), json))
-def test_no_policy_whatever_is_in_it_fails_as_a_whole(strategies):
+def test_no_content_fails_the_whole_policy(strategies):
     found = parse({**strategies, "deschedule": rules(GOOD)})
     assert found.strategies[StrategyName.DESCHEDULE].rules
     assert all(len(problem) < 400 for problem in found.problems)
 
 
-def test_a_strategy_of_too_many_rules_is_not_enforced_and_the_others_are(parsed, rule):
-    """Whoever may write one policy must not be able to stop the evaluation of all others."""
+def test_strategy_with_too_many_rules_is_not_enforced_and_others_are(parsed, rule):
+    """A single policy must not stop the evaluation of all others."""
     many = [rule("m Equals 1")] * (MOST_RULES + 1)
     found = parsed(dontschedule=many, deschedule=many[1:])
     assert found.strategies.keys() == {StrategyName.DESCHEDULE}
@@ -422,8 +422,8 @@ def test_a_strategy_of_too_many_rules_is_not_enforced_and_the_others_are(parsed,
     )
 
 
-def test_of_too_many_labels_the_first_are_set(parsed, rule):
-    """Nodes have to carry them all."""
+def test_first_labels_are_set_if_there_are_too_many(parsed, rule):
+    """Nodes have to carry all labels."""
     found = parsed(
         labeling=[rule("m Equals 1", *(f"l{n}-{m}=x" for m in range(30))) for n in range(2)]
     )
@@ -438,7 +438,7 @@ def test_of_too_many_labels_the_first_are_set(parsed, rule):
 
 
 class CountedText(str):
-    """A label that counts how many were taken apart."""
+    """A label that counts how many were parsed."""
 
     __slots__ = ()
     read = 0
@@ -448,15 +448,15 @@ class CountedText(str):
         return super().partition(separator)
 
 
-def test_labels_beyond_what_a_strategy_may_name_are_not_read(parsed, rule):
-    """One policy of 1.2 MB must not hold the event loop."""
+def test_labels_beyond_the_limit_of_a_strategy_are_not_read(parsed, rule):
+    """One policy of 1.2 MB must not block the event loop."""
     CountedText.read = 0
     texts = [CountedText(f"l{n}=x") for n in range(20_000)]
     found = parsed(labeling=[rule("m Equals 1", *texts), rule("m Equals 2", *texts)])
     assert CountedText.read == 1_000
     assert found.problems == (
-        "labeling: rule 1: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
-        "labeling: rule 2: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
+        "labeling: rule 1: it names 20000 labels, more than 1000 in the strategy: the rest is left out",
+        "labeling: rule 2: it names 20000 labels, more than 1000 in the strategy: the rest is left out",
         "labeling: it names 1000 labels, more than 50: the rest is left out",
     )
 
@@ -467,7 +467,7 @@ def test_rules_may_repeat_their_labels(parsed, rule):
     assert found.problems == ()
 
 
-def test_a_label_that_is_no_text_is_left_out(parsed, rule):
+def test_label_that_is_no_string_is_omitted(parsed, rule):
     found = parse({"labeling": rules(labeling({"a": ["b=c"] * 100_000}, "card=0"))})
     assert [label.value for label in found.strategies[StrategyName.LABELING].rules[0].labels] == [
         "0"
@@ -475,25 +475,25 @@ def test_a_label_that_is_no_text_is_left_out(parsed, rule):
     assert "write it as name=value" in found.problems[0]
 
 
-def test_of_too_many_strategies_those_that_are_known_are_read():
+def test_known_strategies_are_read_among_too_many():
     found = parse({**{f"s{n}": {} for n in range(10_000)}, "dontschedule": rules(GOOD)})
     assert found.strategies.keys() == {StrategyName.DONTSCHEDULE}
-    assert found.problems == ("it names 10001 strategies: those that are not known are left out",)
+    assert found.problems == ("it names 10001 strategies: unknown ones are left out",)
 
 
-def test_an_endless_duration_is_not_added_up():
+def test_overlong_duration_is_not_summed():
     found = parse({"dontschedule": rules({**GOOD, "for": "1s" * 100_000})})
     assert "not a duration" in found.problems[0]
 
 
-def test_of_many_problems_some_are_told_and_the_rest_is_counted(parsed, rule):
+def test_some_of_many_problems_are_reported_and_the_rest_counted(parsed, rule):
     found = parsed(labeling=[rule("m Equals 1", *["/=/"] * 1_000)])
     assert len(found.problems) == 21
     assert found.problems[-1] == "and 980 more problems"
 
 
 @pytest.mark.parametrize(("length", "flawed"), [(253, False), (254, True)])
-def test_a_metrics_name_is_no_longer_than_a_name_is(parsed, rule, length, flawed):
+def test_metric_name_is_at_most_253_characters(parsed, rule, length, flawed):
     found = parsed(dontschedule=[rule(f"{'m' * length} Equals 1")])
     assert bool(found.problems) == flawed
 
@@ -503,36 +503,36 @@ RISK = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 
 
 @pytest.mark.parametrize("terms", [{"for": "30s"}, {"clearAfter": "1m"}])
 @pytest.mark.parametrize("of_the_strategy", [False, True])
-def test_what_depends_on_the_pod_has_no_past(terms, of_the_strategy):
+def test_per_pod_rule_has_no_durations(terms, of_the_strategy):
     body = rules(RISK, **terms) if of_the_strategy else rules({**RISK, **terms})
     found = parse({"dontschedule": body})
     assert found.problems == (
-        "dontschedule: rule 1: for and clearAfter have no effect here: plimsoll_risk_cpu depends on the pod that is to be "
-        "placed, so it is compared anew for each pod, and at once",
+        "dontschedule: rule 1: for and clearAfter have no effect here: plimsoll_risk_cpu depends on the pod being "
+        "scheduled, so it is compared for each pod without delay",
     )
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
     assert not rule.options.timed
 
 
-def test_a_ranking_by_what_depends_on_the_pod_has_no_past():
+def test_per_pod_ranking_has_no_durations():
     body = {**RISK, "operator": "LessThan", "for": "30s"}
     (problem,) = parse({"scheduleonmetric": rules(body)}).problems
     assert "have no effect here: plimsoll_risk_cpu depends on the pod" in problem
 
 
-def test_where_no_pod_is_placed_a_rule_on_a_scorer_waits_as_others_do():
+def test_scorer_rule_has_durations_outside_placement():
     found = parse({"deschedule": rules({**RISK, "for": "30s"})})
     assert found.problems == ()
     assert found.strategies[StrategyName.DESCHEDULE].rules[0].options.for_seconds == 30
 
 
-def test_when_missing_is_kept_where_time_is_not():
+def test_when_missing_applies_to_per_pod_rules():
     found = parse({"dontschedule": rules({**RISK, "for": "30s", "whenMissing": "violate"})})
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
     assert rule.options == replace(PLAIN, when_missing=WhenMissing.VIOLATE)
 
 
-def test_which_policies_are_asked_about_pod_by_pod():
+def test_policies_evaluated_per_pod_are_detected():
     strategies = {
         "dontschedule": rules(GOOD, RISK),
         "scheduleonmetric": rules({"metricname": "plimsoll_reward", "operator": "GreaterThan"}),

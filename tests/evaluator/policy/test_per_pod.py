@@ -1,4 +1,4 @@
-"""Decisions for one pod: only rules on quantities are compared anew, and for a pod of nothing all is as decided."""
+"""Decisions for one pod: only rules on scorer metrics are compared again."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from evaluator.policy.decide import decide
 from evaluator.policy.per_pod import MOST_REMEMBERED, PerPodDecisions
 from evaluator.policy.scorer_metrics import ScorerMetrics, Scoring
 from evaluator.readings.store import Store
-from evaluator.scoring.derived import NOBODY
+from evaluator.scoring.derived import NO_REQUESTS
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
@@ -25,19 +25,19 @@ CPU = Resource.CPU
 
 
 class Taught:
-    """A scorer that knows two kinds of pods."""
+    """A scorer that distinguishes two kinds of pods."""
 
     predicates = ()
     priorities = ()
     metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         values = {"web": [1.0, 0.5, 0.2, 0.1], "job": [0.1, 0.2, 0.5, 1.0]}
         return ScorerResult(facts={"reward": np.array(values.get(pod.kind, [np.nan] * 4))})
 
 
 class World:
-    """Four nodes that report `m` (0, 1, 2, 3 unless said), and what is asked for on each of 1000m."""
+    """Four nodes that report `m` (0, 1, 2, 3 by default), and the share of 1000m requested on each."""
 
     def __init__(self, requested, nodes=NODES, m=(0.0, 1.0, 2.0, 3.0)):
         self.scorer = Share()
@@ -60,7 +60,7 @@ class World:
     def decide(self, *policies):
         return decide(policies, NODES, ScorerMetrics(self.store, self.scoring), now=NOW)
 
-    def ask(self, decisions, pod=NOBODY):
+    def ask(self, decisions, pod=NO_REQUESTS):
         (decision,) = decisions.policies.values()
         return self.per_pod.decision(decision, decisions, pod)
 
@@ -78,7 +78,7 @@ def world():
     return World([100, 300, 400, 500])
 
 
-def test_dontschedule_keeps_a_pod_off_where_it_would_bring_the_risk(world, parsed):
+def test_dontschedule_rejects_nodes_that_the_pod_would_overload(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()]))
     reason = "violating demo: plimsoll_risk_cpu GreaterThan 0.5"
     assert dict(world.ask(decisions).dontschedule) == {}
@@ -86,7 +86,7 @@ def test_dontschedule_keeps_a_pod_off_where_it_would_bring_the_risk(world, parse
     assert dict(world.ask(decisions, asks(500)).dontschedule) == dict.fromkeys("abcd", reason)
 
 
-def test_the_decision_itself_stays_what_it_is_now(world, parsed):
+def test_cluster_wide_decision_uses_current_values(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()], deschedule=[risky(0.45)]))
     (decision,) = decisions.policies.values()
     found = world.ask(decisions, asks(500))
@@ -104,13 +104,13 @@ def test_other_rules_keep_their_verdict(world, parsed, rule, logic, violators):
     assert list(world.ask(decisions, asks(150)).dontschedule) == violators
 
 
-def test_a_rule_that_waits_is_not_hurried(world, parsed, rule):
+def test_rule_in_its_for_duration_is_not_hastened(world, parsed, rule):
     rules = [{**rule("m Equals 0"), "for": "10s"}, risky()]
     decisions = world.decide(parsed(dontschedule=rules))
     assert list(world.ask(decisions, asks(150)).dontschedule) == ["c", "d"]
 
 
-def test_scheduleonmetric_ranks_by_what_the_pod_would_bring(parsed):
+def test_scheduleonmetric_ranks_by_the_value_with_the_pod(parsed):
     world = World([100, 300, 400, 500])
     rule = {"metricname": "plimsoll_reward", "operator": "GreaterThan", "target": 0}
     decisions = world.decide(parsed(scheduleonmetric=[rule]))
@@ -120,7 +120,7 @@ def test_scheduleonmetric_ranks_by_what_the_pod_would_bring(parsed):
 
 
 @pytest.mark.parametrize(("when", "violators"), [("ignore", ["d"]), ("violate", ["b", "d"])])
-def test_a_node_whose_risk_is_not_known_is_as_the_rule_says(parsed, when, violators):
+def test_unknown_risk_follows_when_missing(parsed, when, violators):
     world = World([100, np.nan, 300, 500])
     decisions = world.decide(parsed(dontschedule=[risky(whenMissing=when)]))
     found = world.ask(decisions, asks(150))
@@ -129,14 +129,14 @@ def test_a_node_whose_risk_is_not_known_is_as_the_rule_says(parsed, when, violat
         assert found.dontschedule["b"] == "violating demo: plimsoll_risk_cpu is missing"
 
 
-def test_a_survey_of_other_nodes_is_read_by_name(parsed):
+def test_snapshot_of_other_nodes_is_matched_by_name(parsed):
     world = World([100, 300, 400, 500])
     decisions = world.decide(parsed(dontschedule=[risky(whenMissing="violate")]))
     world.view = world.seen([900, 0, 0], NodeIndex(["a", "d", "e"]))
     assert list(world.ask(decisions).dontschedule) == ["a", "b", "c"]
 
 
-def test_pods_that_ask_for_the_same_are_answered_alike_and_once(world, parsed):
+def test_equal_pods_share_one_cached_result(world, parsed):
     decisions = world.decide(
         parsed(dontschedule=[risky()], scheduleonmetric=[risky(0, "LessThan")])
     )
@@ -148,7 +148,7 @@ def test_pods_that_ask_for_the_same_are_answered_alike_and_once(world, parsed):
     assert world.scorer.asked == before + 1
 
 
-def test_another_survey_or_decision_is_looked_at_anew(world, parsed):
+def test_new_snapshot_or_decision_is_evaluated_again(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()]))
     assert list(world.ask(decisions, asks(150)).dontschedule) == ["c", "d"]
     world.view = world.seen([900, 0, 0, 0])
@@ -157,7 +157,7 @@ def test_another_survey_or_decision_is_looked_at_anew(world, parsed):
     assert list(world.ask(again, asks(150)).dontschedule) == [*"abcd"]
 
 
-def test_what_is_remembered_is_bounded(world, parsed):
+def test_cache_is_bounded(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()]))
     for cpu in range(3 * MOST_REMEMBERED):
         world.ask(decisions, asks(cpu))
@@ -169,7 +169,7 @@ def test_what_is_remembered_is_bounded(world, parsed):
     assert world.scorer.asked == asked + 1
 
 
-def test_a_policy_of_metrics_alone_is_what_was_decided(world, parsed, rule):
+def test_policy_without_scorer_metrics_keeps_its_decision(world, parsed, rule):
     decisions = world.decide(parsed(dontschedule=[rule("m Equals 0")], deschedule=[risky()]))
     (decision,) = decisions.policies.values()
     asked = world.scorer.asked
@@ -177,7 +177,7 @@ def test_a_policy_of_metrics_alone_is_what_was_decided(world, parsed, rule):
     assert world.scorer.asked == asked
 
 
-def test_without_a_survey_it_stays_what_was_decided(world, parsed):
+def test_decision_is_kept_without_a_snapshot(world, parsed):
     decisions = world.decide(parsed(dontschedule=[risky()]))
     (decision,) = decisions.policies.values()
     world.view = None
@@ -204,7 +204,7 @@ AMOUNTS = st.lists(
     requested=AMOUNTS,
     m=st.lists(st.sampled_from([None, 0.0, 1.0, 2.0]), min_size=4, max_size=4),
 )
-def test_for_a_pod_of_nothing_all_is_as_decided(rules, logic, requested, m):
+def test_pod_without_requests_keeps_the_decision(rules, logic, requested, m):
     world = World(requested, m=m)
     strategies = {
         "dontschedule": {"rules": rules, "logicalOperator": logic},
@@ -221,7 +221,7 @@ def test_for_a_pod_of_nothing_all_is_as_decided(rules, logic, requested, m):
 
 @settings(max_examples=examples(25))
 @given(requested=AMOUNTS, cpu=st.integers(0, 1000), more=st.integers(0, 1000))
-def test_a_pod_that_asks_for_more_is_never_let_in_where_less_is_not(requested, cpu, more):
+def test_larger_pod_is_never_accepted_where_a_smaller_is_rejected(requested, cpu, more):
     world = World(requested)
     named = {"namespace": "ns", "name": "demo"}
     strategies = {"dontschedule": {"rules": [risky()]}}

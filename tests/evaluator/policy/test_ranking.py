@@ -1,4 +1,4 @@
-"""Scores 0..10 by rank: TAS's own where it made sense, and never beyond the scheduler's range."""
+"""Scores 0..10 by rank, as in TAS where valid, and always within the scheduler's range."""
 
 import math
 import random
@@ -19,7 +19,7 @@ NOW = 100.0
 
 
 def listed(readings, asked=None, operator="LessThan", *, target=0, silent=()):
-    """Nodes with their scores, for node → value; NaN, a list and None are no values."""
+    """Scores for node → value; NaN, a list and None are unusable."""
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe(["m"])
     for node, value in readings.items():
@@ -42,7 +42,7 @@ def scores(readings, operator="LessThan", *, asked=None, **more):
 
 
 @pytest.mark.parametrize("count", range(1, 12))
-def test_up_to_eleven_nodes_without_ties_score_ten_less_their_rank(count):
+def test_up_to_eleven_distinct_nodes_score_ten_minus_rank(count):
     values = random.Random(count).sample(range(1000), count)
     readings = {f"n{position}": value for position, value in enumerate(values)}
     by_rank = sorted(readings, key=readings.__getitem__)
@@ -52,16 +52,16 @@ def test_up_to_eleven_nodes_without_ties_score_ten_less_their_rank(count):
     }
 
 
-def test_ties_share_a_score_and_use_up_the_ranks_between():
+def test_ties_share_a_score_and_use_up_ranks():
     assert scores({"a": 1, "b": 1, "c": 2, "d": 3}) == {"a": 10, "b": 10, "c": 8, "d": 7}
 
 
-def test_all_the_same_are_all_the_best():
+def test_equal_nodes_all_score_highest():
     assert set(scores(dict.fromkeys("abcdefghijklmnop", 5)).values()) == {10}
 
 
 @pytest.mark.parametrize("operator", ["LessThan", "GreaterThan"])
-def test_five_thousand_nodes_stay_within_the_range_and_are_spread_evenly(operator):
+def test_five_thousand_nodes_are_spread_evenly_over_the_range(operator):
     values = random.Random(5).sample(range(10**6), 5000)
     readings = {f"n{position}": value for position, value in enumerate(values)}
     found = scores(readings, operator)
@@ -72,7 +72,7 @@ def test_five_thousand_nodes_stay_within_the_range_and_are_spread_evenly(operato
     assert all(245 <= count[score] <= 255 for score in (0, 10))
 
 
-def test_nodes_without_a_usable_reading_are_left_out():
+def test_nodes_without_a_usable_reading_are_omitted():
     readings = {"ok": 1, "absent": None, "nan": math.nan, "several": [1, 2], "stale": 0}
     assert scores(readings, silent=["stale"]) == {"ok": 10}
 
@@ -82,21 +82,21 @@ def test_infinities_rank_at_the_ends():
 
 
 @pytest.mark.parametrize("target", [-100, 0, 100])
-def test_the_target_is_ignored(target):
+def test_target_is_ignored(target):
     assert scores({"a": 1, "b": 2}, target=target) == {"a": 10, "b": 9}
 
 
-def test_equals_has_no_order():
+def test_equals_ranks_nothing():
     assert scores({"a": 1, "b": 2}, "Equals") == {"a": 10, "b": 10}
 
 
-def test_only_the_nodes_asked_about_are_ranked_in_the_order_asked():
+def test_only_requested_nodes_are_ranked_in_the_requested_order():
     readings = {"a": 1, "b": 2, "c": 3}
     found = scores(readings, asked=["c", "unknown", "b"])
     assert list(found.items()) == [("c", 9), ("b", 10)]
 
 
-def test_nobody_asked_is_nobody_scored():
+def test_empty_request_has_no_scores():
     assert scores({"a": 1}, asked=[]) == {}
     assert scores({}) == {}
 
@@ -115,8 +115,8 @@ asked = st.lists(st.sampled_from(["a", "b", "c", "d", "unknown"]), max_size=30)
 
 
 @given(st.lists(st.sampled_from([1, 2, 3, None]), min_size=4, max_size=4), asked)
-def test_any_list_of_nodes_is_ranked_as_if_it_were_all_there_are(values, asked):
-    """Also one that names a node twice, or in another order than the cluster's."""
+def test_subset_of_nodes_is_ranked_as_if_complete(values, asked):
+    """Also with duplicate nodes or in another order than the cluster's."""
     readings = dict(zip("abcd", values, strict=True))
     known = [node for node in asked if readings.get(node) is not None]
     expected = scheduleonmetric.score(np.array([readings[node] for node in known], dtype=float))

@@ -1,4 +1,4 @@
-"""What a rule remembers: worked out only where something can change, it is what working out every node would give."""
+"""Rule timers: an update of the changed nodes equals an update of all nodes."""
 
 import numpy as np
 from hypothesis import given
@@ -15,7 +15,7 @@ seconds = st.sampled_from([0.0, 5.0, 20.0])
 
 @st.composite
 def moments(draw):
-    """What is seen of a rule at some moments, each so many seconds after the one before, and who bears its label."""
+    """Observations of a rule at some moments, each this many seconds after the last, and the labelled nodes."""
     script = []
     for _ in range(draw(st.integers(1, 8))):
         matches, lacks, never = draw(masks), draw(masks), draw(masks)
@@ -38,7 +38,7 @@ def told(memory):
 
 
 @given(moments(), seconds, seconds)
-def test_working_out_a_few_is_working_out_all(script, hold, clear):
+def test_update_of_some_nodes_equals_update_of_all(script, hold, clear):
     terms, now = RuleOptions(hold, clear), 100.0
     few = every = RuleTimers.new(NODES)
     moments, marked = script
@@ -50,7 +50,7 @@ def test_working_out_a_few_is_working_out_all(script, hold, clear):
         assert few.due(terms) == every.due(terms)
 
 
-def test_where_nothing_can_change_nothing_is_made():
+def test_unchanged_timers_allocate_nothing():
     seen = TimedState(np.ones(6, dtype=bool), np.zeros(6, dtype=bool), np.zeros(6, dtype=bool))
     terms = RuleOptions(for_seconds=10.0)
     first = RuleTimers.new(NODES).after(seen, np.zeros(6, dtype=bool), terms, now=0.0)

@@ -1,4 +1,4 @@
-"""Quantities as columns: for a pod that asks for nothing, missing and awaited as readings are."""
+"""Scorer metrics as columns: without a pod, missing and pending as readings are."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,9 @@ import pytest
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
-from evaluator.policy.scorer_metrics import LOOK, OFF, SOON, ScorerMetrics, Scoring
-from evaluator.readings.store import NEVER, Store
+from evaluator.policy.scorer_metrics import OFF, REFRESH, RETRY, ScorerMetrics, Scoring
+from evaluator.readings.column import NEVER
+from evaluator.readings.store import Store
 from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
 from wire.codec import Delta
@@ -33,7 +34,7 @@ def quantified(store, view, scorer=None):
     return ScorerMetrics(store, Scoring({"safe": scorer or Share()}, lambda: view))
 
 
-def test_a_column_is_of_this_moment_and_for_a_pod_that_asks_for_nothing(store):
+def test_column_is_current_and_without_a_pod(store):
     column = quantified(store, seen(100, 500, 900)).column("plimsoll_risk_cpu", NODES, NOW)
     assert column.values.tolist() == [0.1, 0.5, 0.9]
     assert column.usable.all()
@@ -41,7 +42,7 @@ def test_a_column_is_of_this_moment_and_for_a_pod_that_asks_for_nothing(store):
     assert column.at.tolist() == [NOW] * 3
 
 
-def test_where_the_scorer_cannot_tell_it_is_missing(store):
+def test_unknown_scorer_value_is_missing(store):
     later = NOW + 60.0
     store.report("b", Delta({"used": 1.0}), NOW)
     column = quantified(store, seen(100, np.nan, np.nan)).column("plimsoll_risk_cpu", NODES, later)
@@ -50,19 +51,19 @@ def test_where_the_scorer_cannot_tell_it_is_missing(store):
     assert not column.unreported.any()
 
 
-def test_it_is_awaited_where_the_first_word_on_what_the_scorer_takes_is(store):
+def test_column_is_pending_while_its_inputs_are(store):
     store.report("b", Delta({"used": 1.0}), NOW)
     column = quantified(store, seen(np.nan, np.nan, 900)).column("plimsoll_risk_cpu", NODES, NOW)
     assert column.unreported.tolist() == [True, False, False]
 
 
-def test_all_is_awaited_until_there_is_a_survey(store):
+def test_column_is_pending_until_the_first_snapshot(store):
     column = quantified(store, None).column("plimsoll_risk_cpu", NODES, NOW)
     assert column.unreported.all()
     assert not column.usable.any()
 
 
-def test_a_node_that_the_survey_has_not_seen_is_missing_and_others_find_their_own(store):
+def test_node_absent_from_the_snapshot_is_missing_and_others_match_by_name(store):
     store.started = 0.0
     view = seen(900, 100, nodes=NodeIndex(["c", "a"]))
     column = quantified(store, view).column("plimsoll_risk_cpu", NODES, NOW)
@@ -70,7 +71,7 @@ def test_a_node_that_the_survey_has_not_seen_is_missing_and_others_find_their_ow
     assert column.usable.tolist() == [True, False, True]
 
 
-def test_columns_of_one_scorer_cost_one_assessment_for_a_survey(store):
+def test_columns_of_one_scorer_share_an_assessment_per_snapshot(store):
     scorer = Share()
     readings = quantified(store, seen(1, 2, 3), scorer)
     for name in ("plimsoll_risk", "plimsoll_risk_cpu", "plimsoll_risk_memory", "plimsoll_risk"):
@@ -78,7 +79,7 @@ def test_columns_of_one_scorer_cost_one_assessment_for_a_survey(store):
     assert scorer.asked == 1
 
 
-def test_another_survey_is_another_column(store):
+def test_new_snapshot_makes_a_new_column(store):
     view = seen(100, 500, 900)
     readings = ScorerMetrics(store, Scoring({"safe": Share()}, lambda: view))
     readings.column("plimsoll_risk", NODES, NOW)
@@ -86,28 +87,28 @@ def test_another_survey_is_another_column(store):
     assert readings.column("plimsoll_risk", NODES, NOW).values.tolist() == [0.2, 0.5, 0.9]
 
 
-def test_quantities_are_looked_at_again_although_nobody_says_that_they_changed(store):
+def test_scorer_metrics_are_reevaluated_without_a_change_notice(store):
     view = None
     readings = ScorerMetrics(store, Scoring({"safe": Share()}, lambda: view))
     readings.subscribe(["m"])
     before = readings.next_expiry(NOW)
     assert before == store.next_expiry(NOW)
     readings.column("plimsoll_risk", NODES, NOW)
-    assert readings.next_expiry(NOW) == NOW + SOON
+    assert readings.next_expiry(NOW) == NOW + RETRY
     view = seen(1, 2, 3)
     readings.column("plimsoll_risk", NODES, NOW)
-    assert readings.next_expiry(NOW) == NOW + LOOK
+    assert readings.next_expiry(NOW) == NOW + REFRESH
     readings.subscribe(["m"])
     assert readings.next_expiry(NOW) == before
 
 
-def test_a_metric_is_read_as_ever(store):
+def test_plain_metric_is_read_unchanged(store):
     store.report("b", Delta({"m": 7.0}), NOW)
     column = quantified(store, None).column("m", NODES, NOW)
     assert column.values[1] == 7.0
 
 
-def test_no_source_is_asked_for_a_quantity(store):
+def test_no_source_is_queried_for_a_scorer_metric(store):
     class Asked(Store):
         def subscribe(self, metrics):
             self.wanted = set(metrics)
@@ -117,21 +118,21 @@ def test_no_source_is_asked_for_a_quantity(store):
     assert asked.wanted == {"m"}
 
 
-def test_without_the_scorer_the_policy_says_what_to_switch_on(store, parsed, rule):
+def test_policy_names_the_flag_of_the_missing_scorer(store, parsed, rule):
     policy = parsed(dontschedule=[rule("plimsoll_congestion GreaterThan 0")])
     decisions = decide([policy], NODES, ScorerMetrics(store, OFF), now=NOW)
     (decision,) = decisions.policies.values()
     assert decision.problems == (
-        "no source has metric plimsoll_congestion (the scorer congestion works it out, and is off: "
+        "no source has metric plimsoll_congestion (its scorer congestion is not enabled: "
         "start the evaluator with --scorers=congestion)",
     )
     assert not decision.unreported
     assert not decision.dontschedule
 
 
-def test_a_scorer_that_fails_ends_no_decision(store, parsed, rule, caplog):
+def test_failing_scorer_ends_no_decision(store, parsed, rule, caplog):
     class Broken(Share):
-        def assess(self, view, pod):
+        def score(self, view, pod):
             raise ZeroDivisionError
 
     store.started = 0.0
@@ -147,7 +148,7 @@ def test_a_scorer_that_fails_ends_no_decision(store, parsed, rule, caplog):
     assert "scorer safe failed" in caplog.text
 
 
-def test_every_strategy_sees_how_a_node_is_now(store, parsed):
+def test_every_strategy_uses_current_node_values(store, parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     policy = parsed(
         dontschedule=[rule],
@@ -164,7 +165,7 @@ def test_every_strategy_sees_how_a_node_is_now(store, parsed):
     assert decision.problems == ()
 
 
-def test_time_runs_for_a_node_and_so_in_deschedule(store, parsed):
+def test_deschedule_on_a_scorer_metric_has_durations(store, parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3, "for": "10s"}
     readings = quantified(store, seen(100, 300, 400))
     policy = parsed(deschedule=[rule])

@@ -1,4 +1,4 @@
-"""One node reports whatever a double can be: what is decided about the others is what would be decided without it."""
+"""Any double that one node reports leaves the decisions about other nodes unchanged."""
 
 import json
 import math
@@ -52,7 +52,7 @@ def decided(policy, readings, nodes):
 
 
 def about(decisions, store, key):
-    """What anybody sees of the other nodes."""
+    """All visible results about the other nodes."""
     decision = decisions.policies[key]
     nodes = dict(finished(explain(decisions, key, store, now=NOW)).nodes)
     return (
@@ -67,7 +67,7 @@ def about(decisions, store, key):
 
 
 def strictly(data):
-    """As a reader of JSON takes it that knows neither NaN nor Infinity."""
+    """As read by a JSON parser without NaN and Infinity."""
 
     def no(constant):
         raise AssertionError(f"{constant} is no JSON")
@@ -80,7 +80,7 @@ def strictly(data):
     st.fixed_dictionaries(dict.fromkeys(OTHERS, honest)),
     st.fixed_dictionaries(dict.fromkeys(METRICS, anything)),
 )
-def test_no_value_of_one_node_changes_what_is_decided_about_another(
+def test_values_of_one_node_never_change_decisions_about_another(
     tas, rule, texts, readings, spoilt
 ):
     labelled = [rule(text, [f"card={place}"]) for place, text in enumerate(texts["labeling"])]

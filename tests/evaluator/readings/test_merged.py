@@ -1,4 +1,4 @@
-"""Several sources as one: which of them has the word on a node, and who is waited for meanwhile."""
+"""Several sources as one: which source is used per node, and which is pending."""
 
 import math
 
@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import decide
 from evaluator.policy.evaluate import MetricTable
+from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading, Store
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 STALE = 30.0
@@ -22,7 +23,7 @@ NODES = ("a", "b", "c")
 
 
 class Sources:
-    """Agents first, then Prometheus, both asked about the metric `m`."""
+    """Agents first, then Prometheus, both subscribed to the metric `m`."""
 
     def __init__(self):
         self.store = Store(stale_after=STALE, started=START)
@@ -53,7 +54,7 @@ def origins(column):
     return [column.origin.names[place] for place in column.origin.numbers.tolist()]
 
 
-def test_the_first_fresh_reading_wins_node_by_node(sources):
+def test_first_fresh_source_wins_per_node(sources):
     sources.agent("a", 1.0)
     sources.agent("b", 2.0, at=NOW - STALE - 1)
     sources.prometheus(a=10.0, b=20.0, c=30.0)
@@ -63,13 +64,13 @@ def test_the_first_fresh_reading_wins_node_by_node(sources):
     assert column.usable.all()
 
 
-def test_a_node_without_the_metric_in_one_source_may_have_it_in_the_next(sources):
+def test_metric_absent_in_one_source_may_come_from_the_next(sources):
     sources.agent("a")
     sources.prometheus(a=10.0)
     assert sources.column().values[0] == 10.0
 
 
-def test_several_samples_are_a_reading_and_are_not_made_up_for(sources):
+def test_several_samples_count_as_a_reading_of_their_source(sources):
     sources.agent("a", 1.0, 2.0)
     sources.prometheus(a=10.0)
     column = sources.column()
@@ -78,7 +79,7 @@ def test_several_samples_are_a_reading_and_are_not_made_up_for(sources):
     assert column.source_at(0) == "agents"
 
 
-def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
+def test_several_samples_are_reported_for_the_aggregation_hint(sources):
     sources.agent("a", 1.0)
     sources.agent("b", 1.0, 2.0)
     sources.polls.answer("m", {"c": Reading(2, math.nan, NOW)}, NOW)
@@ -89,21 +90,21 @@ def test_several_samples_are_told_to_whoever_can_make_one_of_them(sources):
     assert "have Prometheus reduce them" in alone.column("m").ambiguity(())
 
 
-def test_a_fresh_word_that_there_is_none_goes_before_an_old_reading(sources):
+def test_fresh_absence_precedes_a_stale_reading(sources):
     sources.agent("a", 1.0, at=NOW - STALE - 1)
     sources.prometheus(b=1.0)
     column = sources.column()
     assert (column.samples[0], bool(column.fresh[0])) == (0, True)
 
 
-def test_an_old_reading_goes_before_none(sources):
+def test_stale_reading_precedes_none(sources):
     sources.prometheus(a=10.0, at=NOW - STALE - 1)
     column = sources.column()
     assert (column.values[0], bool(column.fresh[0])) == (10.0, False)
     assert origins(column)[0] == "prometheus"
 
 
-def test_one_source_that_fails_does_no_harm_while_the_other_has_it(sources):
+def test_failing_source_does_no_harm_while_another_has_the_reading(sources):
     for node in NODES:
         sources.agent(node, 1.0)
     sources.polls.failed("m", "500")
@@ -113,8 +114,8 @@ def test_one_source_that_fails_does_no_harm_while_the_other_has_it(sources):
     assert not column.unreported.any()
 
 
-def test_the_preferred_source_is_awaited_although_the_next_has_spoken(sources):
-    """Or a label would turn twice at a restart, where the two differ."""
+def test_preferred_source_is_pending_although_the_next_has_reported(sources):
+    """Otherwise a label would change twice at a restart if the sources differ."""
     early = START + 1
     sources.polls.answer("m", {node: Reading(1, 1.0, early) for node in NODES}, early)
     assert sources.column(now=early).unreported.all()
@@ -122,14 +123,14 @@ def test_the_preferred_source_is_awaited_although_the_next_has_spoken(sources):
     assert sources.column(now=early).unreported.tolist() == [False, True, True]
 
 
-def test_the_next_source_is_not_awaited_where_the_preferred_one_has_spoken(sources):
+def test_next_source_is_not_pending_if_the_preferred_has_reported(sources):
     early = START + 1
     sources.agent("a", 2.0, at=early)
     sources.agent("b", at=early)  # it has no such metric: then Prometheus' word counts
     assert sources.column(now=early).unreported.tolist() == [False, True, True]
 
 
-def test_what_ails_each_source_is_said(sources):
+def test_problems_of_each_source_are_listed(sources):
     other = PolledReadings("custom-metrics", stale_after=STALE, started=START)
     merged = Merged({"custom-metrics": other, "prometheus": sources.polls})
     merged.subscribe(["m"])
@@ -138,18 +139,18 @@ def test_what_ails_each_source_is_said(sources):
     assert merged.column("m", NODES, NOW).fault == "custom-metrics: 404; prometheus: 500"
 
 
-def test_the_next_expiry_is_the_earliest_of_all(sources):
+def test_next_expiry_is_the_earliest_of_all_sources(sources):
     sources.agent("a", 1.0, at=NOW - 3)
     sources.prometheus(a=1.0, at=NOW - 7)
     assert sources.merged.next_expiry(NOW) == NOW - 7 + STALE
 
 
-def test_no_source_at_all_is_a_mistake():
+def test_no_source_is_an_error():
     with pytest.raises(ValueError, match="no source"):
         Merged({})
 
 
-def test_a_policy_is_told_which_metric_has_no_source(sources, parsed, rule):
+def test_policy_reports_a_metric_without_a_source(sources, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 1")])
     sources.polls.failed("m", "404: no such metric")
     sentence = "no source has metric m (prometheus: 404: no such metric)"
@@ -163,7 +164,7 @@ def test_a_policy_is_told_which_metric_has_no_source(sources, parsed, rule):
     assert problems(NOW) == ()
 
 
-def test_decisions_follow_the_source_that_has_the_word(sources, parsed, rule):
+def test_decisions_use_the_source_with_the_reading(sources, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 1")])
     sources.agent("a", 5.0)
     sources.prometheus(a=0.0, b=5.0, c=0.0)
@@ -182,8 +183,8 @@ cells = st.one_of(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(NODES), cells), min_size=1, max_size=3))
-def test_every_cell_is_one_source_s_own(answers):
-    """Never a mixture: value, samples and time are all of the first source in the best state."""
+def test_each_cell_is_from_one_source(answers):
+    """Never a mixture: value, samples and time are all from the first source in the best state."""
     sources = {}
     for number, answer in enumerate(answers):
         polls = PolledReadings(str(number), stale_after=STALE, started=START)
@@ -207,8 +208,8 @@ def test_every_cell_is_one_source_s_own(answers):
             )
 
 
-def test_where_the_first_has_a_reading_of_every_node_the_next_is_not_even_looked_at(sources):
-    """Several sources cost what one costs, on thousands of nodes, as long as the first is well."""
+def test_next_source_is_not_read_if_the_first_has_every_node(sources):
+    """Several sources cost as much as one while the first is complete."""
 
     class Unread:
         def column(self, *_args):

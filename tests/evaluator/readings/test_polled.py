@@ -1,12 +1,12 @@
-"""What a polled source said last: whole answers, failures that leave readings to grow old, and who is waited for."""
+"""Polled readings: whole responses, failures that let readings age, and pending nodes."""
 
 import math
 
 import numpy as np
 import pytest
 
+from evaluator.readings.column import NEVER, Reading
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import NEVER, Reading
 
 STALE = 30.0
 START = 1000.0
@@ -22,7 +22,7 @@ def polls():
 
 
 def said(at, **values):
-    """An answer: one sample of each node at a time."""
+    """A response: one sample per node at a time."""
     return {node: Reading(1, value, at) for node, value in values.items()}
 
 
@@ -32,7 +32,7 @@ def cell(polls, metric, node, now):
     return {name: array[0] for name, array in arrays.items()} | {"usable": bool(column.usable[0])}
 
 
-def test_an_answer_gives_each_node_its_reading_with_its_time(polls):
+def test_response_sets_each_nodes_reading_and_time(polls):
     polls.answer("cpu", {**said(START + 3, a=1.5), **said(START + 4, b=2.5)}, START + 5)
     column = polls.column("cpu", ("b", "a"), START + 5)
     np.testing.assert_array_equal(column.values, [2.5, 1.5])
@@ -40,7 +40,7 @@ def test_an_answer_gives_each_node_its_reading_with_its_time(polls):
     assert column.usable.all()
 
 
-def test_a_node_that_an_answer_does_not_name_is_missing_whatever_was_said_before(polls):
+def test_node_absent_from_a_response_is_missing(polls):
     polls.answer("cpu", said(START, a=1.0, b=2.0), START)
     polls.answer("cpu", said(START + 5, a=1.0), START + 5)
     found = cell(polls, "cpu", "b", START + 5)
@@ -48,7 +48,7 @@ def test_a_node_that_an_answer_does_not_name_is_missing_whatever_was_said_before
     assert math.isnan(found["values"])
 
 
-def test_a_node_that_nobody_has_heard_of_is_missing_too(polls):
+def test_node_never_named_is_missing_too(polls):
     polls.answer("cpu", said(START, a=1.0), START)
     polls.answer("mem", said(START, a=1.0, new=2.0), START)  # its row is beyond cpu's
     for node in ("new", "unheard"):
@@ -59,12 +59,12 @@ def test_a_node_that_nobody_has_heard_of_is_missing_too(polls):
 @pytest.mark.parametrize(
     ("age", "usable"), [(0, True), (STALE, True), (STALE + 1e-6, False), (1e6, False)]
 )
-def test_a_reading_that_was_old_when_it_came_is_as_old_as_it_says(polls, age, usable):
+def test_reading_has_the_age_it_reports(polls, age, usable):
     polls.answer("cpu", said(LATER - age, a=1.0), LATER)
     assert cell(polls, "cpu", "a", LATER)["usable"] is usable
 
 
-def test_after_a_failure_readings_keep_their_age_and_grow_stale(polls):
+def test_readings_age_after_a_failure_and_turn_stale(polls):
     polls.answer("cpu", said(START, a=1.0), START)
     polls.failed("cpu", "500")
     assert cell(polls, "cpu", "a", START + STALE)["usable"]
@@ -73,7 +73,7 @@ def test_after_a_failure_readings_keep_their_age_and_grow_stale(polls):
     assert polls.column("cpu", ("a",), START).fault == "prom: 500"
 
 
-def test_what_was_fresh_when_nobody_could_ask_is_awaited_until_the_next_answer(polls):
+def test_readings_fresh_before_a_suspend_are_pending_until_the_next_response(polls):
     polls.answer("cpu", said(LATER, a=1.0) | said(LATER - STALE - 1, b=1.0), LATER)
     now = LATER + 10 * STALE
     polls.resume(LATER, now)
@@ -85,20 +85,20 @@ def test_what_was_fresh_when_nobody_could_ask_is_awaited_until_the_next_answer(p
     assert cell(polls, "cpu", "a", now)["usable"]
 
 
-def test_a_failure_is_over_with_the_next_answer(polls):
+def test_failure_ends_with_the_next_response(polls):
     polls.failed("cpu", "500")
     polls.answer("cpu", said(START, a=1.0), START)
     assert polls.column("cpu", ("a",), START).fault == ""
     assert not cell(polls, "cpu", "a", START)["unread"]
 
 
-def test_an_answer_with_a_flaw_counts_and_says_so(polls):
+def test_response_with_a_flaw_counts_and_is_reported(polls):
     polls.answer("cpu", said(START, a=1.0), START, fault="one is broken")
     assert cell(polls, "cpu", "a", START)["usable"]
     assert polls.column("cpu", ("a",), START).fault == "prom: one is broken"
 
 
-def test_at_the_start_everything_is_awaited_until_it_was_answered(polls):
+def test_everything_is_pending_until_the_first_response(polls):
     assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
     polls.failed("cpu", "500")  # labels that are right must not go for a source that starts slowly
     assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
@@ -107,7 +107,7 @@ def test_at_the_start_everything_is_awaited_until_it_was_answered(polls):
     assert not cell(polls, "cpu", "a", START)["unreported"]
 
 
-def test_a_metric_named_later_is_awaited_until_the_first_word_on_it(polls):
+def test_new_metric_is_pending_until_its_first_result(polls):
     polls.subscribe(["cpu", "new"])
     polls.prune(["a"], LATER)
     assert cell(polls, "new", "a", LATER)["unreported"]
@@ -115,7 +115,7 @@ def test_a_metric_named_later_is_awaited_until_the_first_word_on_it(polls):
     assert not cell(polls, "new", "a", LATER)["unreported"]
 
 
-def test_a_metric_on_which_there_is_no_word_is_not_awaited_for_ever(polls):
+def test_metric_without_a_result_is_not_pending_forever(polls):
     polls.subscribe(["cpu", "new"])
     polls.prune(["a"], LATER)
     assert polls.next_expiry(LATER) == LATER + STALE
@@ -123,7 +123,7 @@ def test_a_metric_on_which_there_is_no_word_is_not_awaited_for_ever(polls):
     assert not cell(polls, "new", "a", LATER + STALE)["unreported"]
 
 
-def test_a_metric_that_nobody_subscribed_to_is_passed_over(polls):
+def test_metric_without_a_subscription_is_ignored(polls):
     polls.answer("disk", said(LATER, a=1.0), LATER)
     polls.failed("net", "404")
     column = polls.column("disk", ("a",), LATER)
@@ -132,7 +132,7 @@ def test_a_metric_that_nobody_subscribed_to_is_passed_over(polls):
     assert polls.metrics == {"cpu", "mem"}
 
 
-def test_subscribing_keeps_the_readings_of_what_stays(polls):
+def test_subscription_change_keeps_readings_of_remaining_metrics(polls):
     polls.answer("cpu", said(LATER, a=1.0), LATER)
     polls.subscribe(["cpu", "zzz"])
     assert cell(polls, "cpu", "a", LATER)["usable"]
@@ -152,14 +152,14 @@ def test_subscribing_keeps_the_readings_of_what_stays(polls):
         ({"a": Reading(2, math.nan, START), "b": Reading(1, math.nan, START)}, True),
     ],
 )
-def test_the_version_tells_whether_a_rule_could_see_a_difference(polls, again, differs):
+def test_version_changes_only_with_a_visible_difference(polls, again, differs):
     polls.answer("cpu", said(START, a=1.0, b=math.nan), START)
     version = polls.version
     polls.answer("cpu", again, START + 1)
     assert (polls.version != version) is differs
 
 
-def test_the_same_failure_again_is_nothing_new(polls):
+def test_repeated_failure_is_no_change(polls):
     polls.failed("cpu", "500")
     version = polls.version
     polls.failed("cpu", "500")
@@ -168,13 +168,13 @@ def test_the_same_failure_again_is_nothing_new(polls):
     assert polls.version > version
 
 
-def test_the_next_expiry_is_that_of_the_oldest_fresh_reading(polls):
+def test_next_expiry_is_that_of_the_oldest_fresh_reading(polls):
     polls.answer("cpu", {**said(LATER - 40, a=1.0), **said(LATER - 20, b=1.0)}, LATER)
     polls.answer("mem", said(LATER - 5, a=1.0), LATER)
     assert polls.next_expiry(LATER) == LATER - 20 + STALE
 
 
-def test_names_that_come_and_go_do_not_pile_up(polls):
+def test_short_lived_names_do_not_accumulate(polls):
     for number in range(1000):
         polls.answer("cpu", said(START, a=1.0, **{f"gone-{number}": 2.0}), START)
         polls.prune(["a", "b"], START)
@@ -185,14 +185,14 @@ def test_names_that_come_and_go_do_not_pile_up(polls):
     assert cell(polls, "mem", "b", START)["values"] == 3.0
 
 
-def test_a_column_is_a_copy(polls):
+def test_column_is_a_copy(polls):
     polls.answer("cpu", said(START, a=1.0), START)
     before = polls.column("cpu", ("a",), START)
     polls.answer("cpu", said(START, a=2.0), START)
     assert before.values.tolist() == [1.0]
 
 
-def test_a_snapshot_stays_as_it_is_whatever_is_answered_or_fails():
+def test_snapshot_is_unchanged_by_later_responses_and_failures():
     polls = PolledReadings("prometheus", stale_after=30.0, started=0.0)
     polls.subscribe(["m", "n"])
     for metric in ("m", "n"):

@@ -1,19 +1,19 @@
-"""Rows by node name: found in the order asked for, once for each list of nodes, and anew when a node came or went."""
+"""Rows by node name: in the requested order, looked up once per node list."""
 
 from evaluator.readings.row_index import RowIndex
 
 
-def test_rows_are_found_in_the_order_asked_for():
+def test_rows_are_found_in_the_requested_order():
     roster = RowIndex(["a", "b"])
     assert roster.find(("b", "x", "a")).tolist() == [1, -1, 0]
 
 
-def test_a_list_is_looked_up_once_however_many_columns_are_read_over_it():
+def test_node_list_is_looked_up_once_for_many_columns():
     roster, nodes = RowIndex(["a", "b"]), ("b", "a")
     assert roster.find(nodes) is roster.find(nodes)
 
 
-def test_and_anew_when_a_node_came_or_went():
+def test_node_list_is_looked_up_again_after_a_node_change():
     roster, nodes = RowIndex(["a"]), ("a", "b")
     assert roster.find(nodes).tolist() == [0, -1]
     roster.put("b", 7)
@@ -23,7 +23,7 @@ def test_and_anew_when_a_node_came_or_went():
     assert roster.find(nodes).tolist() == [-1, 7]
 
 
-def test_a_list_that_can_change_is_looked_up_each_time():
+def test_mutable_list_is_looked_up_each_time():
     roster, nodes = RowIndex(["a", "b"]), ["a"]
     assert roster.find(nodes).tolist() == [0]
     nodes[0] = "b"

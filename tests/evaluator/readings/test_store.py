@@ -1,14 +1,16 @@
-"""The latest reading of every metric for every node: what a report says, vouches for, and leaves to grow old."""
+"""The latest reading per metric and node: what a report sets, confirms, and lets age."""
 
 import itertools
 import math
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.readings.store import NEVER, Reading, Store
+from evaluator.readings.column import NEVER, Reading
+from evaluator.readings.store import Store
 from wire.codec import Delta
 
 STALE = 30.0
@@ -23,13 +25,13 @@ def store():
 
 
 def cell(store, metric, node, now):
-    """One place of a column, by name."""
+    """One cell of a column, by name."""
     column = store.column(metric, [node], now)
     arrays = {name: found for name, found in column._asdict().items() if len(np.shape(found))}
     return {name: array[0] for name, array in arrays.items()} | {"usable": bool(column.usable[0])}
 
 
-def test_a_value_is_kept_with_its_time(store):
+def test_value_is_kept_with_its_time(store):
     store.report("a", Delta({"cpu": 1.5}, ["mem"]), START + 1)
     assert store.reading("cpu", "a") == Reading(1, 1.5, START + 1)
     assert store.reading("mem", "a").samples == 0
@@ -37,20 +39,20 @@ def test_a_value_is_kept_with_its_time(store):
 
 
 @pytest.mark.parametrize(("metric", "node"), [("cpu", "b"), ("disk", "a"), ("mem", "a")])
-def test_what_was_never_reported_has_no_samples_at_no_time(store, metric, node):
+def test_never_reported_metric_has_no_samples_and_no_time(store, metric, node):
     store.report("a", Delta({"cpu": 1.0}), START)
     found = store.reading(metric, node)
     assert (found.samples, found.at) == (0, NEVER)
     assert math.isnan(found.value)
 
 
-def test_a_report_vouches_for_what_it_does_not_name(store):
+def test_report_confirms_unnamed_readings(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     store.report("a", Delta({"cpu": 3.0}), START + 5)
     assert store.reading("mem", "a") == Reading(1, 2.0, START + 5)
 
 
-def test_what_could_not_be_read_keeps_its_reading_and_its_age(store):
+def test_unread_metric_keeps_its_reading_and_age(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     store.report("a", Delta(unread=["mem"]), START + 5)
     assert store.reading("mem", "a") == Reading(1, 2.0, START)
@@ -58,7 +60,7 @@ def test_what_could_not_be_read_keeps_its_reading_and_its_age(store):
     assert cell(store, "mem", "a", START + 5)["unread"]
 
 
-def test_what_stays_unread_grows_stale_although_the_agent_reports(store):
+def test_unread_metric_turns_stale_although_the_agent_reports(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     for second in range(5, 36, 5):
         store.report("a", Delta(unread=["mem"]), START + second)
@@ -66,7 +68,7 @@ def test_what_stays_unread_grows_stale_although_the_agent_reports(store):
     assert not cell(store, "mem", "a", START + 35)["usable"]
 
 
-def test_unread_is_over_with_the_first_report_that_does_not_name_it(store):
+def test_unread_ends_with_the_first_report_that_does_not_name_it(store):
     store.report("a", Delta({"mem": 2.0}), START)
     store.report("a", Delta(unread=["mem"]), START + 40)
     assert not cell(store, "mem", "a", START + 40)["usable"]
@@ -75,8 +77,8 @@ def test_unread_is_over_with_the_first_report_that_does_not_name_it(store):
     assert (found["usable"], found["unread"]) == (True, False)
 
 
-def test_first_report_is_awaited_for_the_grace_period_where_readings_grow_stale_sooner():
-    """Agents need their time to reconnect after a restart, however short `--staleAfter` is: labels stay until then."""
+def test_first_report_is_pending_for_the_grace_period_if_longer_than_stale_after():
+    """Agents need time to reconnect after a restart, even if `--staleAfter` is short: labels stay until then."""
     store = Store(stale_after=STALE, started=START, grace=2 * STALE)
     store.subscribe(["cpu"])
     store.report("a", Delta({"cpu": 1.0}), START)
@@ -88,7 +90,7 @@ def test_first_report_is_awaited_for_the_grace_period_where_readings_grow_stale_
     assert not cell(store, "cpu", "silent", START + 2 * STALE)["unreported"]
 
 
-def test_grace_period_holds_after_a_pause_too():
+def test_grace_period_applies_after_a_suspend_too():
     store = Store(stale_after=STALE, started=START, grace=2 * STALE)
     store.subscribe(["cpu"])
     store.report("a", Delta({"cpu": 1.0}), START + 100)
@@ -100,14 +102,14 @@ def test_grace_period_holds_after_a_pause_too():
     assert not cell(store, "cpu", "a", resumed + 2 * STALE)["unreported"]
 
 
-def test_grace_period_is_at_least_the_time_after_which_readings_are_stale():
+def test_grace_period_is_at_least_the_stale_time():
     store = Store(stale_after=STALE, started=START, grace=STALE / 2)
     store.subscribe(["cpu"])
     assert cell(store, "cpu", "silent", START + STALE - 1)["unreported"]
 
 
-def test_a_source_that_was_never_readable_is_not_waited_for_beyond_the_start(store):
-    """One broken collector on one node must not keep the whole evaluator waiting."""
+def test_unreadable_source_is_not_pending_after_startup(store):
+    """One failing collector on one node must not block the whole evaluator."""
     store.report("a", Delta({"cpu": 1.0}, unread=["mem"]), START + 1)
     assert cell(store, "mem", "a", START + 1)["unreported"]
     later = START + STALE + 1
@@ -119,7 +121,7 @@ def test_a_source_that_was_never_readable_is_not_waited_for_beyond_the_start(sto
 @pytest.mark.parametrize(
     ("age", "usable"), [(0, True), (STALE, True), (STALE + 1e-6, False), (1e6, False)]
 )
-def test_a_reading_counts_up_to_its_bound_and_no_longer(store, age, usable):
+def test_reading_counts_up_to_its_bound_and_no_longer(store, age, usable):
     store.report("a", Delta({"cpu": 1.0}), START)
     assert cell(store, "cpu", "a", START + age)["usable"] is usable
 
@@ -147,13 +149,13 @@ def test_several_samples_are_counted_and_have_no_value(store):
     assert math.isnan(found.value)
 
 
-def test_metrics_that_nobody_asked_for_are_passed_over(store):
+def test_metrics_without_a_subscription_are_ignored(store):
     store.report("a", Delta({"disk": 1.0}, ["net"], {"gpu": 2}, ["fan"]), START)
     assert store.metrics == {"cpu", "mem"}
     assert store.reading("disk", "a").samples == 0
 
 
-def test_subscribing_to_more_or_less_keeps_the_readings_of_what_stays(store):
+def test_subscription_change_keeps_readings_of_remaining_metrics(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     store.report("b", Delta({"cpu": 3.0}, unread=["mem"]), START + 1)
     store.subscribe(["aaa", "mem", "zzz"])
@@ -166,7 +168,7 @@ def test_subscribing_to_more_or_less_keeps_the_readings_of_what_stays(store):
     assert store.reading("cpu", "a").at == NEVER  # not what it was before it was dropped
 
 
-def test_at_the_start_every_node_is_awaited(store):
+def test_every_node_is_pending_at_startup(store):
     assert cell(store, "cpu", "never-heard-of", START + STALE - 1)["unreported"]
     assert not cell(store, "cpu", "never-heard-of", START + STALE)["unreported"]
     store.report("a", Delta({"cpu": 1.0}, ["mem"]), START + 1)
@@ -174,7 +176,7 @@ def test_at_the_start_every_node_is_awaited(store):
     assert not cell(store, "mem", "a", START + 2)["unreported"]
 
 
-def test_after_the_start_a_new_metric_is_awaited_from_nodes_that_report(store):
+def test_new_metric_is_pending_after_startup_for_reporting_nodes(store):
     now = START + 100
     store.report("alive", Delta({"cpu": 1.0}, ["mem"]), now)
     store.report("dead", Delta({"cpu": 1.0}, ["mem"]), now - STALE - 1)
@@ -186,7 +188,7 @@ def test_after_the_start_a_new_metric_is_awaited_from_nodes_that_report(store):
     assert not cell(store, "new", "alive", now + 1)["unreported"]
 
 
-def test_forgetting_a_node_leaves_nothing_to_whoever_gets_its_place(store):
+def test_reused_row_has_no_data_of_the_forgotten_node(store):
     store.report("old", Delta({"cpu": 1.0}, unread=["mem"]), START)
     assert store.knows("old")
     store.forget("old")
@@ -198,7 +200,7 @@ def test_forgetting_a_node_leaves_nothing_to_whoever_gets_its_place(store):
     store.forget("nobody")
 
 
-def test_pruning_forgets_who_is_silent_and_gone_and_nobody_else(store):
+def test_pruning_forgets_exactly_the_silent_deleted_nodes(store):
     store.report("gone", Delta({"cpu": 1.0}), START)
     store.report("silent", Delta({"cpu": 1.0}), START)
     store.report("early", Delta({"cpu": 1.0}), START + STALE)
@@ -207,22 +209,23 @@ def test_pruning_forgets_who_is_silent_and_gone_and_nobody_else(store):
     assert known == ["silent", "early"]
 
 
-def test_names_that_come_and_go_do_not_pile_up(store):
-    for number in range(2000):
+def test_short_lived_names_do_not_accumulate(store):
+    room = store.room
+    for number in range(room + 100):
         now = START + number * (STALE + 1)
         store.report(f"node-{number}", Delta({"cpu": 1.0}), now)
         store.prune((), now)
-    assert store.room <= 32
+    assert store.room == room
 
 
-def test_columns_are_copies_that_later_reports_leave_alone(store):
+def test_columns_are_copies_unchanged_by_later_reports(store):
     store.report("a", Delta({"cpu": 1.0}), START)
     column = store.column("cpu", ["a"], START)
     store.report("a", Delta({"cpu": 2.0}), START + 1)
     assert (column.values[0], column.at[0]) == (1.0, START)
 
 
-def test_a_column_follows_the_order_it_is_asked_in(store):
+def test_column_is_in_the_requested_order(store):
     store.report("a", Delta({"cpu": 1.0}), START)
     store.report("b", Delta({"cpu": 2.0}), START)
     values = store.column("cpu", ["b", "x", "a"], START).values
@@ -230,7 +233,7 @@ def test_a_column_follows_the_order_it_is_asked_in(store):
 
 
 @pytest.mark.parametrize("nodes", [[], ["a"]])
-def test_a_column_of_nothing_is_empty_but_a_column(nodes):
+def test_column_of_no_nodes_is_an_empty_column(nodes):
     column = Store(stale_after=STALE, started=START).column("cpu", nodes, START)
     parts = [part for part in column if isinstance(part, np.ndarray)]
     assert [len(part) for part in parts] == [len(nodes)] * 6
@@ -249,21 +252,21 @@ def test_a_column_of_nothing_is_empty_but_a_column(nodes):
         (Delta(unread=["cpu"]), True),
     ],
 )
-def test_the_version_tells_whether_a_rule_could_see_a_difference(store, again, differs):
+def test_version_changes_only_with_a_visible_difference(store, again, differs):
     store.report("a", Delta({"cpu": 1.0, "mem": math.nan}), START)
     version = store.version
     store.report("a", again, START + 1)
     assert (store.version != version) is differs
 
 
-def test_the_version_tells_of_a_reading_that_counts_again(store):
+def test_version_changes_when_a_reading_is_fresh_again(store):
     store.report("a", Delta({"cpu": 1.0}), START)
     version = store.version
     store.report("a", Delta(), START + STALE + 1)
     assert store.version > version
 
 
-def test_forgetting_and_subscribing_are_differences_and_the_same_again_is_none(store):
+def test_forgetting_and_subscribing_change_the_version_and_repetition_does_not(store):
     store.report("a", Delta({"cpu": 1.0}), START)
     version = store.version
     store.subscribe(["mem", "cpu", "mem"])
@@ -275,14 +278,14 @@ def test_forgetting_and_subscribing_are_differences_and_the_same_again_is_none(s
     assert store.version > version
 
 
-def test_the_next_expiry_is_when_the_oldest_fresh_reading_or_the_start_ends(store):
+def test_next_expiry_is_of_the_oldest_fresh_reading_or_the_grace_period(store):
     assert store.next_expiry(START) == START + STALE
     store.report("a", Delta({"cpu": 1.0}), START + 40)
     assert store.next_expiry(START + 41) == START + 40 + STALE
     assert store.next_expiry(START + 200) == math.inf
 
 
-def test_thousands_of_nodes_keep_their_places_while_the_table_grows(store):
+def test_thousands_of_nodes_keep_their_rows_while_the_table_grows(store):
     for number in range(3000):
         store.report(f"n{number}", Delta({"cpu": float(number)}, unread=["mem"]), START + number)
     for number in (0, 15, 16, 17, 1023, 2999):
@@ -307,7 +310,7 @@ steps = st.one_of(
 
 
 class Dictionaries:
-    """What is known, as (node, metric) → (samples, value, at)."""
+    """The content as (node, metric) → (samples, value, at)."""
 
     def __init__(self):
         self.subscribed = set()
@@ -343,7 +346,7 @@ def delta(said, at):
 
 
 @given(st.lists(steps, max_size=60))
-def test_the_table_does_what_dictionaries_would(script):
+def test_table_agrees_with_dictionaries(script):
     store, model = Store(stale_after=STALE, started=0.0), Dictionaries()
     for at, (verb, *arguments) in enumerate(script):
         if verb == "report":
@@ -363,7 +366,7 @@ def test_the_table_does_what_dictionaries_would(script):
 LATER = START + 10 * STALE
 
 
-def test_a_node_that_is_expected_is_awaited_and_has_no_reading(store):
+def test_expected_node_is_pending_without_a_reading(store):
     store.report("a", Delta({"cpu": 1.0}, ["mem"]), LATER)
     store.expect("a", LATER + 1)
     found = cell(store, "cpu", "a", LATER + 2)
@@ -373,7 +376,7 @@ def test_a_node_that_is_expected_is_awaited_and_has_no_reading(store):
     assert not store.knows("a"), "changes to what the former node said make no sense"
 
 
-def test_an_expected_node_is_awaited_until_its_first_report(store):
+def test_expected_node_is_pending_until_its_first_report(store):
     store.expect("a", LATER)
     store.report("a", Delta({"cpu": 2.0}, ["mem"]), LATER + 1)
     found = cell(store, "cpu", "a", LATER + 2)
@@ -381,7 +384,7 @@ def test_an_expected_node_is_awaited_until_its_first_report(store):
     assert store.next_expiry(LATER + 2) == LATER + 1 + STALE
 
 
-def test_an_expected_node_is_awaited_no_longer_than_a_reading_is_fresh(store):
+def test_expected_node_is_pending_no_longer_than_stale_after(store):
     store.expect("a", LATER)
     end = store.next_expiry(LATER + 1)
     assert end == LATER + STALE
@@ -389,7 +392,7 @@ def test_an_expected_node_is_awaited_no_longer_than_a_reading_is_fresh(store):
     assert not cell(store, "cpu", "a", end)["unreported"]
 
 
-def test_more_nodes_and_metrics_leave_who_is_expected(store):
+def test_growth_keeps_expected_nodes(store):
     store.expect("a", LATER)
     for number in range(40):
         store.report(f"n{number}", Delta({"cpu": 1.0}, ["mem"]), LATER)
@@ -397,7 +400,7 @@ def test_more_nodes_and_metrics_leave_who_is_expected(store):
     assert cell(store, "disk", "a", LATER + 1)["unreported"]
 
 
-def test_an_expected_node_that_is_deleted_leaves_nothing_behind(store):
+def test_deleted_expected_node_leaves_nothing_behind(store):
     store.expect("a", LATER)
     store.forget("a")
     store.report("b", Delta({"cpu": 1.0}, ["mem"]), LATER)
@@ -436,8 +439,8 @@ def plain(column):
 
 
 @given(st.lists(changes), st.lists(changes, min_size=1))
-def test_a_snapshot_is_of_one_moment_whatever_comes_while_it_is_read(before, meanwhile):
-    """Each column is read at once by one, and by the other after everything else has happened."""
+def test_snapshot_is_consistent_during_later_reports(before, meanwhile):
+    """One reader reads each column at once, the other after all later changes."""
     nodes, now = tuple("abcdef"), START + 50
 
     def made():
@@ -465,7 +468,7 @@ def test_a_snapshot_is_of_one_moment_whatever_comes_while_it_is_read(before, mea
     assert repr(after) == repr([plain(anew.column(m, nodes, now + 60)) for m in ("cpu", "mem")])
 
 
-def test_a_store_has_room_for_the_nodes_of_the_cluster_before_they_report(store):
+def test_store_is_sized_for_the_cluster_before_reports(store):
     store.prune([f"node-{number}" for number in range(5_000)], START)
     room = store.room
     for number in range(5_000):
@@ -473,7 +476,36 @@ def test_a_store_has_room_for_the_nodes_of_the_cluster_before_they_report(store)
     assert store.room == room  # nothing was moved
 
 
-def test_new_metrics_move_nothing_while_there_are_spare_columns(store):
+def test_readings_survive_growth_beyond_the_reserved_rows_and_columns(store):
+    store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
+    store.reserve(store.room + 1)
+    store.subscribe([*(f"m{number}" for number in range(2000)), "mem"])
+    store.report("b", Delta({"m1999": 3.0}), START + 1)
+    assert store.reading("mem", "a") == Reading(1, 2.0, START)
+    assert store.reading("m1999", "b") == Reading(1, 3.0, START + 1)
+    assert store.reading("m7", "a").samples == 0
+
+
+def test_tables_take_memory_only_for_used_metrics_and_nodes():
+    """The tables have room for 16,384 nodes and 1,024 metrics, of which most clusters use few."""
+    before = resident()
+    store = Store(stale_after=STALE, started=START)
+    store.subscribe(["cpu", "mem"])
+    nodes = [f"node-{number}" for number in range(1000)]
+    store.prune(nodes, START)
+    for node in nodes:
+        store.report(node, Delta({"cpu": 1.0, "mem": 2.0}), START)
+    for metric in ("cpu", "mem"):
+        store.column(metric, nodes, START)
+    assert resident() - before < 4 << 20
+
+
+def resident():
+    """The resident memory of this process in bytes."""
+    return psutil.Process().memory_info().rss
+
+
+def test_new_metrics_use_spare_columns_without_a_copy(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     store.subscribe([f"m{number}" for number in range(100)])
     store.subscribe([f"m{number}" for number in range(100)] + ["cpu"])

@@ -1,4 +1,4 @@
-"""No request waits for a walk through all objects."""
+"""No request waits for a full garbage collection."""
 
 import gc
 import subprocess
@@ -20,13 +20,13 @@ print(*(b["collections"] - a["collections"] for a, b in zip(before, after)))
 
 
 def collections(call):
-    """How often each generation was collected while a million objects came."""
+    """How often each generation was collected during a million allocations."""
     script = [sys.executable, "-P", "-c", CHURN.format(call=call)]
     told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     return [int(number) for number in told.split()]
 
 
-def test_growth_sets_off_no_full_collection():
+def test_growth_triggers_no_full_collection():
     young, middle, full = collections("gc_tuning.raise_thresholds()")
     assert young > 0
     assert middle > 0
@@ -34,7 +34,7 @@ def test_growth_sets_off_no_full_collection():
     assert collections("")[2] > 0, "which is what Python does by default"
 
 
-def test_what_is_known_is_settled_once_and_not_before_the_program_is_ready():
+def test_objects_are_frozen_once_and_after_readiness():
     ready, done = [False], []
     settled = FreezeWhenReady(lambda: ready[0], lambda: done.append(True))
     settled.look()
@@ -45,7 +45,7 @@ def test_what_is_known_is_settled_once_and_not_before_the_program_is_ready():
     assert done == [True]
 
 
-def test_the_collector_does_not_look_at_it_any_more():
+def test_frozen_objects_are_not_scanned():
     stays = [[] for _ in range(1000)]
     try:
         before = gc.get_freeze_count()
@@ -56,8 +56,8 @@ def test_the_collector_does_not_look_at_it_any_more():
         gc.unfreeze()
 
 
-def test_no_collection_looks_at_many_objects_while_requests_are_served():
-    """Not when the program becomes ready either: a full collection takes 350 ms with 5,000 streams."""
+def test_no_collection_scans_many_objects_while_serving():
+    """Nor when the program becomes ready: a full collection takes 350 ms with 5,000 streams."""
     walked = []
 
     def note(phase, info):

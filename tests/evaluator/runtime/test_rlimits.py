@@ -1,4 +1,4 @@
-"""File descriptors, in a process of its own: a limit that was lowered cannot be raised again."""
+"""File descriptor limits, in a process of its own: a lowered limit cannot be raised again."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ print(rlimits.share({wanted}, reserved={reserved}), resource.getrlimit(resource.
         pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
     ],
 )
-def test_a_port_gets_as_many_as_it_wants_beside_those_reserved(
+def test_port_gets_what_it_wants_beside_reserved_descriptors(
     soft, hard, wanted, reserved, had, warned
 ):
     program = PROGRAM.format(soft=soft, hard=hard, wanted=wanted, reserved=reserved)

@@ -1,4 +1,4 @@
-"""What /explain?pod= tells: the scorers' words and numbers for each node, and the sum that kube-scheduler adds."""
+"""/explain?pod=: reasons and numbers of the scorers per node, and kube-scheduler's sum."""
 
 import json
 
@@ -19,16 +19,16 @@ POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0})
 
 
 class Scorer:
-    """Says what it is told to."""
+    """A scorer with given results."""
 
     metrics = ()
 
-    def __init__(self, assessment, predicates=("fits",), priorities=("good", "better")):
-        self.assessment = assessment
+    def __init__(self, result, predicates=("fits",), priorities=("good", "better")):
+        self.result = result
         self.predicates, self.priorities = predicates, priorities
 
-    def assess(self, view, pod):
-        return self.assessment
+    def score(self, view, pod):
+        return self.result
 
 
 def mask(*hits):
@@ -50,7 +50,7 @@ def explained():
     def explain(*asked, nodes=NODES):
         opinions = [
             explainpod.of_scorer(
-                name, scorer, ClusterSnapshot(nodes), scorer.assess(None, POD), weight=weight
+                name, scorer, ClusterSnapshot(nodes), scorer.score(None, POD), weight=weight
             )
             for name, scorer, weight in asked
         ]
@@ -62,7 +62,7 @@ def explained():
     return explain
 
 
-def test_the_sum_is_score_times_weight_times_ten(explained):
+def test_sum_is_score_times_weight_times_ten(explained):
     """10 points of an extender of weight 1 count as much as 100 of a plugin of weight 1."""
     safe = Scorer(ScorerResult(scores=scores(10, 4, 0)))
     other = Scorer(ScorerResult(scores=scores(1, 7, 0)))
@@ -71,14 +71,14 @@ def test_the_sum_is_score_times_weight_times_ten(explained):
     assert nodes["a"]["extenders"]["safe"]["adds"] == 200
 
 
-def test_only_the_priority_of_the_extender_counts(explained):
+def test_only_the_configured_priority_counts(explained):
     both = scores(3, 3, 3) | scores(9, 9, 9, name="better")
     node = explained(("safe", Scorer(ScorerResult(scores=both)), 1))["nodes"]["b"]
     assert node["extenders"]["safe"]["scores"] == {"good": 3, "better": 9}
     assert node["total"] == 30
 
 
-def test_a_refused_node_has_no_sum(explained):
+def test_rejected_node_has_no_sum(explained):
     refusing_b = Scorer(ScorerResult(refusing(False, True, False), scores(5, 5, 5)))
     nodes = explained(
         ("safe", refusing_b, 1), ("other", Scorer(ScorerResult(scores=scores(1, 1, 1))), 1)
@@ -89,14 +89,14 @@ def test_a_refused_node_has_no_sum(explained):
     assert (nodes["a"]["total"], nodes["a"]["refusedBy"]) == (60, [])
 
 
-def test_a_predicate_that_the_extender_does_not_ask_refuses_nothing(explained):
+def test_predicate_without_a_filter_verb_rejects_nothing(explained):
     second = ScorerResult(refusing(True, True, True, name="strict"), scores(5, 5, 5))
     node = explained(("safe", Scorer(second, predicates=("fits", "strict")), 1))["nodes"]["a"]
     assert node["extenders"]["safe"]["refused"] == {"strict": "too hot"}
     assert (node["refusedBy"], node["total"]) == ([], 50)
 
 
-def test_the_first_reason_is_the_one_that_is_told(explained):
+def test_first_reason_is_reported(explained):
     reasons = [
         NodeRejection(mask(True, False, False), "one"),
         NodeRejection(mask(True, True, False), "two"),
@@ -108,7 +108,7 @@ def test_the_first_reason_is_the_one_that_is_told(explained):
     assert told == ["one", "two", None]
 
 
-def test_what_is_not_known_is_null_and_not_zero(explained):
+def test_unknown_value_is_null_and_not_zero(explained):
     facts = {"cpu.mean": np.array([0.5, np.nan, np.inf])}
     lacking = ScorerResult(scores=scores(1, 1, 1), facts=facts, missing=mask(False, True, False))
     nodes = explained(("safe", Scorer(lacking), 1))["nodes"]
@@ -117,7 +117,7 @@ def test_what_is_not_known_is_null_and_not_zero(explained):
     assert [one["missing"] for one in said] == [False, True, False]
 
 
-def test_a_scorer_may_only_filter_or_only_rank(explained):
+def test_scorer_may_only_filter_or_only_rank(explained):
     filters = Scorer(ScorerResult(refusing(True, False, False)), priorities=())
     ranks = Scorer(ScorerResult(scores=scores(2, 2, 2)), predicates=())
     page = explained(("filters", filters, 1), ("ranks", ranks, 3))
@@ -125,17 +125,17 @@ def test_a_scorer_may_only_filter_or_only_rank(explained):
     assert [node["total"] for node in page["nodes"].values()] == [None, 60, 60]
 
 
-def test_a_node_that_one_scorer_was_not_asked_about_is_told_without_it():
+def test_node_unknown_to_one_scorer_is_explained_without_it():
     """The cluster may change between two scorers."""
     early = Scorer(ScorerResult(scores=scores(1, 2, 3)))
     late = Scorer(ScorerResult(scores=scores(5, 6)))
     gone = Scorer(ScorerResult(scores=scores()))
     opinions = [
-        explainpod.of_scorer("early", early, ClusterSnapshot(NODES), early.assessment, weight=1),
+        explainpod.of_scorer("early", early, ClusterSnapshot(NODES), early.result, weight=1),
         explainpod.of_scorer(
-            "late", late, ClusterSnapshot(NodeIndex(["c", "b"])), late.assessment, weight=1
+            "late", late, ClusterSnapshot(NodeIndex(["c", "b"])), late.result, weight=1
         ),
-        explainpod.of_scorer("gone", gone, ClusterSnapshot(NodeIndex()), gone.assessment, weight=1),
+        explainpod.of_scorer("gone", gone, ClusterSnapshot(NodeIndex()), gone.result, weight=1),
     ]
     nodes = dict(explainpod.explain(POD, opinions).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 10, "b": 80, "c": 80}
@@ -144,7 +144,7 @@ def test_a_node_that_one_scorer_was_not_asked_about_is_told_without_it():
 
 @pytest.fixture
 def decision(parsed, rule):
-    """A policy that refuses where `hot` is 1 and ranks by `load`, over NODES with these readings."""
+    """A policy that rejects where `hot` is 1 and ranks by `load`, over NODES with these readings."""
 
     def decide_(hot, load):
         store = Store(stale_after=30.0, started=0.0)
@@ -161,7 +161,7 @@ def decision(parsed, rule):
     return decide_
 
 
-def test_a_policy_is_an_extender_among_the_others(decision):
+def test_policy_is_explained_as_one_more_extender(decision):
     said = decision(hot=(0, 1, 0), load=(5.0, 1.0, 3.0))
     policy = explainpod.of_policy(said, NODES, (), weight=3)
     nodes = dict(explainpod.explain(POD, [policy]).nodes)
@@ -170,17 +170,17 @@ def test_a_policy_is_an_extender_among_the_others(decision):
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 270, "b": None, "c": 300}
 
 
-def test_a_policy_ranks_what_nobody_else_refuses(decision):
-    """kube-scheduler asks for scores of nodes that passed all filters, and a rank depends on who is ranked."""
+def test_policy_ranks_nodes_that_no_scorer_rejects(decision):
+    """kube-scheduler requests scores of nodes that passed all filters, and ranks depend on the set of nodes."""
     said = decision(hot=(0, 0, 0), load=(5.0, 1.0, 3.0))
     other = Scorer(ScorerResult(refusing(False, True, False), scores(0, 0, 0)))
-    other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.assessment, weight=1)
+    other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.result, weight=1)
     policy = explainpod.of_policy(said, NODES, [other], weight=1)
     nodes = dict(explainpod.explain(POD, [policy, other]).nodes)
     assert {name: node["total"] for name, node in nodes.items()} == {"a": 90, "b": None, "c": 100}
 
 
-def test_a_cluster_without_nodes_and_one_of_many(explained):
+def test_empty_and_large_clusters_are_explained(explained):
     assert (
         explained(("safe", Scorer(ScorerResult(scores=scores())), 1), nodes=NodeIndex())["nodes"]
         == {}
@@ -193,7 +193,7 @@ def test_a_cluster_without_nodes_and_one_of_many(explained):
     ]
 
 
-def test_the_pod_is_told_as_the_scorers_see_it(explained):
+def test_pod_is_shown_as_scorers_receive_it(explained):
     page = explained(("safe", Scorer(ScorerResult(scores=scores(1, 1, 1))), 1))
     assert (page["pod"], page["kind"]) == ("ns/web", "web")
     assert page["requests"] == {"cpu": 200.0}

@@ -1,4 +1,4 @@
-"""/explain?pod= over a real socket: everybody who is asked about a pod, from the inventory to the page."""
+"""/explain?pod= over a real socket, from the pod cache to the page."""
 
 import json
 from dataclasses import replace
@@ -37,13 +37,13 @@ NODES = NodeIndex(["a", "b", "c"])
 
 
 class Roomy:
-    """Refuses a node that has less cpu than the pod asks for, and likes the rest the better the more it has."""
+    """Rejects nodes with less cpu than requested, and scores the rest by their cpu."""
 
     predicates = ("room",)
     priorities = ("roomy",)
     metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         free = view.allocatable[Resource.CPU]
         full = NodeRejection(free < pod.requests[Resource.CPU], "no room")
         return ScorerResult(
@@ -54,7 +54,7 @@ class Roomy:
 class Broken(Roomy):
     predicates, priorities = ("breaks",), ("broken",)
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         raise ZeroDivisionError("a mistake")
 
 
@@ -129,7 +129,7 @@ async def get(pod_explainer, metrics, serve):
         yield fetch
 
 
-async def test_all_scorers_on_all_nodes_and_the_sum(get):
+async def test_all_scorers_on_all_nodes_are_explained_with_the_sum(get):
     status, page = await get("pod=shop/waits")
     assert status == 200
     assert page["pod"] == "shop/waits"
@@ -142,37 +142,37 @@ async def test_all_scorers_on_all_nodes_and_the_sum(get):
     assert "node" not in page
 
 
-async def test_a_pod_that_runs_is_told_with_where_and_that_it_counts_twice(get):
+async def test_running_pod_is_explained_with_its_node_and_double_count(get):
     _, page = await get("pod=shop%2Fruns")
     assert page["node"] == "b"
     assert page["placed"].startswith("it is scored like a new pod")
 
 
-async def test_what_cannot_be_read_of_what_a_pod_asks_for_is_told(get, pods):
+async def test_unreadable_requests_are_reported(get, pods):
     memory = {"name": "c", "resources": {"requests": {"cpu": "2", "memory": "lots"}}}
     body = {"metadata": {"name": "odd", "namespace": "shop"}, "spec": {"containers": [memory]}}
     pods.pods.put(pod_record.decode(msgspec.Raw(msgspec.json.encode(body))))
     _, page = await get("pod=shop/odd")
     (problem,) = page["problems"]
-    assert problem.startswith("pod shop/odd: what it requests of memory is not a quantity: 'lots'")
+    assert problem.startswith("pod shop/odd: its request for memory is not a quantity: 'lots'")
     assert "problems" not in (await get("pod=shop/waits"))[1]
 
 
 @pytest.mark.parametrize("name", ["shop/nobody", "shop", "", "/", "%00/x", "a/b/c"])
-async def test_an_unknown_pod_is_said_to_be_one(get, name):
+async def test_unknown_pod_is_reported_as_unknown(get, name):
     status, page = await get(f"pod={name}") if name else await get("pod=%20")
     assert status == 404
     assert page["error"].startswith("no pod ")
     assert page["error"].endswith(" (written as <namespace>/<name>)")
 
 
-async def test_while_too_little_is_known_no_pod_is_said_to_be_missing(get, snapshotter):
+async def test_no_pod_is_reported_unknown_before_the_first_list(get, snapshotter):
     snapshotter.waiting_for = ["all pods"]
     assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
 
 
 @pytest.mark.parametrize("pod_explainer", [None])
-async def test_without_scorers_it_says_how_to_have_them(get):
+async def test_page_without_scorers_names_the_flag(get):
     status, page = await get("pod=shop/waits")
     assert (status, page["error"]) == (
         404,
@@ -181,7 +181,7 @@ async def test_without_scorers_it_says_how_to_have_them(get):
 
 
 @pytest.mark.parametrize("scorers", [{"broken": Broken()}])
-async def test_a_scorer_with_a_mistake_in_it_is_named(get):
+async def test_failing_scorer_is_named(get):
     assert await get("pod=shop/waits") == (
         500,
         {"error": "scorer broken failed: ZeroDivisionError"},
@@ -189,28 +189,28 @@ async def test_a_scorer_with_a_mistake_in_it_is_named(get):
 
 
 @pytest.mark.parametrize("scorers", [{"template": Template()}])
-async def test_looking_is_not_counted(get, metrics):
+async def test_explaining_is_not_counted(get, metrics):
     await get("pod=shop/waits")
     assert metrics.registry.get_sample_value(
         "plimsoll_scorer_duration_seconds_count", {"scorer": "template"}
     ) in (None, 0.0)
 
 
-def test_looking_teaches_the_packer_nothing(snapshotter, metrics, pods):
+def test_explaining_adds_no_demand(snapshotter, metrics, pods):
     runner = assessing({"pigeon": Pigeon(PigeonOptions())}, snapshotter, metrics)
     before = runner.view("pigeon").demands
     list(PodExplainer(runner, pods, {}).opinions(a_pod("new")))
     assert runner.view("pigeon").demands == before
-    runner.assess("pigeon", a_pod("new").view)
+    runner.run("pigeon", a_pod("new").view)
     assert runner.view("pigeon").demands != before
 
 
 class TestFollowed:
-    """The policy among those who are asked."""
+    """The policy as one of the extenders."""
 
     @pytest.fixture
     def decisions(self, parsed, rule):
-        """Of a policy that keeps pods off nodes that are hot: b."""
+        """A policy that rejects hot nodes: b."""
         store = Store(stale_after=30.0, started=0.0)
         store.subscribe(["hot"])
         for node, hot in zip(NODES, (0, 1, 0), strict=True):
@@ -220,7 +220,7 @@ class TestFollowed:
 
     @pytest.fixture
     def followed(self, decisions):
-        """By `waits`; `lost` follows one that is not there."""
+        """Policies by pod: `waits` has one; `lost` names a missing one."""
         labels = {"waits": "demo", "lost": "gone"}
         pods = {
             ("shop", name): Pod(
@@ -230,7 +230,7 @@ class TestFollowed:
         }
         return PolicyLookup(pods, lambda: decisions, PerPodDecisions(OFF))
 
-    def test_it_is_asked_after_the_scorers(self, pod_explainer, followed):
+    def test_policy_is_evaluated_after_the_scorers(self, pod_explainer, followed):
         pod_explainer = replace(pod_explainer, policy_of=followed.of)
         *others, policy = pod_explainer.opinions(a_pod("waits"))
         assert [one.name for one in others] == ["roomy", "template"]
@@ -242,6 +242,6 @@ class TestFollowed:
         }
 
     @pytest.mark.parametrize("name", ["lost", "runs"])
-    def test_a_pod_that_follows_none_has_the_scorers_alone(self, pod_explainer, followed, name):
+    def test_pod_without_a_policy_has_scorers_only(self, pod_explainer, followed, name):
         pod_explainer = replace(pod_explainer, policy_of=followed.of)
         assert [one.name for one in pod_explainer.opinions(a_pod(name))] == ["roomy", "template"]

@@ -1,6 +1,6 @@
-"""Scorers by name: ours, those of other distributions, and what is said of those that cannot be had.
+"""Scorers by name: built-in, external, and errors.
 
-The distribution is that of docs/adding-a-scorer.md: built, installed, and loaded by a running evaluator.
+The external one is that of docs/adding-a-scorer.md: built, installed, and loaded by a running evaluator.
 """
 
 import asyncio
@@ -30,32 +30,32 @@ def load(*names):
     return registry.load(Settings(scorers=names))
 
 
-def test_none_by_default():
+def test_no_scorers_by_default():
     assert load() == {}
 
 
-def test_ours_are_made_in_the_order_given():
+def test_built_in_scorers_are_created_in_the_given_order():
     assert list(load("template", "safe,congestion")) == ["template", "safe", "congestion"]
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_each_of_ours_says_what_it_answers(name):
+def test_each_built_in_scorer_declares_its_verbs(name):
     (scorer,) = load(name).values()
     assert [*scorer.predicates, *scorer.priorities]
 
 
-def test_all_of_ours_can_be_on_at_once():
+def test_all_built_in_scorers_can_be_enabled_together():
     assert len(load(*registry.BUILT_IN)) == len(registry.BUILT_IN)
 
 
-def test_a_name_that_is_not_known_is_answered_with_those_that_are():
+def test_unknown_name_is_rejected_with_the_known_ones():
     with pytest.raises(ScorersError, match=r"no scorer 'nonsense'; known: congestion, pigeon, .*"):
         load("safe,nonsense")
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Have a distribution with a module `odd`, and one scorer `odd` in it, on the path."""
+    """Put a distribution with a module `odd` and a scorer `odd` on the path."""
 
     def install(code, *, point="odd:Odd", name="odd", distribution="its-name"):
         folder = tmp_path / distribution
@@ -76,17 +76,17 @@ class Odd:
     predicates = ("odd",)
     priorities = ()
     metrics = ()
-    def assess(self, view, pod): ...
+    def score(self, view, pod): ...
 """
 
 
-def test_one_of_another_distribution_is_loaded_where_it_is_named(installed):
+def test_external_scorer_is_loaded_by_name(installed):
     installed(ODD)
     assert type(load("odd")["odd"]).__module__ == "odd"
     assert "odd" in registry.known()
 
 
-def test_one_that_is_not_named_is_not_even_imported(installed):
+def test_unnamed_external_scorer_is_not_imported(installed):
     installed("raise SystemExit('imported')")
     assert list(load("safe")) == ["safe"]
     assert "odd" not in sys.modules
@@ -103,7 +103,7 @@ def test_one_that_is_not_named_is_not_even_imported(installed):
         ("x = (", "odd:Odd", "SyntaxError"),
     ],
 )
-def test_one_that_cannot_be_loaded_is_told_in_a_sentence(installed, code, point, sentence):
+def test_scorer_that_fails_to_load_is_reported_in_a_sentence(installed, code, point, sentence):
     installed(code, point=point)
     with pytest.raises(ScorersError) as caught:
         load("odd")
@@ -113,46 +113,46 @@ def test_one_that_cannot_be_loaded_is_told_in_a_sentence(installed, code, point,
     assert "\n" not in told
 
 
-def test_what_is_no_scorer_is_told_with_what_it_lacks(installed):
+def test_invalid_scorer_is_reported_with_what_it_lacks(installed):
     installed("class Odd:\n  predicates = metrics = ()")
-    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, assess"):
+    with pytest.raises(ScorersError, match="is not a scorer: it lacks priorities, score"):
         load("odd")
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "a b", "..", "ä", "x" * 64, "a\\n"])
-def test_a_name_that_can_be_no_end_of_a_path_is_told(installed, name):
+def test_name_that_cannot_end_a_path_is_reported(installed, name):
     installed(ODD.replace('("odd",)', f'("{name}",)'))
-    with pytest.raises(ScorersError, match="is no name for a predicate"):
+    with pytest.raises(ScorersError, match="is not a valid name of a predicate"):
         load("odd")
 
 
-def test_names_that_are_one_string_are_told(installed):
+def test_names_given_as_one_string_are_reported(installed):
     installed(ODD.replace('("odd",)', '"odd"'))
     with pytest.raises(ScorersError, match="must be a sequence of strings"):
         load("odd")
 
 
-def test_two_scorers_that_share_a_name_are_told(installed):
+def test_two_scorers_of_one_name_are_reported(installed):
     installed(ODD.replace('"odd"', '"template"'))
     with pytest.raises(ScorersError, match="'template' and 'odd' both have a predicate 'template'"):
         load("template,odd")
 
 
-def test_two_distributions_with_a_scorer_of_one_name_are_told(installed):
+def test_two_distributions_with_one_scorer_name_are_reported(installed):
     installed(ODD)
     installed(ODD, point="odd:Other", distribution="other-name")
     with pytest.raises(
-        ScorersError, match="more than one scorer 'odd': of its-name and other-name"
+        ScorersError, match="more than one scorer 'odd': from its-name and other-name"
     ):
         load("odd")
 
 
-def test_ours_stay_ours_whoever_uses_the_name(installed):
+def test_built_in_names_cannot_be_overridden(installed):
     installed("raise SystemExit('imported')", name="safe")
     assert type(load("safe")["safe"]).__module__ == "evaluator.scoring.plugins.safe"
 
 
-def test_the_manual_shows_the_template_and_its_line_as_they_are():
+def test_manual_shows_the_template_and_its_entry_point_unchanged():
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     shown, line, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert shown in (ROOT / "evaluator" / "scoring" / "plugins" / "template.py").read_text()
@@ -161,7 +161,7 @@ def test_the_manual_shows_the_template_and_its_line_as_they_are():
 
 @pytest.fixture(scope="module")
 def few_pods(tmp_path_factory):
-    """The distribution of the manual, installed into a folder of its own, which is returned."""
+    """The distribution of the manual, installed into a folder, which is returned."""
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     own = text[text.index("## Separate distribution") :]
     (module,) = re.findall(r"```python\n(.*?)```", own, re.DOTALL)
@@ -178,7 +178,7 @@ def few_pods(tmp_path_factory):
 
 
 class Evaluator:
-    """A process that says on stderr where it listens."""
+    """A process that prints its ports on stderr."""
 
     def __init__(self, process):
         self.process = process
@@ -216,7 +216,7 @@ async def start(kubeconfig, tmp_path):
 
 
 @pytest.mark.e2e
-async def test_a_scorer_of_another_distribution_is_asked_by_a_scheduler(few_pods, start, api):
+async def test_external_scorer_answers_a_scheduler(few_pods, start, api):
     await api.policies()
     for name, pods in (("node-a", "10"), ("node-b", "0")):
         node = {"metadata": {"name": name}, "status": {"allocatable": {"pods": pods}}}
@@ -263,7 +263,7 @@ async def test_a_scorer_of_another_distribution_is_asked_by_a_scheduler(few_pods
 
 
 @pytest.mark.e2e
-async def test_an_unknown_scorer_ends_the_program_with_status_2(few_pods, start):
+async def test_unknown_scorer_exits_with_status_2(few_pods, start):
     evaluator = await start("--scorers=safe,fewpods", path=few_pods)
     _, text = await evaluator.process.communicate()
     assert evaluator.process.returncode == 2
@@ -272,9 +272,7 @@ async def test_an_unknown_scorer_ends_the_program_with_status_2(few_pods, start)
 
 
 @pytest.mark.e2e
-async def test_a_port_of_its_own_takes_the_clients_that_the_scheduler_s_port_takes(
-    start, authority, dial
-):
+async def test_scorer_port_accepts_the_clients_of_the_scheduler_port(start, authority, dial):
     cert, key = authority.issue("evaluator")
     files = (f"--cert={cert}", f"--key={key}", f"--cacert={authority.file}", "--agentUnsafe")
     flags = ("--scorers=template", "--scorerPorts=template=0")
@@ -300,7 +298,7 @@ async def test_a_port_of_its_own_takes_the_clients_that_the_scheduler_s_port_tak
 
 
 @pytest.mark.e2e
-async def test_a_port_that_cannot_be_had_is_status_1(start):
+async def test_unavailable_scorer_port_exits_with_status_1(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         evaluator = await start("--scorers=template", f"--scorerPorts=template={number}")

@@ -1,4 +1,4 @@
-"""Who is asked, when it is not asked again, and what is seen of the pods before."""
+"""Which scorers run, when results are cached, and the demand they receive."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ NODES = NodeIndex(("a", "b"))
 
 
 class Recorder:
-    """Remembers what it was asked, and says what it was told to."""
+    """A scorer that records requests and returns given results."""
 
     predicates = ("filters",)
     priorities = ("scores",)
@@ -27,7 +27,7 @@ class Recorder:
         self.asked = []
         self._answer = answer or ScorerResult(scores={"scores": np.array([1, 2])})
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked.append((view, pod))
         return self._answer
 
@@ -43,75 +43,75 @@ def runner(scorer, *, name="pigeon"):
     return made, snapshotter
 
 
-def test_pods_that_are_alike_cost_one_assessment():
+def test_equal_pods_share_one_assessment():
     scorer = Recorder()
     asked, _ = runner(scorer, name="safe")
-    first, second = asked.assess("safe", pod(1)), asked.assess("safe", pod(2))
+    first, second = asked.run("safe", pod(1)), asked.run("safe", pod(2))
     assert (first.remembered, second.remembered) == (False, True)
-    assert first.assessment is second.assessment
+    assert first.result is second.result
     assert len(scorer.asked) == 1
 
 
 @pytest.mark.parametrize(
     "other", [pod(cpu=200.0), pod(kind="db"), PodView("ns/p1", "u1", "web", {})]
 )
-def test_a_pod_that_is_not_alike_costs_another(other):
+def test_different_pod_needs_another_assessment(other):
     scorer = Recorder()
     asked, _ = runner(scorer, name="safe")
-    asked.assess("safe", pod())
-    assert not asked.assess("safe", other).remembered
+    asked.run("safe", pod())
+    assert not asked.run("safe", other).remembered
     assert len(scorer.asked) == 2
 
 
-def test_nothing_is_remembered_of_a_view_that_has_passed():
+def test_cache_keeps_nothing_of_an_earlier_snapshot():
     scorer = Recorder()
     asked, snapshotter = runner(scorer, name="safe")
-    asked.assess("safe", pod())
+    asked.run("safe", pod())
     snapshotter.now = ClusterSnapshot(NODES)
-    found = asked.assess("safe", pod())
+    found = asked.run("safe", pod())
     assert (found.remembered, found.view) == (False, snapshotter.now)
 
 
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first():
+def test_cache_is_bounded_and_evicts_the_oldest():
     scorer = Recorder()
     asked, _ = runner(scorer, name="safe")
     for cpu in range(1, 1001):
-        asked.assess("safe", pod(cpu=float(cpu)))
+        asked.run("safe", pod(cpu=float(cpu)))
     assert len(asked._cached) < 100
-    assert asked.assess("safe", pod(cpu=1000.0)).remembered
-    assert not asked.assess("safe", pod(cpu=1.0)).remembered
+    assert asked.run("safe", pod(cpu=1000.0)).remembered
+    assert not asked.run("safe", pod(cpu=1.0)).remembered
 
 
 def demands(scorer):
     return [view.demands.count for view, _ in scorer.asked]
 
 
-def test_each_pod_counts_once_among_the_demands_however_often_it_is_tried():
+def test_each_pod_counts_once_as_demand():
     scorer = Recorder()
     asked, snapshotter = runner(scorer)
     for number in (1, 1, 2, 1):
         snapshotter.now = ClusterSnapshot(NODES)
-        asked.assess("pigeon", pod(number))
+        asked.run("pigeon", pod(number))
     assert demands(scorer) == [1, 1, 2, 2]
 
 
-def test_the_questions_about_one_pod_cost_one_assessment_where_demands_count_too():
+def test_requests_about_one_pod_share_one_assessment_with_demand_too():
     scorer = Recorder()
     asked, _ = runner(scorer)
-    assert [asked.assess("pigeon", pod()).remembered for _ in range(3)] == [False, True, True]
+    assert [asked.run("pigeon", pod()).remembered for _ in range(3)] == [False, True, True]
 
 
-def test_other_scorers_neither_see_demands_nor_add_to_them():
+def test_demand_is_private_to_its_scorer():
     scorer = Recorder()
     asked, snapshotter = runner(scorer, name="safe")
-    assert asked.assess("safe", pod()).view is snapshotter.now
+    assert asked.run("safe", pod()).view is snapshotter.now
 
 
-def test_who_looks_changes_nothing():
+def test_explaining_changes_nothing():
     scorer = Recorder()
     asked, _ = runner(scorer)
-    asked.look("pigeon", pod(7))
-    asked.assess("pigeon", pod(1))
+    asked.run_uncached("pigeon", pod(7))
+    asked.run("pigeon", pod(1))
     assert demands(scorer) == [0, 1]
 
 
@@ -131,10 +131,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("answer", BAD.values(), ids=BAD.keys())
-def test_an_answer_that_is_none_is_the_scorer_s_failure_and_not_remembered(answer):
+def test_invalid_result_is_a_failure_of_the_scorer_and_not_cached(answer):
     scorer = Recorder(answer)
     asked, _ = runner(scorer, name="odd")
     for _ in range(2):
         with pytest.raises(ScorerError, match="scorer odd failed"):
-            asked.assess("odd", pod())
+            asked.run("odd", pod())
     assert len(scorer.asked) == 2

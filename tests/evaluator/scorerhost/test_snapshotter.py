@@ -1,4 +1,4 @@
-"""The cluster as scorers see it: put together from what watchers and agents tell, and no older than it may be."""
+"""The snapshot that scorers receive: built from watches and agents, within its age limit."""
 
 import json
 import math
@@ -26,7 +26,7 @@ STALE = 30.0
 
 
 class World:
-    """A survey, and all that it is fed by; one clock."""
+    """A snapshotter with its inputs and one clock."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
@@ -87,7 +87,7 @@ def told(values: Any) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def test_what_nodes_have_and_pods_hold(world: World) -> None:
+def test_snapshot_has_allocatable_and_requests(world: World) -> None:
     world.begin(node("b", cpu="500m"), node("a"))
     world.inventory.pods.replace([pod("old", "a"), pod("new", "a", cpu="300m", bound=990)])
     view = world.snapshotter.view()
@@ -100,7 +100,7 @@ def test_what_nodes_have_and_pods_hold(world: World) -> None:
     assert told(world.later(usage_metrics.WINDOW).recently_bound[Resource.CPU]) == [0, 0]
 
 
-def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
+def test_free_capacity_is_allocatable_less_use(world: World) -> None:
     world.begin(node("a"), node("b"))
     world.report("a", cpu_mean=1.5, cpu_deviation=0.25, memory_mean=2 * GI, memory_deviation=GI)
     world.report("b", cpu_mean=4.5, congestion=0.5)
@@ -116,7 +116,7 @@ def test_free_is_what_use_leaves_of_the_allocatable(world: World) -> None:
     assert told(view.readings[usage_metrics.CPU_MEAN]) == [1.5, 4.5]
 
 
-def test_a_reading_past_its_bound_is_missing(world: World) -> None:
+def test_stale_reading_is_missing(world: World) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=1.0, congestion=0.5)
     assert told(world.later(STALE).usage[Resource.CPU].free) == [3000]
@@ -127,7 +127,7 @@ def test_a_reading_past_its_bound_is_missing(world: World) -> None:
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf, -math.inf, math.nan])
-def test_what_no_use_can_be_is_missing(world: World, value: float) -> None:
+def test_impossible_use_is_missing(world: World, value: float) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=value, cpu_deviation=value, memory_mean=GI, memory_deviation=value)
     view = world.snapshotter.view()
@@ -135,7 +135,7 @@ def test_what_no_use_can_be_is_missing(world: World, value: float) -> None:
     assert told(view.usage[Resource.MEMORY].deviation) == [None]
 
 
-def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(world: World) -> None:
+def test_annotations_replace_missing_agents_and_are_never_mixed_in(world: World) -> None:
     said = {"mean_free_cpu": "2500", "std_free_cpu": "400", "forcasted_free_cpu": "2000"}
     world.begin(node("a", **said), node("b", **said), node("c", mean_free_cpu="many"))
     world.report("a", cpu_mean=1.0)
@@ -147,7 +147,7 @@ def test_annotations_stand_in_where_agents_are_silent_and_are_never_mixed_in(wor
     assert told(view.annotations["mean-free-cpu"]) == [2500, 2500, None]
 
 
-def test_while_nothing_changes_it_is_one_object(world: World) -> None:
+def test_unchanged_snapshot_is_one_object(world: World) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=1.0)
     view = world.snapshotter.view()
@@ -158,7 +158,7 @@ def test_while_nothing_changes_it_is_one_object(world: World) -> None:
     assert world.later() is view
 
 
-def test_what_pods_hold_is_seen_at_once_and_readings_a_moment_later(world: World) -> None:
+def test_pod_changes_show_at_once_and_readings_at_the_next_snapshot(world: World) -> None:
     world.begin(node("a"))
     world.report("a", cpu_mean=1.0)
     first = world.snapshotter.view()
@@ -171,7 +171,7 @@ def test_what_pods_hold_is_seen_at_once_and_readings_a_moment_later(world: World
     assert told(world.later().usage[Resource.CPU].free) == [2000]
 
 
-def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
+def test_snapshot_shares_unchanged_parts_with_the_last(world: World) -> None:
     world.begin(node("a"), node("b"))
     first = world.snapshotter.view()
     world.inventory.pods.put(pod("web", "b", bound=0))
@@ -184,7 +184,7 @@ def test_a_view_shares_with_the_next_what_is_the_same(world: World) -> None:
         assert not row.flags.writeable
 
 
-def test_nodes_come_and_go_and_keep_what_is_theirs(world: World) -> None:
+def test_added_and_removed_nodes_keep_their_own_values(world: World) -> None:
     world.begin(node("b"))
     world.inventory.pods.replace([pod("one", "a"), pod("two", "b", cpu="2")])
     assert told(world.snapshotter.view().requested[Resource.CPU]) == [2000]
@@ -200,7 +200,7 @@ def test_nodes_come_and_go_and_keep_what_is_theirs(world: World) -> None:
     assert world.snapshotter.view().nodes == ()
 
 
-def test_what_was_learned_is_part_of_it() -> None:
+def test_rewards_are_part_of_the_snapshot() -> None:
     learned = [Rewards()]
     world = World(rewards=lambda: learned[0])
     world.begin(node("a"))
@@ -210,13 +210,13 @@ def test_what_was_learned_is_part_of_it() -> None:
     assert first.rewards is not learned[0]
 
 
-def test_nobody_is_answered_before_nodes_and_pods_are_known_and_agents_were_heard() -> None:
+def test_no_snapshot_before_nodes_pods_and_first_reports() -> None:
     world = World()
     world.store.started = world.now
     world.cluster.nodes.replace([node("a")])
     assert world.snapshotter.waiting_for == ["all pods"]
     world.inventory.pods.replace([])
-    assert world.snapshotter.waiting_for == ["the first report of nodes to scorers"]
+    assert world.snapshotter.waiting_for == ["the nodes' first readings for scorers"]
     assert world.snapshotter.known() is None
     world.store.report("a", Delta(values=dict.fromkeys(usage_metrics.METRICS, 0.5)), world.now)
     world.now += 0.125
@@ -227,7 +227,7 @@ def test_nobody_is_answered_before_nodes_and_pods_are_known_and_agents_were_hear
     assert world.snapshotter.waiting_for == []
 
 
-def test_scorers_that_take_no_metric_wait_for_no_agent() -> None:
+def test_scorers_without_metrics_wait_for_no_agent() -> None:
     world = World(metrics=())
     world.store.started = world.now
     world.begin(node("a"))
@@ -238,7 +238,7 @@ def test_scorers_that_take_no_metric_wait_for_no_agent() -> None:
     assert told(world.snapshotter.view().usage[Resource.CPU].free) == []
 
 
-def test_a_metric_that_only_another_scorer_knows_is_read_too() -> None:
+def test_metrics_of_every_scorer_are_read() -> None:
     world = World(metrics=("node_load1",))
     world.store.subscribe(["node_load1"])
     world.begin(node("a"), node("b"))
@@ -267,7 +267,7 @@ STEPS = st.lists(
 )
 
 
-def test_however_it_came_about_it_is_what_putting_it_together_anew_gives(soak: bool) -> None:
+def test_incremental_snapshot_equals_one_from_scratch(soak: bool) -> None:
     @settings(max_examples=2000 if soak else 40, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:

@@ -1,11 +1,11 @@
-"""A scorer whose numbers can be worked out in the head, for tests of what is made of any scorer's numbers."""
+"""A scorer with numbers that are easy to compute, for tests that use any scorer."""
 
 from evaluator.model.pod_demand import Resource
 from evaluator.scoring.plugin import ScorerResult
 
 
 class Share:
-    """The risk is the share of CPU that is asked for, once the pod is there too; nothing is known of memory."""
+    """The risk is the requested share of CPU, including the pod; memory is unknown."""
 
     predicates = ()
     priorities = ()
@@ -14,7 +14,7 @@ class Share:
     def __init__(self):
         self.asked = 0
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked += 1
         cpu = Resource.CPU
         asked = view.requested[cpu] + pod.requests.get(cpu, 0.0)

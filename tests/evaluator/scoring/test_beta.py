@@ -1,4 +1,4 @@
-"""The beta distribution against 50 digits, and what holds of it whatever its parameters."""
+"""The beta distribution against 50-digit references, and its properties for any parameters."""
 
 import mpmath
 import numpy as np
@@ -14,7 +14,7 @@ _BITS = 200
 
 
 def reference(x, a, b):
-    """Both tails: x^a (1-x)^b / (a B(a, b)) times a series of positive terms, in whole numbers of 2^-200."""
+    """Both tails: x^a (1-x)^b / (a B(a, b)) times a series of positive terms, in integers of 2^-200."""
     with mpmath.workdps(50):
         x = mpmath.mpf(x)
         if x * (a + b) <= a:
@@ -43,7 +43,7 @@ def one(x, a, b):
     return float(lower[0]), float(upper[0])
 
 
-def test_the_reference_agrees_with_mpmaths_own():
+def test_reference_agrees_with_mpmath():
     with mpmath.workdps(50):
         for x, a, b in [(0.9, 57.668, 23.2695), (0.3, 0.5, 2.5), (0.5, 40.0, 35.0)]:
             exact = mpmath.betainc(a, b, 0, x, regularized=True)
@@ -52,7 +52,7 @@ def test_the_reference_agrees_with_mpmaths_own():
 
 @pytest.mark.parametrize("total", [0.01, 1.0, 5.0, 60.0, 990.0, 1010.0, 4e3, 1e5, 3e6, 1e8])
 @pytest.mark.parametrize("mean", [1e-3, 0.1, 0.5, 0.725, 0.9, 0.99])
-def test_is_exact_to_nine_digits_of_either_tail(total, mean, soak):
+def test_both_tails_are_exact_to_nine_digits(total, mean, soak):
     distances = [-9.0, -3.6, -3.4, -1.0, 0.0, 0.7, 3.0, 20.0]
     if total > 1e6 and not soak:
         distances = [-3.4, 3.0] if total < 1e7 else [3.0]  # others take the reference a second
@@ -71,28 +71,28 @@ def test_is_exact_to_nine_digits_of_either_tail(total, mean, soak):
 @pytest.mark.parametrize(
     ("mean", "deviation", "risk"), [(0.899, 0.005, 0.4263), (0.905, 0.005, 0.8414)]
 )
-def test_is_right_where_the_powers_underflow(mean, deviation, risk):
+def test_result_is_correct_where_powers_underflow(mean, deviation, risk):
     precision = mean * (1 - mean) / deviation**2 - 1
     assert one(0.9, mean * precision, (1 - mean) * precision)[1] == pytest.approx(risk, abs=5e-5)
 
 
 @pytest.mark.parametrize(("x", "lower"), [(-0.5, 0.0), (0.0, 0.0), (1.0, 1.0), (1.5, 1.0)])
-def test_is_0_or_1_at_the_ends_and_beyond(x, lower):
+def test_result_is_0_or_1_at_and_beyond_the_ends(x, lower):
     assert one(x, 3.0, 4.0) == (lower, 1.0 - lower)
 
 
 @pytest.mark.parametrize("a", [np.nan, np.inf, -1.0, 0.0])
-def test_is_unknown_where_there_is_no_such_distribution(a):
+def test_invalid_parameters_give_unknown(a):
     assert np.isnan(one(0.5, a, 2.0)).all()
     assert np.isnan(one(0.5, 2.0, a)).all()
     assert np.isnan(one(0.0, a, 2.0)).all()
 
 
-def test_is_unknown_at_an_unknown_place():
+def test_unknown_argument_gives_unknown():
     assert np.isnan(one(np.nan, 2.0, 3.0)).all()
 
 
-def test_takes_tables_and_nothing():
+def test_tables_and_empty_arrays_are_accepted():
     table = np.array([[1.0, 2.0], [3.0, np.nan]])
     found = beta.tail(0.5, table, np.ones((2, 2)))
     assert found[~np.isnan(found)].tolist() == pytest.approx([0.5, 0.25, 0.125])
@@ -104,7 +104,7 @@ places = st.floats(0.0, 1.0)
 
 
 @given(places, parameters, parameters)
-def test_is_a_probability_and_its_tails_are_the_whole(x, a, b):
+def test_result_is_a_probability_and_tails_sum_to_one(x, a, b):
     lower, upper = one(x, a, b)
     assert 0.0 <= lower <= 1.0
     assert 0.0 <= upper <= 1.0
@@ -112,19 +112,19 @@ def test_is_a_probability_and_its_tails_are_the_whole(x, a, b):
 
 
 @given(places.map(lambda x: round(x * 2**40) / 2**40), parameters, parameters)
-def test_seen_from_the_other_end_is_the_other_tail(x, a, b):
+def test_mirrored_distribution_gives_the_other_tail(x, a, b):
     lower, upper = one(x, a, b)
     assert one(1.0 - x, b, a) == pytest.approx((upper, lower), rel=PROMISED, abs=1e-12)
 
 
 @given(st.tuples(places, places).map(sorted), parameters, parameters)
-def test_grows_with_the_place(pair, a, b):
+def test_result_grows_with_the_argument(pair, a, b):
     assert one(pair[0], a, b)[0] <= one(pair[1], a, b)[0] + 1e-10
 
 
 @settings(max_examples=examples(10))
 @given(places, parameters, parameters, st.randoms())
-def test_each_is_worked_out_as_if_alone(x, a, b, random):
+def test_elements_are_independent(x, a, b, random):
     others = [10.0 ** random.uniform(-3, 8) for _ in range(20)]
     together = beta.tails(x, np.array([a, *others]), np.array([b, *reversed(others)]))
     alone = one(x, a, b)
@@ -132,7 +132,7 @@ def test_each_is_worked_out_as_if_alone(x, a, b, random):
 
 
 @given(st.floats(), st.floats(), st.floats())
-def test_takes_any_numbers_at_all(x, a, b):
+def test_any_numbers_are_accepted(x, a, b):
     with np.errstate(all="ignore"):
         lower, upper = one(x, a, b)
     assert np.isnan(lower) == np.isnan(upper)

@@ -1,4 +1,4 @@
-"""What pods asked for: what counts as asked, and the moments of all of it."""
+"""Requested resources: what counts, and the moments over all pods."""
 
 import numpy as np
 import pytest
@@ -33,27 +33,27 @@ def seen(*pods):
         ({Resource.CPU: -1.0, Resource.MEMORY: -MI}, (10, 16, 1, 0, 0)),
     ],
 )
-def test_who_asks_for_nothing_takes_something(asked, counted):
+def test_pod_without_requests_has_a_minimum_demand(asked, counted):
     assert demand(PodView(requests=asked)).tolist() == list(counted)
 
 
-def test_what_is_no_number_is_not_zero():
+def test_invalid_quantity_is_not_zero():
     assert np.isnan(demand(pod(memory=np.nan))[1])
     demands = seen(pod())
     assert demands.seen(pod(cpu=np.nan)) is demands
 
 
-def test_a_request_beyond_any_measure_is_cut_off_where_kubernetes_stops_counting():
+def test_huge_request_is_clamped_at_the_limit_of_kubernetes():
     assert demand(pod(cpu=np.inf, memory=1e300))[:2].tolist() == [2.0**63, 2.0**63]
     assert np.isfinite(seen(pod(), pod(cpu=1e300)).covariance).all()
 
 
-def test_nothing_is_known_before_the_first():
+def test_nothing_is_known_before_the_first_pod():
     assert Demands().mean is None
     assert Demands().covariance is None
 
 
-def test_mean_and_covariance_of_all_while_they_are_few():
+def test_mean_and_covariance_are_exact_for_few_pods():
     pods = [pod(100 + 37 * i % 300, 64 + i * i) for i in range(WINDOW)]
     table = np.array([demand(one) for one in pods])
     found = seen(*pods)
@@ -62,7 +62,7 @@ def test_mean_and_covariance_of_all_while_they_are_few():
     np.testing.assert_allclose(found.covariance, np.cov(table.T, bias=True), rtol=1e-9, atol=1e-9)
 
 
-def test_what_is_long_ago_is_forgotten_as_the_original_does():
+def test_old_demand_fades_as_in_the_original():
     pods = [pod(1000 if i < 150 else 100 + i) for i in range(400)]
     mean, square = 0.0, 0.0
     for i, one in enumerate(pods):
@@ -73,12 +73,12 @@ def test_what_is_long_ago_is_forgotten_as_the_original_does():
     assert found.covariance[0, 0] == pytest.approx(square - mean**2, rel=1e-9)
 
 
-def test_large_requests_that_differ_by_little_do_so_still():
+def test_small_differences_of_large_requests_are_kept():
     found = seen(pod(memory=2.0**40), pod(memory=2.0**40 + 2))
     assert found.covariance[1, 1] == 1.0
 
 
-def test_another_attempt_is_the_same_request():
+def test_repeated_attempt_is_one_request():
     first = pod(uid="1")
     demands = seen(first, pod(500, uid="2"))
     assert demands.seen(first) is demands
@@ -87,18 +87,18 @@ def test_another_attempt_is_the_same_request():
     assert seen(named, named).count == 1
 
 
-def test_a_pod_of_no_name_is_another_each_time():
+def test_pod_without_a_name_is_a_new_one_each_time():
     assert seen(pod(), pod()).count == 2
 
 
-def test_no_more_pods_are_remembered_than_are_needed():
+def test_remembered_pods_are_bounded():
     found = seen(*(pod(uid=str(i)) for i in range(REMEMBERED + 10)))
     assert len(found.pods) == REMEMBERED
     assert found.seen(pod(uid="11")) is found
     assert found.seen(pod(uid="1")) is not found
 
 
-def test_nothing_is_changed():
+def test_demand_is_immutable():
     before = seen(pod(100), pod(200))
     kept = before.mean.copy(), before.covariance.copy()
     before.seen(pod(4000, 4096))

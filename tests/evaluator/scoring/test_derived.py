@@ -1,4 +1,4 @@
-"""What rules may compare beside readings: which names, from which facts, and what is asked of sources instead."""
+"""Scorer metrics for rules: names, facts, and the sources' metrics they replace."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring import derived
-from evaluator.scoring.derived import DERIVED_METRICS, NOBODY
+from evaluator.scoring.derived import DERIVED_METRICS, NO_REQUESTS
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
 from evaluator.scoring.plugins.reward import Reward
@@ -18,7 +18,7 @@ VIEW = ClusterSnapshot(NodeIndex(["a", "b", "c"]))
 
 
 class Known:
-    """A scorer with given facts, which counts how often it is asked."""
+    """A scorer with given facts that counts its calls."""
 
     predicates = ()
     priorities = ()
@@ -28,7 +28,7 @@ class Known:
         self.facts = {name.replace("_", "."): np.array(v, float) for name, v in facts.items()}
         self.asked = 0
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         self.asked += 1
         return ScorerResult(facts=self.facts)
 
@@ -39,32 +39,32 @@ def safe():
     return Known(cpu_risk=[0.1, nan, nan], memory_risk=[0.5, 0.2, nan])
 
 
-def test_risk_is_the_greater_of_those_that_are_known(safe):
-    found = derived.values(["plimsoll_risk"], {"safe": safe}, VIEW, NOBODY)
+def test_risk_is_the_larger_of_the_known_ones(safe):
+    found = derived.values(["plimsoll_risk"], {"safe": safe}, VIEW, NO_REQUESTS)
     np.testing.assert_array_equal(found["plimsoll_risk"], [0.5, 0.2, np.nan])
 
 
-def test_a_scorer_is_asked_once_for_all_that_it_tells(safe):
+def test_scorer_is_run_once_for_all_its_metrics(safe):
     names = ["plimsoll_risk", "plimsoll_risk_cpu", "plimsoll_risk_memory"]
-    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == set(names)
+    assert set(derived.values(names, {"safe": safe}, VIEW, NO_REQUESTS)) == set(names)
     assert safe.asked == 1
 
 
-def test_what_has_no_scorer_is_left_out(safe):
+def test_metric_without_a_scorer_is_omitted(safe):
     names = ["plimsoll_congestion", "plimsoll_risk_cpu"]
-    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == {"plimsoll_risk_cpu"}
+    assert set(derived.values(names, {"safe": safe}, VIEW, NO_REQUESTS)) == {"plimsoll_risk_cpu"}
 
 
-def test_sources_are_never_asked_for_a_quantity():
+def test_sources_are_never_queried_for_derived_metrics():
     assert derived.measured(frozenset({"load1", *DERIVED_METRICS})) == {"load1"}
 
 
-def test_metrics_alone_are_left_as_they_are():
+def test_plain_metrics_are_unchanged():
     named = frozenset({"load1", "plimsoll_agent_up"})
     assert derived.measured(named) is named
 
 
-def test_scorers_tell_what_is_read_of_them():
+def test_scorers_provide_the_metrics_that_rules_read():
     cpu, memory = (np.array([100.0, 100.0, np.nan]), np.array([10.0, 20.0, 30.0]))
     view = ClusterSnapshot(
         VIEW.nodes,

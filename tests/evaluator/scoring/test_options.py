@@ -1,4 +1,4 @@
-"""The scorers' flags, and what is wrong with them together."""
+"""The flags of scorers and their combinations."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def parse(*argv):
     return flags.parse_settings(Settings, Parser("prog", about=""), argv=argv, env={})
 
 
-def test_weights_are_told_one_by_one_or_together():
+def test_weights_may_be_given_one_by_one_or_together():
     told = (
         "--scorers=safe,pigeon",
         "--scorerWeights=safe=2, pigeon=3",
@@ -22,12 +22,12 @@ def test_weights_are_told_one_by_one_or_together():
     assert settings.weights_of_scorers == {"safe": 2, "pigeon": 3, "policies": 4}
 
 
-def test_nobody_has_a_weight_that_was_not_told():
+def test_no_scorer_has_an_unset_weight():
     assert parse("--scorers=safe").weights_of_scorers == {}
 
 
 @pytest.mark.parametrize("value", ["safe", "=2", "safe=", "safe=0", "safe=1.5", "safe=2,,"])
-def test_what_is_no_weight_is_refused_in_words(value, capsys):
+def test_invalid_weight_is_rejected_in_words(value, capsys):
     with pytest.raises(SystemExit):
         parse("--scorers=safe", f"--scorerWeights={value}")
     assert "--scorerWeights: not a " in capsys.readouterr().err
@@ -40,11 +40,11 @@ def test_what_is_no_weight_is_refused_in_words(value, capsys):
         ("safe=2,safe=3", "--scorerWeights: an extender has one weight"),
     ],
 )
-def test_weights_that_nobody_would_look_at_are_mistakes(value, sentence):
+def test_unused_weights_are_mistakes(value, sentence):
     assert parse("--scorers=safe", f"--scorerWeights={value}").mistakes() == [sentence]
 
 
-def test_scorers_and_ports_are_told_one_by_one_or_together():
+def test_scorers_and_ports_may_be_given_one_by_one_or_together():
     settings = parse(
         "--scorers=safe, pigeon", "--scorers=template,safe", "--scorerPorts=safe=9011,pigeon=0"
     )
@@ -58,14 +58,14 @@ def test_no_scorer_is_on_by_default():
 
 
 @pytest.mark.parametrize("flag", ["--scorers=", "--scorers=safe,,pigeon", "--scorers=,"])
-def test_an_empty_name_is_refused_in_words(flag, capsys):
+def test_empty_name_is_rejected_in_words(flag, capsys):
     with pytest.raises(SystemExit):
         parse(flag)
     assert "--scorers: an empty name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["safe", "=9011", "safe=", "safe=http", "safe=70000", "safe=1,,"])
-def test_what_is_no_port_is_refused_in_words(value, capsys):
+def test_invalid_port_is_rejected_in_words(value, capsys):
     with pytest.raises(SystemExit):
         parse("--scorers=safe", f"--scorerPorts={value}")
     assert "--scorerPorts: not a " in capsys.readouterr().err
@@ -82,5 +82,5 @@ def test_what_is_no_port_is_refused_in_words(value, capsys):
         ("safe=9091", "--scorerPorts: 9091 is the port of --agentPort"),
     ],
 )
-def test_ports_that_cannot_be_are_mistakes(value, sentence):
+def test_impossible_ports_are_mistakes(value, sentence):
     assert parse("--scorers=safe,template", f"--scorerPorts={value}").mistakes() == [sentence]

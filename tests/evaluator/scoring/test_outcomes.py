@@ -1,4 +1,4 @@
-"""What pods did, as their kubelets tell it, and what is learned from it, and when."""
+"""Outcomes of pods from kubelet statuses: what counts, and when."""
 
 import json
 
@@ -41,14 +41,14 @@ def pod(phase="Running", *, ready=True, restarts=0, crashed=None, node="n", uid=
 
 
 class World:
-    """One pod as it is seen over time."""
+    """One pod observed over time."""
 
     def __init__(self):
         self.rewarding = OutcomeTracker(steady=60.0)
         self._before = None
 
     def seen(self, second, after):
-        """The outcomes of this being the pod now."""
+        """The outcomes of this state of the pod."""
         before, self._before = self._before, after
         now = float(second)
         return self.rewarding.changed(before, after, now=now, wall=BEGIN + now)
@@ -65,7 +65,7 @@ def world():
     return made
 
 
-def test_a_pod_that_has_run_for_a_while_did_well_and_that_once(world):
+def test_pod_that_has_run_for_the_period_succeeds_once(world):
     assert world.seen(1, pod()) == []
     assert world.due(60.9) == []
     assert world.due(61) == DID_WELL
@@ -74,7 +74,7 @@ def test_a_pod_that_has_run_for_a_while_did_well_and_that_once(world):
     assert world.due(1000) == []
 
 
-def test_who_is_not_ready_is_looked_at_again(world):
+def test_unready_pod_is_checked_again(world):
     world.seen(1, pod(ready=False))
     assert world.due(61) == []
     world.seen(62, pod())
@@ -83,7 +83,7 @@ def test_who_is_not_ready_is_looked_at_again(world):
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Unknown"])
-def test_a_failure_counts_once(world, phase):
+def test_failure_counts_once(world, phase):
     world.seen(1, pod())
     assert world.seen(2, pod(phase)) == FAILED
     assert world.seen(3, pod(phase, ready=False)) == []
@@ -98,25 +98,25 @@ def test_each_crash_counts_once(world):
     assert world.seen(31, pod(crashed=30, restarts=2)) == []
 
 
-def test_a_crash_that_ends_the_pod_is_not_counted_twice(world):
+def test_crash_that_ends_the_pod_is_not_counted_twice(world):
     world.seen(1, pod())
     assert world.seen(10, pod(crashed=9)) == FAILED
     assert world.seen(20, pod("Failed", crashed=9)) == []
     assert world.due(1000) == []
 
 
-def test_a_restart_of_which_nobody_says_why_is_a_crash(world):
+def test_restart_without_a_reason_is_a_crash(world):
     world.seen(1, pod())
     assert world.seen(2, pod(restarts=1)) == FAILED
     assert world.seen(3, pod(restarts=1)) == []
 
 
-def test_a_container_that_ends_well_after_a_crash_is_not_blamed(world):
+def test_container_that_succeeds_after_a_crash_is_no_failure(world):
     world.seen(1, pod(crashed=0))
     assert world.seen(20, pod(restarts=1)) == []
 
 
-def test_who_recovers_earns_again(world):
+def test_recovered_pod_succeeds_again(world):
     world.seen(1, pod())
     assert world.due(61) == DID_WELL
     assert world.seen(70, pod(crashed=70, restarts=1)) == FAILED
@@ -124,7 +124,7 @@ def test_who_recovers_earns_again(world):
     assert world.due(130) == DID_WELL
 
 
-def test_a_node_that_is_heard_of_again_earns_again(world):
+def test_pod_on_a_recovered_node_succeeds_again(world):
     world.seen(1, pod())
     assert world.seen(10, pod("Unknown")) == FAILED
     assert world.seen(100, pod()) == []
@@ -132,31 +132,31 @@ def test_a_node_that_is_heard_of_again_earns_again(world):
     assert world.due(160) == DID_WELL
 
 
-def test_time_is_counted_from_the_crash_and_not_from_when_it_was_heard_of(world):
-    """kubeRL takes the difference of the seconds of two minutes: 59 to 1 is no 58 seconds back."""
+def test_time_counts_from_the_crash_and_not_from_its_report(world):
+    """kubeRL subtracts the seconds of two minutes: 59 to 1 is no 58 seconds back."""
     world.seen(1, pod())
     assert world.seen(101, pod(crashed=59, restarts=1)) == FAILED
     assert world.due(118) == []
     assert world.due(119) == DID_WELL
 
 
-def test_a_job_that_ends_well_did_well_once(world):
+def test_successful_job_succeeds_once(world):
     world.seen(1, pod())
     assert world.seen(2, pod("Succeeded")) == DID_WELL
     assert world.due(1000) == []
 
 
-def test_a_job_that_had_earned_already_does_not_by_its_end(world):
+def test_completion_after_a_success_does_not_count_again(world):
     world.seen(1, pod())
     assert world.due(61) == DID_WELL
     assert world.seen(70, pod("Succeeded")) == []
 
 
-def test_a_job_too_short_to_be_seen_running_counts(world):
+def test_job_too_short_to_be_seen_running_counts(world):
     assert world.seen(1, pod("Succeeded")) == DID_WELL
 
 
-def test_who_is_told_to_go_is_not_blamed(world):
+def test_deleted_pod_is_no_failure(world):
     world.seen(1, pod())
     going = {"deletionTimestamp": stamp(5)}
     assert world.seen(5, pod(**going)) == []
@@ -165,32 +165,32 @@ def test_who_is_told_to_go_is_not_blamed(world):
     assert world.due(1000) == []
 
 
-def test_what_ran_already_when_it_was_first_seen_has_earned():
+def test_pod_running_before_the_first_list_is_not_counted():
     world = World()
     assert world.seen(100, pod(bound=0)) == []
     assert world.due(1000) == []
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded", "Unknown"])
-def test_what_had_ended_when_it_was_first_seen_was_told_to_others(phase):
+def test_pod_finished_before_the_first_list_is_not_counted(phase):
     assert World().seen(100, pod(phase)) == []
 
 
-def test_what_had_just_begun_when_it_was_first_seen_earns_when_it_would_have():
+def test_pod_just_started_before_the_first_list_succeeds_on_time():
     world = World()
     world.seen(30, pod(bound=10))
     assert world.due(69) == []
     assert world.due(70) == DID_WELL
 
 
-def test_a_crash_before_it_was_first_seen_puts_its_reward_off():
+def test_crash_before_the_first_list_delays_the_success():
     world = World()
     world.seen(100, pod(bound=0, crashed=90, restarts=3))
     assert world.due(149) == []
     assert world.due(150) == DID_WELL
 
 
-def test_another_pod_of_that_name_begins_anew(world):
+def test_recreated_pod_starts_over(world):
     world.seen(1, pod(restarts=1))
     assert world.seen(10, pod(uid="v", restarts=2, crashed=5, bound=10)) == []
     assert world.due(69) == []

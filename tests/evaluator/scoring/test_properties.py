@@ -1,4 +1,4 @@
-"""What holds for every scorer, whatever the cluster and the pod: nothing raises, warns or answers what is no score."""
+"""Properties of every scorer for any cluster and pod: no exception, no warning, valid scores."""
 
 import dataclasses
 import random
@@ -14,7 +14,7 @@ from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.scoring.scorers import SCORERS
-from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
+from tests.evaluator.scoring.snapshots import fixed, likely_views, pods, reordered, views
 
 ANY = st.one_of(views(), likely_views())
 HUGE = dict.fromkeys(Resource, 1e18)
@@ -23,7 +23,7 @@ each = pytest.mark.parametrize("scorer", list(SCORERS.values()), ids=SCORERS)
 
 
 def check(scorer, view, found):
-    """It names what it said it would, and says of each node what can be said."""
+    """It provides the declared metrics, with a value per node where known."""
     assert set(found.refusals) <= set(scorer.predicates)
     assert set(found.scores) <= set(scorer.priorities)
     count = len(view.nodes)
@@ -46,7 +46,7 @@ def check(scorer, view, found):
 
 
 def told(found):
-    """An assessment in plain values; per node, in the order of the nodes."""
+    """A result in plain values; per node, in node order."""
     refused = {
         name: [(one.reason, one.where.tolist()) for one in refusals]
         for name, refusals in found.refusals.items()
@@ -57,7 +57,7 @@ def told(found):
 
 
 def always(soak, **drawn):
-    """Decorates a check of each scorer that is made at once, on many clusters; on new ones each time only with --soak."""
+    """Decorate a check of each scorer on many clusters; new ones each time only with --soak."""
 
     def run(holds):
         def of_each(**found):
@@ -77,28 +77,28 @@ def always(soak, **drawn):
     return run
 
 
-def test_any_cluster_and_any_pod_get_an_assessment(soak):
+def test_any_cluster_and_pod_get_a_result(soak):
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        check(scorer, view, scorer.assess(view, pod))
+        check(scorer, view, scorer.score(view, pod))
 
 
-def test_the_same_question_gets_the_same_answer_whatever_was_asked_between(soak):
+def test_equal_requests_get_equal_results_in_any_sequence(soak):
     between = crowd(np.random.default_rng(4))
 
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
-        before = told(scorer.assess(view, pod))
-        scorer.assess(between, pod)
-        assert told(scorer.assess(view, pod)) == before
+        before = told(scorer.score(view, pod))
+        scorer.score(between, pod)
+        assert told(scorer.score(view, pod)) == before
 
 
-def test_the_order_of_the_nodes_does_not_matter(soak):
+def test_node_order_does_not_matter(soak):
     @always(soak, view=ANY, pod=pods, seed=st.integers(0, 2**32))
     def _(scorer, view, pod, seed):
         order = list(range(len(view.nodes)))
         random.Random(seed).shuffle(order)
-        found, other = scorer.assess(view, pod), scorer.assess(reordered(view, order), pod)
+        found, other = scorer.score(view, pod), scorer.score(reordered(view, order), pod)
         assert other.scores.keys() == found.scores.keys()
         for name, scores in found.scores.items():
             assert other.scores[name].tolist() == scores[order].tolist()
@@ -108,7 +108,7 @@ def test_the_order_of_the_nodes_does_not_matter(soak):
 
 
 def reasons(found, predicate, view):
-    """Of each node, why it is refused; nothing for one that is not."""
+    """The rejection reason per node; empty if accepted."""
     why = [""] * len(view.nodes)
     for refusal in reversed(found.refusals.get(predicate, ())):
         for place in np.flatnonzero(refusal.where):
@@ -116,45 +116,45 @@ def reasons(found, predicate, view):
     return why
 
 
-def test_no_scorer_is_left_out():
+def test_every_scorer_is_covered():
     assert {name.partition(",")[0] for name in SCORERS} >= BUILT_IN.keys()
 
 
 @each
-def test_no_nodes(scorer):
+def test_empty_cluster_gets_a_result(scorer):
     view = ClusterSnapshot(NodeIndex())
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
-def test_nodes_of_which_nothing_is_known(scorer):
+def test_nodes_without_data_get_a_result(scorer):
     view = ClusterSnapshot(NodeIndex(("a", "b")))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
 @pytest.mark.parametrize("capacity", [0.0, float("nan"), -1.0, 1e18])
-def test_nodes_without_a_capacity_that_makes_sense(scorer, capacity):
+def test_nodes_with_invalid_capacity_get_a_result(scorer, capacity):
     view = crowd(np.random.default_rng(2))
     same = fixed([capacity] * len(view.nodes))
     view = dataclasses.replace(view, allocatable=dict.fromkeys(view.allocatable, same))
-    check(scorer, view, scorer.assess(view, PodView()))
+    check(scorer, view, scorer.score(view, PodView()))
 
 
 @each
-def test_a_pod_that_fits_nowhere(scorer):
+def test_pod_that_fits_nowhere_gets_a_result(scorer):
     view = crowd(np.random.default_rng(3))
-    check(scorer, view, scorer.assess(view, PodView(requests=HUGE)))
+    check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
 @each
-def test_a_reason_says_nothing_that_changes(scorer):
-    """kube-scheduler writes it into the pod: a reading in it would have the pod tried again at once, for ever."""
+def test_reason_contains_no_changing_value(scorer):
+    """kube-scheduler writes it into the pod: a reading in it would cause endless retries."""
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(40):
         view = crowd(rng)
-        found = scorer.assess(view, PodView(requests=HUGE))
+        found = scorer.score(view, PodView(requests=HUGE))
         seen |= {why for name in found.refusals for why in reasons(found, name, view)}
     assert len(seen - {""}) <= len(Resource)
 

@@ -1,4 +1,4 @@
-"""What is written is read again; what was mangled is no state, and said to be none."""
+"""Rewards are encoded and decoded; corrupt data is reported."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def learned(times=1000):
     return rewards
 
 
-def test_what_is_written_is_read_again():
+def test_encoded_rewards_are_decoded_again():
     before = learned()
     after = decode(encode(before), Rewards())
     assert (after.nodes, list(after.kinds)) == (before.nodes, list(before.kinds))
@@ -26,13 +26,13 @@ def test_what_is_written_is_read_again():
         assert read == pytest.approx(written, abs=1e-12)
 
 
-def test_the_flags_are_those_of_today():
+def test_decoded_rewards_use_the_current_flags():
     blank = Rewards(weight=0.5)
     after = decode(encode(learned()), blank)
     assert after.weight == 0.5
 
 
-def test_nothing_written_is_nothing_known():
+def test_missing_data_is_decoded_as_empty():
     assert decode({}, blank := Rewards(weight=0.5)) is blank
 
 
@@ -52,13 +52,13 @@ def test_nothing_written_is_nothing_known():
         '{"nodes": ["a"], "kinds": {"web": {"a": 0.5}}}',
     ],
 )
-def test_what_was_mangled_is_no_state(text):
+def test_corrupt_data_is_rejected(text):
     with pytest.raises(StateError, match=KEY):
         decode({KEY: text}, Rewards())
 
 
-def test_the_most_there_can_be_has_room_in_an_object():
-    """Kubernetes takes a ConfigMap's data up to 1 MiB; etcd takes 1.5 MiB for all of an object."""
+def test_largest_state_fits_into_an_object():
+    """Kubernetes accepts 1 MiB of ConfigMap data; etcd accepts 1.5 MiB per object."""
     nodes = NodeIndex(f"node-{number:04}.of.a-large-cluster.example" for number in range(5000))
     rewards = Rewards().among(set(nodes))
     for number in range(40):

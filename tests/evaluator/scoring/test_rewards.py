@@ -1,4 +1,4 @@
-"""Values of kinds on nodes: how they move, where they start, and what is forgotten."""
+"""Rewards of kinds on nodes: changes, start values, and eviction."""
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +32,7 @@ def failed(rewards, times, kind="web", node="a"):
         ({}, "pod-0"),
     ],
 )
-def test_the_kind_of_a_pod(labels, kind):
+def test_kind_of_a_pod_is_derived(labels, kind):
     assert kind_of(labels, "pod-0") == kind
 
 
@@ -40,38 +40,38 @@ def test_the_kind_of_a_pod(labels, kind):
     ("times", "value"),
     [(1, 0.9), (2, 0.81), (3, 0.729), (7, 0.478297), (10, 0.348678), (22, 0.098477)],
 )
-def test_failures_in_a_row(times, value):
+def test_failures_in_a_row_lower_the_value(times, value):
     assert values(failed(Rewards(), times))[0] == pytest.approx(value, abs=5e-7)
 
 
-def test_an_outcome_counts_for_its_kind_on_its_node():
+def test_outcome_counts_for_its_kind_on_its_node():
     after = Rewards().observed("web", "b", 0)
     assert values(after) == [1.0, 0.9, 1.0, 1.0]
     assert values(after, "db") == [1.0] * 4
 
 
-def test_who_recovers_earns_again():
+def test_recovered_kind_earns_again():
     after = failed(Rewards(), 2).observed("web", "a", 1)
     assert values(after)[0] == pytest.approx(0.9 * 0.81 + 0.1)
 
 
-def test_the_weight_of_an_outcome():
+def test_weight_of_an_outcome_is_applied():
     assert values(Rewards(weight=0.5).observed("web", "a", 0))[0] == 0.5
     assert values(Rewards(weight=1.0).observed("web", "a", 0).observed("web", "a", 1))[0] == 1.0
 
 
-def test_values_never_change():
+def test_values_are_immutable():
     before = Rewards().observed("web", "a", 0)
     before.observed("web", "a", 0)
     before.among({"b"})
     assert values(before) == [0.9, 1.0, 1.0, 1.0]
 
 
-def test_success_where_nothing_failed_is_not_remembered():
+def test_success_without_earlier_failure_is_not_stored():
     assert Rewards().observed("web", "a", 1).kinds == {}
 
 
-def test_a_node_that_joins_starts_at_the_mean_of_each_kind():
+def test_new_node_starts_at_the_mean_of_each_kind():
     before = (
         Rewards().among({"a", "b"}).learned([PodOutcome("web", "a", 0), PodOutcome("db", "b", 1)])
     )
@@ -80,27 +80,27 @@ def test_a_node_that_joins_starts_at_the_mean_of_each_kind():
     assert values(after, "db")[:3] == [1.0, 1.0, 1.0]
 
 
-def test_a_kind_that_is_newer_than_a_node_starts_at_one_there():
+def test_kind_newer_than_a_node_starts_at_one():
     after = Rewards().among({"a"}).observed("web", "a", 0).among({"a", "b"})
     assert values(after.observed("db", "a", 0), "db") == [0.9, 1.0, 1.0, 1.0]
 
 
-def test_a_node_that_went_and_comes_again_is_a_new_one():
+def test_node_that_returns_is_new():
     before = failed(Rewards().among({"a", "b"}), 5)
     assert values(before.among({"b"}).among({"a", "b"}))[:2] == [1.0, 1.0]
 
 
-def test_the_first_nodes_of_all_start_at_one():
+def test_first_nodes_start_at_one():
     assert values(Rewards().among(set(NODES)).observed("web", "a", 1)) == [1.0] * 4
 
 
-def test_the_same_nodes_change_nothing():
+def test_same_nodes_change_nothing():
     before = failed(Rewards().among({"a"}), 1)
     assert before.among({"a"}) is before
     assert before.learned([]) is before
 
 
-def test_when_there_is_no_room_the_kinds_go_that_were_silent_longest(monkeypatch):
+def test_least_recently_seen_kinds_are_dropped_when_full(monkeypatch):
     monkeypatch.setattr(module, "_ROOM", 200)
     after = Rewards()
     for kind in ("one", "two", "three", "one", "four", "five", "six"):
@@ -109,7 +109,7 @@ def test_when_there_is_no_room_the_kinds_go_that_were_silent_longest(monkeypatch
     assert after.dropped == 2
 
 
-def test_nodes_without_end_leave_no_room_for_kinds(monkeypatch):
+def test_nodes_without_bound_leave_no_space_for_kinds(monkeypatch):
     monkeypatch.setattr(module, "_ROOM", 200)
     nodes = {f"node-{number}" for number in range(100)}
     after = Rewards().among(nodes).observed("one", "node-1", 0)
@@ -124,9 +124,7 @@ STEPS = st.lists(OUTCOMES | st.sets(NAMES), max_size=10)
 
 @given(STEPS, st.floats(0.0, 1.0, exclude_min=True))
 @settings(max_examples=examples(25), deadline=None)
-def test_whatever_comes_values_are_from_0_to_1_and_nothing_depends_on_how_it_was_told(
-    steps, weight
-):
+def test_values_stay_between_0_and_1_and_do_not_depend_on_grouping(steps, weight):
     at_once = one_by_one = Rewards(weight=weight)
     for step in steps:
         if isinstance(step, set):

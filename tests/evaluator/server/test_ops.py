@@ -1,4 +1,4 @@
-"""The operator's port over a real socket: health, readiness, metrics, and why."""
+"""The ops port over a real socket: health, readiness, metrics and explanations."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def explaining():
 
 @pytest.fixture
 def pod_explainer():
-    """Of an evaluator without scorers."""
+    """The ops port of an evaluator without scorers."""
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def demo(parsed, rule):
     return parsed("demo", dontschedule=[rule("m Equals 1")])
 
 
-async def test_alive_from_the_start(get):
+async def test_healthz_is_ok_from_the_start(get):
     assert await get("/healthz") == (200, "ok\n")
 
 
-async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
+async def test_readyz_is_ok_once_decisions_are_possible(world, get, demo):
     assert await get("/readyz") == (503, "waiting for policies, nodes, pods\n")
     world.know(demo)
     assert await get("/readyz") == (503, "waiting for the first report of 1 node\n")
@@ -104,7 +104,7 @@ async def test_ready_when_there_is_something_to_decide_on(world, get, demo):
 
 
 @pytest.mark.parametrize("pod_explainer", [SimpleNamespace(waiting_for=["nodes", "all pods"])])
-async def test_with_scorers_ready_when_these_are_too(world, get, pod_explainer):
+async def test_readyz_waits_for_scorers_too(world, get, pod_explainer):
     assert await get("/readyz") == (503, "waiting for policies, nodes, pods, all pods\n")
     world.know()
     assert await get("/readyz") == (503, "waiting for nodes, all pods\n")
@@ -121,7 +121,7 @@ async def test_metrics_are_prometheus_text(world, get, demo):
     assert all(name.startswith(("plimsoll_", "process_", "python_")) for name in families)
 
 
-async def test_explain_tells_a_reading_with_its_age(world, get, demo):
+async def test_explain_shows_a_reading_with_its_age(world, get, demo):
     world.know(demo)
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
     world.decider.evaluate()
@@ -135,7 +135,7 @@ async def test_explain_tells_a_reading_with_its_age(world, get, demo):
     assert node["dontschedule"] == "violating demo: m Equals 1"
 
 
-async def test_explain_says_that_an_agent_vanished(world, get, demo):
+async def test_explain_shows_a_vanished_agent(world, get, demo):
     world.know(demo)
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
     world.decider.evaluate()
@@ -153,20 +153,20 @@ async def test_explain_without_a_policy_lists_them(world, get, demo):
     assert found["waitingFor"] == ["the first report of 1 node"]
 
 
-async def test_explaining_what_is_not_there_says_what_is(world, get, demo):
+async def test_explain_of_an_unknown_policy_lists_the_known_ones(world, get, demo):
     world.know(demo)
     status, text = await get("/explain/ns/other")
     assert (status, json.loads(text)) == (404, {"error": "no policy ns/other; known: ns/demo"})
 
 
-async def test_explain_before_anything_is_known(get):
+async def test_explain_before_the_first_list_reports_what_is_pending(get):
     status, text = await get("/explain/ns/demo")
     assert (status, json.loads(text)) == (404, {"error": "no policy ns/demo; known: none"})
     assert json.loads((await get("/explain"))[1])["policies"] == []
 
 
 @pytest.mark.parametrize("explaining", [False])
-async def test_explanations_can_be_switched_off(world, get, demo):
+async def test_explain_can_be_disabled(world, get, demo):
     world.know(demo)
     for path in ("/explain", "/explain/", "/explain/ns/demo", "/explain/ns/other"):
         status, text = await get(path)
@@ -175,14 +175,14 @@ async def test_explanations_can_be_switched_off(world, get, demo):
     assert (await get("/metrics"))[0] == 200
 
 
-async def test_of_many_policies_an_error_names_some(world, get, parsed, rule):
+async def test_error_names_some_of_many_policies(world, get, parsed, rule):
     world.know(*(parsed(f"p{n:02}", dontschedule=[rule("m Equals 1")]) for n in range(12)))
     _, text = await get("/explain/ns/other")
     known = ", ".join(f"ns/p{n:02}" for n in range(10))
     assert json.loads(text) == {"error": f"no policy ns/other; known: {known} and 2 more"}
 
 
-async def test_a_name_in_a_path_is_no_part_of_the_json(world, get, demo):
+async def test_name_in_a_path_is_escaped_in_the_json(world, get, demo):
     world.know(demo)
     status, text = await get("/explain/ns/%22%2C%22forged%22%3A%22%0a%1b")
     assert status == 404
@@ -191,7 +191,7 @@ async def test_a_name_in_a_path_is_no_part_of_the_json(world, get, demo):
 
 
 async def test_thousands_of_nodes_are_explained_while_others_are_answered(world, get, demo):
-    """Health is asked for again and again while explanations are made; neither waits for the other to end."""
+    """Health is requested repeatedly while explanations are rendered; neither waits for the other."""
     nodes = [f"node-{number:04}" for number in range(3_000)]
     world.know(demo, nodes=nodes)
     pages = [asyncio.create_task(get("/explain/ns/demo")) for _ in range(3)]
@@ -206,8 +206,8 @@ async def test_thousands_of_nodes_are_explained_while_others_are_answered(world,
     assert asked > 20  # were a page made in one go, there would be no more than one or two between
 
 
-async def test_a_crowd_that_wants_pages_keeps_no_probe_out(world, port, dial, demo):
-    """The kubelet makes a connection for each, and ends an evaluator that does not answer."""
+async def test_many_page_requests_do_not_block_a_probe(world, port, dial, demo):
+    """The kubelet opens a connection per probe and restarts an evaluator that does not answer."""
     world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
     crowd = [await dial(port) for _ in range(ops.LIMITS.connections)]
     for peer in crowd:
@@ -217,7 +217,7 @@ async def test_a_crowd_that_wants_pages_keeps_no_probe_out(world, port, dial, de
     assert (reply.status, reply.body) == (200, b"ok\n")
 
 
-async def test_who_comes_when_too_many_wait_is_told_to_come_again(world, port, dial, demo):
+async def test_request_beyond_the_queue_is_rejected_to_be_retried(world, port, dial, demo):
     world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
     crowd = [await dial(port) for _ in range(12)]
     for peer in crowd:
@@ -231,7 +231,7 @@ async def test_who_comes_when_too_many_wait_is_told_to_come_again(world, port, d
             assert len(json.loads(reply.body)["nodes"]) == 3_000
 
 
-async def test_a_page_for_people_has_a_line_for_each_node(world, get, demo):
+async def test_page_for_people_has_a_line_for_each_node(world, get, demo):
     world.know(demo, nodes=["node-a", "node-b"])
     _, text = await get("/explain/ns/demo")
     assert [line.split(":")[0].strip() for line in text.splitlines() if '"readings"' in line] == [
@@ -247,9 +247,7 @@ async def test_a_page_for_people_has_a_line_for_each_node(world, get, demo):
         ("application/openmetrics-text; version=1.0.0", "# HELP", "\n# EOF\n"),
     ],
 )
-async def test_metrics_are_the_same_as_the_library_writes_at_once(
-    world, get, demo, accept, begins, ends
-):
+async def test_sliced_metrics_equal_the_librarys_text(world, get, demo, accept, begins, ends):
     world.know(demo)
     status, text = await get("/metrics", headers={"Accept": accept})
     encode, _ = choose_encoder(accept)
@@ -267,7 +265,7 @@ def _steady(text):
 
 @pytest.mark.parametrize("version", ["x", "-", "1..0", "1.0.0&", "²", "\u00a01.0.0", "9" * 5000])
 @pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text"])
-async def test_a_version_that_is_none_is_answered_with_a_format_that_there_is(get, kind, version):
+async def test_unknown_version_gets_a_supported_format(get, kind, version):
     status, text = await get("/metrics", headers={"Accept": f"{kind}; version={version}"})
     assert status == 200
     assert text.startswith("# HELP")

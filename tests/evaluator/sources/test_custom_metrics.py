@@ -1,4 +1,4 @@
-"""The custom metrics API over a real socket: which version is spoken, what is asked, and every way it can fail."""
+"""The custom metrics API over a real socket: version discovery, requests, and each failure."""
 
 import asyncio
 import datetime
@@ -30,13 +30,13 @@ def values(**nodes):
 
 @pytest.fixture
 async def source(stand, connect):
-    """Asks a stand-in for the API server, and finds its version out anew after each failure."""
+    """A source over a stub API server that discovers its version again after each failure."""
     return CustomMetrics(await connect(stand.url), rediscover=0.0)
 
 
 async def refused(source, metric="health_metric"):
     with pytest.raises(SourceError) as caught:
-        await source.ask(metric)
+        await source.fetch(metric)
     return caught.value.reason, str(caught.value)
 
 
@@ -49,31 +49,31 @@ async def refused(source, metric="health_metric"):
         (("v1", "v1beta1"), "v1beta1"),
     ],
 )
-async def test_the_version_is_found_out_once_and_the_metric_asked_by_its_name(
+async def test_version_is_discovered_once_and_the_metric_read_by_name(
     source, stand, answer, served, spoken
 ):
     stand.then(answer.says(200, group(*served)))
     stand.otherwise(answer.says(200, values(a="1500m")))
-    assert (await source.ask("health_metric")).readings["a"].value == 1.5
-    await source.ask("node/odd name")
+    assert (await source.fetch("health_metric")).readings["a"].value == 1.5
+    await source.fetch("node/odd name")
     asked = [one.path for one in stand.asked]
     assert asked[:2] == [GROUP, f"{GROUP}/{spoken}/nodes/*/health_metric"]
     assert asked[2:] == [f"{GROUP}/{spoken}/nodes/*/node/odd name"]  # as the server decodes it
 
 
-async def test_after_a_failure_the_version_is_found_out_again(source, stand, answer):
+async def test_version_is_discovered_again_after_a_failure(source, stand, answer):
     stand.then(
         answer.says(200, group("v1beta1")),
         answer.refuses(404),
         answer.says(200, group("v1beta2")),
         answer.says(200, values(a="1")),
     )
-    assert await refused(source) == ("http_404", "404: the API knows no such metric")
-    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+    assert await refused(source) == ("http_404", "404: the API has no such metric")
+    assert (await source.fetch("health_metric")).readings.keys() == {"a"}
     assert stand.asked[3].path == f"{GROUP}/v1beta2/nodes/*/health_metric"
 
 
-async def test_metrics_that_do_not_exist_do_not_cause_a_discovery_each(stand, connect, answer):
+async def test_missing_metrics_do_not_repeat_the_discovery(stand, connect, answer):
     source = CustomMetrics(await connect(stand.url), rediscover=3600.0)
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.refuses(404))
@@ -82,24 +82,24 @@ async def test_metrics_that_do_not_exist_do_not_cause_a_discovery_each(stand, co
     assert [one.path for one in stand.asked].count(GROUP) == 1
 
 
-async def test_questions_at_once_share_one_discovery(source, stand, answer):
+async def test_concurrent_requests_share_one_discovery(source, stand, answer):
     async def reply(request):
         body = group("v1beta2") if request.path == GROUP else values(a="1")
         return await answer.says(200, body)(request)
 
     stand.otherwise(reply)
-    await asyncio.gather(*(source.ask(f"m{number}") for number in range(10)))
+    await asyncio.gather(*(source.fetch(f"m{number}") for number in range(10)))
     assert [one.path for one in stand.asked].count(GROUP) == 1
 
 
-async def test_without_an_adapter_it_says_so(source, stand, answer):
+async def test_missing_adapter_is_reported(source, stand, answer):
     stand.otherwise(answer.refuses(404))
     reason, says = await refused(source)
     assert reason == "no_api"
     assert "is an adapter installed?" in says
 
 
-async def test_versions_of_another_age_are_named(source, stand, answer):
+async def test_unsupported_versions_are_named(source, stand, answer):
     stand.otherwise(answer.says(200, group("v3")))
     reason, says = await refused(source)
     assert reason == "no_version"
@@ -110,54 +110,52 @@ async def test_versions_of_another_age_are_named(source, stand, answer):
 @pytest.mark.parametrize(
     ("code", "message"), [(500, "boom"), (503, "service unavailable"), (403, "forbidden")]
 )
-async def test_a_refusal_is_the_server_s_own_words(
-    source, stand, answer, discovered, code, message
-):
+async def test_rejection_has_the_servers_message(source, stand, answer, discovered, code, message):
     if discovered:
         stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.refuses(code, message=message))
     assert await refused(source) == (f"http_{code}", f"{code} {message}")
 
 
-async def test_the_same_fault_has_the_same_words_for_every_metric(source, stand, answer):
-    """Or an outage would fill the log."""
+async def test_same_fault_has_the_same_message_for_every_metric(source, stand, answer):
+    """Otherwise an outage would fill the log."""
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.breaks)
     assert await refused(source, "one") == await refused(source, "two")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"items":[{"value":"1"}]}'])
-async def test_garbage_is_no_answer(source, stand, answer, body):
+async def test_invalid_response_is_a_failure(source, stand, answer, body):
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.says(200, body))
     assert (await refused(source))[0] == "malformed"
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"versions":[{}]}', b'{"versions":7}'])
-async def test_a_garbled_discovery_is_no_answer(source, stand, answer, body):
+async def test_invalid_discovery_is_a_failure(source, stand, answer, body):
     stand.otherwise(answer.says(200, body))
     assert (await refused(source))[0] in {"unreachable", "malformed"}
 
 
-async def test_an_empty_list_says_nothing(source, stand, answer):
+async def test_empty_list_has_no_readings(source, stand, answer):
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.says(200, values()))
     assert await refused(source) == ("empty", "it lists no node")
 
 
-async def test_a_discovery_that_hangs_can_be_given_up_and_begun_again(source, stand, answer):
+async def test_hanging_discovery_can_be_cancelled_and_restarted(source, stand, answer):
     stand.then(answer.hangs, answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
-    asking = asyncio.create_task(source.ask("health_metric"))
+    asking = asyncio.create_task(source.fetch("health_metric"))
     await stand.until(1)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+    assert (await source.fetch("health_metric")).readings.keys() == {"a"}
 
 
-async def test_the_age_is_told_by_the_server_s_own_clock(stand, connect, answer):
-    """Its Date is an hour ahead of our wall clock, and so are its readings."""
+async def test_age_uses_the_servers_clock(stand, connect, answer):
+    """The server's Date is an hour ahead of our wall clock, and so are its readings."""
     source = CustomMetrics(await connect(stand.url), clock=lambda: 500.0, wall=NOON.timestamp)
     stand.then(answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
-    at = (await source.ask("health_metric")).readings["a"].at
+    at = (await source.fetch("health_metric")).readings["a"].at
     assert 440.0 < at <= 500.0

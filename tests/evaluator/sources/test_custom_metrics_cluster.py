@@ -1,4 +1,4 @@
-"""The evaluator on the custom metrics API of a cluster: what an adapter says, and what it does not, decides."""
+"""The evaluator on a cluster's custom metrics API: present and absent metrics decide."""
 
 import asyncio
 import datetime
@@ -14,7 +14,7 @@ GROUP = "/apis/custom.metrics.k8s.io"
 
 
 class Adapter:
-    """An API server in front of the sandbox's, with a custom metrics API beside it: node → value, or how to fail."""
+    """The sandbox's API server extended by a custom metrics API: node → value, or a failure."""
 
     def __init__(self, behind, session):
         self.version = "v1beta1"
@@ -109,9 +109,7 @@ def policy_path(name):
     return f"/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/{name}"
 
 
-async def test_one_metric_that_hangs_and_one_that_is_not_there_hold_up_no_other(
-    api, adapter, start, tas, rule
-):
+async def test_hanging_and_missing_metrics_delay_no_other(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}, "slow": "hang"}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     await api.policy(tas("slow", "default", dontschedule=[rule("slow Equals 2")]))
@@ -129,16 +127,14 @@ async def test_one_metric_that_hangs_and_one_that_is_not_there_hold_up_no_other(
     await api.seen(policy_path("demo"), says("no usable reading of health_metric on 1 of 2 nodes"))
     for name, text in (
         ("none", "no source has metric nobody_has_it (custom-metrics: 404"),
-        ("slow", "no source has metric slow (custom-metrics: no answer within 300ms)"),
+        ("slow", "no source has metric slow (custom-metrics: no response within 300ms)"),
     ):
         await api.seen(policy_path(name), says(text))
     await evaluator.said("custom-metrics has no answer for nobody_has_it: 404")
     assert not any("Traceback" in line for line in evaluator.lines)
 
 
-async def test_an_adapter_that_is_replaced_by_another_version_is_found_again(
-    api, adapter, start, tas, rule
-):
+async def test_adapter_of_another_version_is_discovered_again(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     evaluator = await start("--metricsSource=custom-metrics")
@@ -150,7 +146,7 @@ async def test_an_adapter_that_is_replaced_by_another_version_is_found_again(
     await until_labelled(api, "node-b", violating=True)
 
 
-async def test_where_agents_are_silent_the_next_source_has_the_word(api, adapter, start, tas, rule):
+async def test_next_source_is_used_where_agents_are_silent(api, adapter, start, tas, rule):
     adapter.metrics = {"health_metric": {"node-a": "2", "node-b": "0"}}
     await api.policy(tas("demo", "default", deschedule=[rule("health_metric Equals 2")]))
     await start("--metricsSource=agents,custom-metrics")

@@ -1,4 +1,4 @@
-"""The flags that say where readings come from, and what is wrong with them together."""
+"""The flags of metric sources and their combinations."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def parse(*argv):
         (["--metricsSource=agents", "--metricsSource=prometheus"], ("agents", "prometheus")),
     ],
 )
-def test_sources_are_named_in_their_order(argv, sources):
+def test_sources_are_in_the_given_order(argv, sources):
     assert parse(*argv).sources == sources
 
 
@@ -41,7 +41,7 @@ def test_sources_are_named_in_their_order(argv, sources):
         ("--metricsSource=custom-metrics", "--sourceTimeout=500ms"),
     ],
 )
-def test_what_goes_together(argv):
+def test_compatible_flags_are_accepted(argv):
     assert parse(*argv).mistakes() == []
 
 
@@ -65,12 +65,12 @@ def test_what_goes_together(argv):
                 "--prometheusPasswordFile=/p",
                 "--prometheusTokenFile=/t",
             ],
-            "--prometheusUser and --prometheusTokenFile exclude one another",
+            "--prometheusUser and --prometheusTokenFile exclude each other",
         ),
         (["--sourceTimeout=0"], "--sourceTimeout must be more than 0"),
     ],
 )
-def test_what_does_not(argv, sentence):
+def test_incompatible_flags_are_rejected(argv, sentence):
     assert parse(*argv).mistakes() == [sentence]
 
 
@@ -85,14 +85,17 @@ def test_what_does_not(argv, sentence):
         (["--prometheusUrl=htp://jo:geheim@prom"], "not an http or https URL"),
         (["--prometheusUrl=http://jo:geheim@[::1"], "not an http or https URL"),
         (["--prometheusUrl=http://"], "not an http or https URL"),
-        (["--prometheusUrl=http://jo:geheim@prom"], "a URL without user"),
-        (["--prometheusUrl=http://prom/?x=1"], "a URL without user, query and fragment"),
+        (["--prometheusUrl=http://jo:geheim@prom"], "the URL must not have a user"),
+        (
+            ["--prometheusUrl=http://prom/?x=1"],
+            "the URL must not have a user, a query or a fragment",
+        ),
         (["--prometheusUrl=http://[prom"], "--prometheusUrl: "),
         (["--prometheusUrl=http://prom:web"], "--prometheusUrl: "),
         (["--sourceTimeout=5"], "--sourceTimeout: not a duration"),
     ],
 )
-def test_a_mistake_ends_the_program_with_status_2_and_one_sentence(capsys, argv, sentence):
+def test_mistake_exits_with_status_2_and_one_sentence(capsys, argv, sentence):
     with pytest.raises(SystemExit) as ended:
         parse(*argv)
     assert ended.value.code == 2

@@ -1,4 +1,4 @@
-"""The loop that asks: how often, how many at once, what a question that hangs or fails does to the others."""
+"""The polling loop: frequency, concurrency, and effects of hanging or failing requests."""
 
 import asyncio
 import re
@@ -8,8 +8,8 @@ import pytest
 
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.readings.column import Reading
 from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Reading
 from evaluator.sources.formats.answer import PolledAnswer, SourceError
 from evaluator.sources.poller import Poller, PollTimings
 from tests.patience import PATIENCE
@@ -20,7 +20,7 @@ SLOW = PollTimings(3600.0, PATIENCE, gather=0.0)
 
 
 class Source:
-    """Answers by a script per metric; the last of it is for good. What is asked and open can be waited for."""
+    """A source with scripted responses per metric, the last one repeated; requests can be awaited."""
 
     def __init__(self):
         self.script = {}
@@ -33,7 +33,7 @@ class Source:
     def says(self, metric, *answers):
         self.script[metric] = list(answers)
 
-    async def ask(self, metric):
+    async def fetch(self, metric):
         script = self.script.get(metric, [{"a": 1.0, "b": 2.0}])
         answer = script.pop(0) if len(script) > 1 else script[0]
         self.asked.append(metric)
@@ -60,7 +60,7 @@ class Source:
 
 @pytest.fixture
 def make(background):
-    """A running poller and all it touches."""
+    """A running poller with its environment."""
 
     def start(*metrics, pace=QUICK, source=None):
         found = SimpleNamespace(
@@ -75,7 +75,7 @@ def make(background):
             found.polls,
             found.subscriptions,
             found.metrics,
-            pace=pace,
+            timings=pace,
             nodes=lambda: NODES,
             on_change=lambda: found.changes.append(found.polls.version),
             clock=lambda: 0.0,
@@ -100,7 +100,7 @@ def sample(found, name, **labels):
     return found.metrics.registry.get_sample_value(name, {"source": "prometheus", **labels})
 
 
-async def test_every_metric_is_asked_for_again_and_again(make):
+async def test_each_metric_is_polled_periodically(make):
     found = make("cpu", "mem")
     await found.source.until(
         lambda: min(found.source.asked.count(metric) for metric in ("cpu", "mem")) > 3
@@ -108,7 +108,7 @@ async def test_every_metric_is_asked_for_again_and_again(make):
     assert found.column("cpu").values.tolist() == [1.0, 2.0]
 
 
-async def test_within_a_period_nothing_is_asked_twice(make):
+async def test_each_metric_is_polled_once_per_period(make):
     found = make("cpu", "mem", pace=SLOW)
     await found.source.until(lambda: len(found.source.asked) == 2)
     found.want("cpu", "disk", "mem")
@@ -116,7 +116,7 @@ async def test_within_a_period_nothing_is_asked_twice(make):
     assert sorted(found.source.asked) == ["cpu", "disk", "mem"]
 
 
-async def test_only_what_policies_name_is_asked_for(make, until):
+async def test_only_metrics_of_policies_are_polled(make, until):
     found = make("cpu")
     await found.source.until(lambda: "cpu" in found.source.asked)
     found.want("mem")
@@ -126,7 +126,7 @@ async def test_only_what_policies_name_is_asked_for(make, until):
     assert set(found.source.asked) == {"mem"}
 
 
-async def test_somebody_is_told_when_an_answer_makes_a_difference_and_only_then(make):
+async def test_listener_is_called_only_if_a_response_changes_something(make):
     source = Source()
     source.says("cpu", {"a": 1.0}, {"a": 1.0}, {"a": 2.0})
     found = make("cpu", source=source)
@@ -134,7 +134,7 @@ async def test_somebody_is_told_when_an_answer_makes_a_difference_and_only_then(
     assert len(found.changes) == 2
 
 
-async def test_questions_that_hang_hold_up_no_others(make):
+async def test_hanging_requests_delay_no_others(make):
     source = Source()
     hanging = [f"hang-{number}" for number in range(40)]
     for metric in hanging:
@@ -147,8 +147,8 @@ async def test_questions_that_hang_hold_up_no_others(make):
     assert sample(found, "plimsoll_source_errors_total", reason="timeout") >= 1
 
 
-async def test_after_their_first_time_hanging_questions_have_slots_of_their_own(make):
-    """With as many hanging metrics as there are slots, the others would wait for a time-out each time."""
+async def test_repeatedly_hanging_requests_have_their_own_slots(make):
+    """With as many hanging metrics as slots, the others would wait for a timeout each time."""
     source = Source()
     for metric in ("hang-1", "hang-2"):
         source.says(metric, SourceError("http_500", "500"), "hang")
@@ -165,7 +165,7 @@ async def test_after_their_first_time_hanging_questions_have_slots_of_their_own(
     assert found.column("hang-1").fault == "prometheus: 500"
 
 
-async def test_so_many_are_asked_at_once_and_no_more(make):
+async def test_concurrent_requests_are_bounded(make):
     source = Source()
     names = [f"m{number}" for number in range(30)]
     for name in names:
@@ -177,7 +177,7 @@ async def test_so_many_are_asked_at_once_and_no_more(make):
     assert source.most == 5
 
 
-async def test_a_failure_is_counted_and_the_metric_asked_for_again(make, until):
+async def test_failure_is_counted_and_the_metric_polled_again(make, until):
     source = Source()
     source.says("cpu", SourceError("http_500", "500 oh"), {"a": 1.0, "b": 1.0})
     found = make("cpu", "mem", source=source)
@@ -187,7 +187,7 @@ async def test_a_failure_is_counted_and_the_metric_asked_for_again(make, until):
     assert sample(found, "plimsoll_source_request_duration_seconds_count") >= 2
 
 
-async def test_how_many_metrics_fail_is_a_gauge(make, until):
+async def test_failing_metrics_are_a_gauge(make, until):
     source = Source()
     source.says("cpu", SourceError("http_404", "404"))
     source.says("gpu", SourceError("http_404", "404"))
@@ -197,18 +197,18 @@ async def test_how_many_metrics_fail_is_a_gauge(make, until):
     await until(lambda: sample(found, "plimsoll_source_failing_metrics") == 1)
 
 
-async def test_a_bug_in_a_source_is_a_failure_like_others(make, until, log_lines):
+async def test_bug_in_a_source_is_a_failure(make, until, log_lines):
     lines = log_lines("logfmt")
     source = Source()
     source.says("cpu", RuntimeError("nobody thought of this"))
     found = make("cpu", "mem", source=source)
     await until(lambda: sample(found, "plimsoll_source_errors_total", reason="bug"))
     await source.until(lambda: source.asked.count("mem") > 3)
-    assert "a fault of this program" in found.column("cpu").fault
+    assert "internal error" in found.column("cpu").fault
     assert any("nobody thought of this" in line for line in lines())
 
 
-async def test_the_log_says_once_what_matches_and_what_does_not(make, until, log_lines):
+async def test_coverage_is_logged_once(make, until, log_lines):
     lines = log_lines("logfmt")
     source = Source()
     source.says("half", {"a": 1.0})
@@ -234,7 +234,7 @@ async def test_the_log_says_once_what_matches_and_what_does_not(make, until, log
     assert found.column("none").fault == "prometheus: no series"
 
 
-async def test_the_end_closes_the_source(make):
+async def test_cancellation_closes_the_source(make):
     found = make("cpu")
     await found.source.until(lambda: found.source.asked)
     found.task.cancel()

@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API over a real socket: what is asked and how, credentials, and every way it can fail."""
+"""Prometheus' HTTP API over a real socket: requests, credentials, and each failure."""
 
 import base64
 import shutil
@@ -49,13 +49,13 @@ async def make(stand, tmp_path):
 
 async def refused(source, metric="health_metric"):
     with pytest.raises(SourceError) as caught:
-        await source.ask(metric)
+        await source.fetch(metric)
     return caught.value.reason, str(caught.value)
 
 
-async def test_a_metric_is_asked_for_by_name(make, stand, answer):
+async def test_metric_is_queried_by_name(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
-    found = await make().ask("health_metric")
+    found = await make().fetch("health_metric")
     assert found.readings.keys() == {"a"}
     (asked,) = stand.asked
     assert (asked.method, asked.path) == ("GET", "/api/v1/query")
@@ -67,47 +67,47 @@ async def test_a_metric_is_asked_for_by_name(make, stand, answer):
 
 
 @pytest.mark.parametrize("tail", ["", "/"])
-async def test_a_path_in_the_address_stays(make, stand, answer, tail):
+async def test_path_of_the_url_is_kept(make, stand, answer, tail):
     stand.then(answer.says(200, vector(a="1")))
-    await make(url=f"{stand.url}/team/prom{tail}").ask("m")
+    await make(url=f"{stand.url}/team/prom{tail}").fetch("m")
     assert stand.asked[0].path == "/team/prom/api/v1/query"
 
 
-async def test_a_metric_with_a_query_is_asked_for_by_that(make, stand, answer):
+async def test_configured_query_replaces_the_name(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
-    await make("m: max by (node) (x{a='+ &'})").ask("m")
+    await make("m: max by (node) (x{a='+ &'})").fetch("m")
     assert stand.asked[0].query["query"] == "max by (node) (x{a='+ &'})"
 
 
-async def test_a_query_too_long_for_a_url_is_posted(make, stand, answer):
+async def test_long_query_is_posted(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
     long = " or ".join(["metric"] * 1000)
-    await make(f"m: {long}").ask("m")
+    await make(f"m: {long}").fetch("m")
     (asked,) = stand.asked
     assert (asked.method, asked.query) == ("POST", {})
     assert asked.body.startswith(b"query=metric+or+metric")
 
 
-async def test_a_token_is_read_anew_for_each_question(make, stand, answer, tmp_path):
+async def test_token_is_read_for_each_request(make, stand, answer, tmp_path):
     token = tmp_path / "token"
     source = make(token_file=str(token))
     stand.otherwise(answer.says(200, vector(a="1")))
     for secret in ("one", "two"):
         token.write_text(f"{secret}\n")
-        await source.ask("m")
+        await source.fetch("m")
     assert [one.headers["Authorization"] for one in stand.asked] == ["Bearer one", "Bearer two"]
 
 
-async def test_a_user_and_a_password(make, stand, answer, tmp_path):
+async def test_user_and_password_are_sent(make, stand, answer, tmp_path):
     (tmp_path / "password").write_text("geheim:ü\n")
     stand.then(answer.says(200, vector(a="1")))
-    await make(user="jo", password_file=str(tmp_path / "password")).ask("m")
+    await make(user="jo", password_file=str(tmp_path / "password")).fetch("m")
     sent = stand.asked[0].headers["Authorization"].removeprefix("Basic ")
     assert base64.b64decode(sent).decode() == "jo:geheim:ü"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"a\nb: c"])
-async def test_credentials_that_cannot_be_had_are_a_failure_and_are_not_shown(
+async def test_unreadable_credentials_are_a_failure_and_not_shown(
     make, stand, answer, tmp_path, content
 ):
     token = tmp_path / "token"
@@ -120,7 +120,7 @@ async def test_credentials_that_cannot_be_had_are_a_failure_and_are_not_shown(
     assert stand.asked == []
 
 
-async def test_credentials_do_not_follow_a_redirect(make, stand, answer, tmp_path):
+async def test_credentials_are_not_sent_to_a_redirect(make, stand, answer, tmp_path):
     (tmp_path / "token").write_text("secret")
 
     async def elsewhere(_request):
@@ -132,7 +132,7 @@ async def test_credentials_do_not_follow_a_redirect(make, stand, answer, tmp_pat
     assert len(stand.asked) == 1
 
 
-async def test_what_else_is_in_the_address_of_a_redirect_is_not_told(make, stand, answer):
+async def test_redirect_is_reported_without_its_query(make, stand, answer):
     async def elsewhere(_request):
         raise web.HTTPFound("https://jo:geheim@login.example/start?ticket=geheim#geheim")
 
@@ -142,9 +142,7 @@ async def test_what_else_is_in_the_address_of_a_redirect_is_not_told(make, stand
 
 
 @pytest.mark.parametrize("how", ["token_file", "password_file"])
-async def test_a_server_that_repeats_our_credentials_does_not_bring_them_into_the_log(
-    make, stand, tmp_path, how
-):
+async def test_credentials_repeated_by_the_server_are_not_logged(make, stand, tmp_path, how):
     (tmp_path / "secret").write_text("s3cr3t-of-ours")
 
     async def repeats(request):
@@ -171,41 +169,41 @@ async def test_a_server_that_repeats_our_credentials_does_not_bring_them_into_th
         (401, b"Unauthorized", "401 Unauthorized"),
     ],
 )
-async def test_a_refusal_is_told_in_its_own_words(make, stand, answer, status, body, says):
+async def test_rejection_has_the_servers_message(make, stand, answer, status, body, says):
     stand.then(answer.says(status, body))
     assert await refused(make()) == (f"http_{status}", says)
 
 
-async def test_garbage_is_no_answer(make, stand, answer):
+async def test_invalid_response_is_a_failure(make, stand, answer):
     stand.then(answer.says(200, b"<html>log in</html>"))
     assert (await refused(make()))[0] == "malformed"
 
 
-async def test_a_connection_that_breaks_is_unreachable(make, stand, answer):
+async def test_broken_connection_is_unreachable(make, stand, answer):
     stand.otherwise(answer.breaks)
     assert (await refused(make()))[0] == "unreachable"
 
 
-async def test_a_server_that_is_not_there_is_unreachable_with_the_same_words_for_all(make):
+async def test_missing_server_is_unreachable_with_one_message_for_all(make):
     source = make(url="http://127.0.0.1:1")
     assert await refused(source, "one") == await refused(source, "two")
     assert (await refused(source))[0] == "unreachable"
 
 
-async def test_an_answer_beyond_all_measure_is_not_kept(make, stand, answer):
+async def test_oversized_response_is_not_kept(make, stand, answer):
     stand.then(answer.says(200, b" " * 100_000))
     assert (await refused(make(largest=1000)))[0] == "too_large"
 
 
-async def test_readings_are_dated_by_the_server_s_clock(make, stand):
+async def test_readings_are_dated_by_the_servers_clock(make, stand):
     async def dated(_request):
         return web.json_response(vector(a="1"), headers={"Date": DATE})
 
     stand.then(dated)
-    assert (await make().ask("m")).readings["a"].at == 500.0
+    assert (await make().fetch("m")).readings["a"].at == 500.0
 
 
-def test_a_ca_that_cannot_be_used_is_said_at_the_start(make, tmp_path):
+def test_unusable_ca_is_reported_at_startup(make, tmp_path):
     (tmp_path / "ca").write_text("no certificate")
     for path in ("/none", str(tmp_path / "ca")):
         with pytest.raises(TlsError, match=f"--prometheusCacert {path} cannot be used"):
@@ -214,7 +212,7 @@ def test_a_ca_that_cannot_be_used_is_said_at_the_start(make, tmp_path):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A certificate of its own making for 127.0.0.1, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not on PATH")
     names = ("-subj", "/CN=prometheus", "-addext", "subjectAltName=IP:127.0.0.1")
@@ -242,9 +240,9 @@ async def secure(certificate):
     await runner.cleanup()
 
 
-async def test_its_certificate_is_checked_against_the_ca(make, secure):
+async def test_server_certificate_is_verified_against_the_ca(make, secure):
     url, cacert = secure
-    assert (await make(url=url, cacert=cacert).ask("m")).readings.keys() == {"a"}
+    assert (await make(url=url, cacert=cacert).fetch("m")).readings.keys() == {"a"}
     reason, says = await refused(make(url=url))
     assert reason == "unreachable"
     assert "certificate" in says

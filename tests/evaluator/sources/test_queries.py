@@ -1,4 +1,4 @@
-"""The file of queries: what it may look like, what is said of mistakes, and that a change takes effect."""
+"""The file of queries: its format, error messages, and reloading."""
 
 import pytest
 
@@ -14,7 +14,7 @@ one: 1
 """
 
 
-def test_a_mapping_of_names_to_queries():
+def test_mapping_of_names_to_queries_is_read():
     assert queries.parse(GOOD) == {
         "memory_pressure": "node_pressure_memory_waiting_seconds_total",
         "cpu_busy": '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[1m]))\n',
@@ -30,16 +30,16 @@ def test_a_mapping_of_names_to_queries():
     [
         ("- a\n", "not a mapping"),
         ("a", "not a mapping"),
-        ("a:\n", "a: its query is not a text"),
-        ("a: [x]", "a: its query is not a text"),
-        ("a: {x: y}", "a: its query is not a text"),
+        ("a:\n", "a: its query is not a string"),
+        ("a: [x]", "a: its query is not a string"),
+        ("a: {x: y}", "a: its query is not a string"),
         ("'': x", "not a metric name"),
         ("a: 1\na: 2", "a appears twice"),
         ("a: {", "not YAML"),
         ("? [x]\n: y", "not YAML"),
     ],
 )
-def test_a_mistake_is_said_in_a_sentence(tmp_path, text, says):
+def test_mistake_is_reported_in_a_sentence(tmp_path, text, says):
     with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
         queries.parse(text)
     assert says in str(caught.value)
@@ -49,20 +49,20 @@ def test_a_mistake_is_said_in_a_sentence(tmp_path, text, says):
         Queries(str(path))
 
 
-def test_no_file_is_no_query_and_a_missing_one_a_mistake(tmp_path):
+def test_no_file_means_no_query_and_a_missing_one_is_an_error(tmp_path):
     assert Queries("").of("a") is None
     with pytest.raises(QueriesError, match="No such file"):
         Queries(str(tmp_path / "none"))
 
 
-def test_bytes_that_are_no_text_are_a_mistake(tmp_path):
+def test_binary_file_is_an_error(tmp_path):
     path = tmp_path / "q.yaml"
     path.write_bytes(b"a: \xff")
     with pytest.raises(QueriesError, match="utf-8"):
         Queries(str(path))
 
 
-def test_a_change_takes_effect_and_a_broken_one_none(tmp_path, log_lines):
+def test_changed_file_takes_effect_and_an_invalid_one_does_not(tmp_path, log_lines):
     lines = log_lines("logfmt")
     path = tmp_path / "q.yaml"
     path.write_text("a: one")
@@ -77,4 +77,4 @@ def test_a_change_takes_effect_and_a_broken_one_none(tmp_path, log_lines):
     path.write_text("b: third one")
     assert (found.of("a"), found.of("b")) == (None, "third one")
     told = [line.partition(" msg=")[2] for line in lines()]
-    assert [line.startswith('"queries kept') for line in told] == [False, True, True, False]
+    assert [line.startswith('"queries not reloaded') for line in told] == [False, True, True, False]

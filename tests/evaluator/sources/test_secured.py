@@ -1,4 +1,4 @@
-"""The agents' port with TLS, over real connections: who gets in, as whom, and what becomes of those who do not."""
+"""The agents' port with TLS over real connections: authentication and authorization."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ def openssl(*arguments, cwd):
 
 
 class Pki:
-    """CAs, and what they signed, as files in a folder."""
+    """CAs and their certificates, as files in a folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -80,7 +80,7 @@ def pki(tmp_path_factory):
 
 
 class Port:
-    """The agents' end of an evaluator with TLS."""
+    """The evaluator's agent server with TLS."""
 
     def __init__(self, check, **limits):
         self.nodes = {"node-a", "node-b"}
@@ -97,14 +97,14 @@ class Port:
             on_report=self.reports.put_nowait,
             on_refusal=self.refused.append,
             limits=AgentLimits(**limits),
-            verifier=Authorizer(check, exists=lambda node: node in self.nodes),
+            authorizer=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
 
 
 @pytest.fixture
 async def port(pki):
-    """Start a port, by default one that wants certificates."""
+    """Start a port, by default one that requires certificates."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(check=authn.by_certificate, *, ca="ca.crt", cert="server", **more):
@@ -119,7 +119,7 @@ async def port(pki):
 
 
 class Agent:
-    """One stream, said and heard message by message."""
+    """One stream, message by message."""
 
     def __init__(self, stream, node):
         self.stream = stream
@@ -142,7 +142,7 @@ class Agent:
 
 @pytest.fixture
 async def agent(pki):
-    """Connect to a port with a certificate, as a node; each connection is a new one."""
+    """Connect to a port with a certificate, as a node; each time a new connection."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(port, who="", node="node-a", *, token="", ca="ca.crt", sessions=None):
@@ -164,7 +164,7 @@ async def agent(pki):
 
 
 @pytest.mark.parametrize("who", ["node-a", "kubelet", "dns"])
-async def test_a_certificate_for_the_node_may_report_for_it(port, agent, who):
+async def test_node_certificate_may_report_for_its_node(port, agent, who):
     open_port = await port()
     node = await agent(open_port, who)
     subscription = await node.introduced()
@@ -175,7 +175,7 @@ async def test_a_certificate_for_the_node_may_report_for_it(port, agent, who):
     assert open_port.store.reading("a", "node-a").value == 7.0
 
 
-async def test_a_resumed_tls_session_is_refused_as_its_certificate_may_have_expired(port, agent):
+async def test_resumed_tls_session_is_rejected_since_its_certificate_may_have_expired(port, agent):
     open_port, sessions = await port(cert="named"), session_cache.ssl_session_cache_lru(8)
     first = await agent(open_port, "node-a", sessions=sessions)
     assert list((await first.introduced()).metrics) == ["a"]
@@ -186,7 +186,7 @@ async def test_a_resumed_tls_session_is_refused_as_its_certificate_may_have_expi
     assert "resumed" in details
 
 
-async def test_a_certificate_for_another_node_is_refused_and_changes_nothing(port, agent):
+async def test_certificate_of_another_node_is_rejected_and_changes_nothing(port, agent):
     open_port = await port()
     node = await agent(open_port, "node-b")
     await node.say()
@@ -198,7 +198,7 @@ async def test_a_certificate_for_another_node_is_refused_and_changes_nothing(por
     assert open_port.agents.connected == 0
 
 
-async def test_who_got_in_as_one_node_can_not_go_on_as_another(port, agent):
+async def test_stream_cannot_switch_to_another_node(port, agent):
     open_port = await port()
     good, bad = await agent(open_port, "node-a"), await agent(open_port, "node-b", "node-b")
     await good.introduced()
@@ -211,7 +211,7 @@ async def test_who_got_in_as_one_node_can_not_go_on_as_another(port, agent):
 
 
 @pytest.mark.parametrize("who", ["", "stranger", "server-only"])
-async def test_without_a_certificate_of_our_ca_for_clients_there_is_no_connection(port, agent, who):
+async def test_connection_without_a_client_certificate_of_the_ca_fails(port, agent, who):
     open_port = await port()
     node = await agent(open_port, who)
     await node.say()
@@ -219,7 +219,7 @@ async def test_without_a_certificate_of_our_ca_for_clients_there_is_no_connectio
     assert open_port.agents.connected == 0
 
 
-async def test_plain_text_is_refused(port):
+async def test_plain_text_is_rejected(port):
     open_port = await port()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{open_port.number}") as channel:
         node = Agent(telemetry_pb2_grpc.TelemetryStub(channel).Stream(), "node-a")
@@ -227,7 +227,7 @@ async def test_plain_text_is_refused(port):
         assert (await node.ended())[0] is Code.UNAVAILABLE
 
 
-async def test_a_node_that_does_not_exist_is_refused(port, agent):
+async def test_unknown_node_is_rejected(port, agent):
     open_port = await port()
     open_port.nodes.discard("node-a")
     node = await agent(open_port, "node-a")
@@ -235,14 +235,14 @@ async def test_a_node_that_does_not_exist_is_refused(port, agent):
     assert await node.ended() == (Code.NOT_FOUND, "there is no node node-a in the cluster")
 
 
-async def test_who_may_not_speak_for_a_node_does_not_learn_whether_it_exists(port, agent):
+async def test_unauthorized_agent_cannot_learn_whether_a_node_exists(port, agent):
     open_port = await port()
     node = await agent(open_port, "node-a", "node-x")
     await node.say()
     assert (await node.ended())[0] is Code.PERMISSION_DENIED
 
 
-async def test_the_stream_of_a_node_that_is_deleted_ends_with_its_next_report(port, agent):
+async def test_stream_of_a_deleted_node_ends_with_its_next_report(port, agent):
     open_port = await port()
     node = await agent(open_port, "node-a")
     subscription = await node.introduced()
@@ -252,7 +252,7 @@ async def test_the_stream_of_a_node_that_is_deleted_ends_with_its_next_report(po
     assert not open_port.store.knows("node-a")
 
 
-async def test_the_newest_stream_of_a_node_counts(port, agent):
+async def test_newest_stream_of_a_node_counts(port, agent):
     open_port = await port()
     old, new = await agent(open_port, "node-a"), await agent(open_port, "kubelet")
     await old.introduced()
@@ -264,8 +264,8 @@ async def test_the_newest_stream_of_a_node_counts(port, agent):
         await open_port.reports.get()
 
 
-async def test_after_a_while_a_stream_has_to_begin_anew(port, agent):
-    """So that a certificate that has expired, or a token whose pod is gone, does not live on in a stream."""
+async def test_stream_ends_at_its_maximum_age(port, agent):
+    """So that an expired certificate, or the token of a deleted pod, does not live on in a stream."""
     open_port = await port(age=0.01)
     node = await agent(open_port, "node-a")
     await node.introduced()
@@ -273,7 +273,7 @@ async def test_after_a_while_a_stream_has_to_begin_anew(port, agent):
     assert open_port.agents.connected == 0
 
 
-async def test_an_agent_that_sends_too_much_has_to_wait(port, agent):
+async def test_agent_over_the_report_rate_is_delayed(port, agent):
     open_port = await port()
     node = await agent(open_port, "node-a")
     subscription = await node.introduced()
@@ -287,7 +287,7 @@ async def test_an_agent_that_sends_too_much_has_to_wait(port, agent):
     assert asyncio.get_running_loop().time() - begin > 0.9
 
 
-async def test_a_name_beyond_all_measure_is_refused(port, agent):
+async def test_oversized_name_is_rejected(port, agent):
     open_port = await port()
     node = await agent(open_port, "node-a", "x" * 254)
     await node.say()
@@ -314,7 +314,7 @@ class Reviews:
         ("away", Code.UNAVAILABLE),
     ],
 )
-async def test_a_token_that_is_not_the_nodes_is_refused(port, agent, token, code):
+async def test_token_of_another_node_is_rejected(port, agent, token, code):
     open_port = await port(authn.by_token(Reviews()), ca="")
     node = await agent(open_port, token=token)
     await node.say()
@@ -325,19 +325,19 @@ async def test_a_token_that_is_not_the_nodes_is_refused(port, agent, token, code
     assert open_port.agents.connected == 0
 
 
-async def test_the_nodes_token_is_enough_where_tokens_are_asked_for(port, agent):
+async def test_node_token_suffices_with_token_authentication(port, agent):
     open_port = await port(authn.by_token(Reviews()), ca="")
     assert (await (await agent(open_port, token="node-a")).introduced()).generation
 
 
 def replace(pki, folder, *pairs):
-    """Renew files as a kubelet does: each is there, old or new, at any time."""
+    """Renew files atomically, as a kubelet does."""
     for source, target in pairs:
         shutil.copy(pki.path(source), folder / "new")
         (folder / "new").rename(folder / target)
 
 
-async def test_renewed_certificates_count_for_the_next_connection(pki, agent, tmp_path):
+async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp_path):
     names = ("server.crt", "server.key", "ca.crt")
     replace(pki, tmp_path, *zip(names, names, strict=True))
     files = Files(*(str(tmp_path / name) for name in names))
@@ -379,7 +379,7 @@ async def test_renewed_certificates_count_for_the_next_connection(pki, agent, tm
         ("server.crt", "server.key", "none.crt", "none.crt .*--agentCacert"),
     ],
 )
-def test_files_that_cannot_be_used_end_the_start_with_a_sentence(pki, cert, key, ca, says):
+def test_unusable_files_end_the_start_with_a_sentence(pki, cert, key, ca, says):
     with pytest.raises(TlsError, match=says) as refused:
         Certificates(Files(pki.path(cert), pki.path(key), pki.path(ca)))
     assert "\n" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""Readings from a table, in quantities."""
+"""Readings from a table of quantities."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_quantities_and_numbers_fill_the_store():
     assert store.reading("disk", "a").at == 5.0
 
 
-def test_what_is_no_quantity_is_refused():
+def test_invalid_quantity_is_rejected():
     store = Store(stale_after=30.0, started=0.0)
     store.subscribe(["cpu"])
     with pytest.raises(ValueError, match="not a quantity"):

@@ -1,4 +1,4 @@
-"""Files on a node to readings in the store: the real agent's stream and the evaluator's own end of it."""
+"""From files on a node to readings in the store: the real agent and the evaluator's server."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 
 
 class RealEvaluator:
-    """The evaluator's own end of the stream."""
+    """The evaluator's end of the stream."""
 
     def __init__(self):
         self.store = Store(stale_after=30.0, started=0.0)
@@ -50,7 +50,7 @@ class RealEvaluator:
 
 @pytest.fixture
 def files(tmp_path):
-    """Write a .prom file the way an operator's script should: aside, then renamed; None deletes it."""
+    """Write a .prom file atomically, as an operator's script should; None deletes it."""
 
     def write(text):
         path = tmp_path / "text.prom"
@@ -66,7 +66,7 @@ def files(tmp_path):
 
 @pytest.fixture
 async def stream_to(tmp_path, background):
-    """Stream what the files say, as node-a, to a port."""
+    """Stream the files' metrics to a port, as node-a."""
     rounds = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),)))})
 
     def start(port):
@@ -78,7 +78,7 @@ async def stream_to(tmp_path, background):
     rounds.close()
 
 
-async def test_with_the_real_evaluator_files_become_readings(files, stream_to):
+async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
     files("node_health_metric 0\n")
     real = RealEvaluator()
     real.want("health_metric")
@@ -111,10 +111,10 @@ def pace(recorder):
     return families["plimsoll_rule_group_interval_seconds"].samples[0].value
 
 
-async def test_what_a_node_records_becomes_a_reading_within_its_second(
+async def test_recorded_series_becomes_a_reading_within_its_second(
     files, tmp_path, background, until
 ):
-    """Nothing but the change brings these reports: regular ones come each hour, and the group's own pace is a day."""
+    """Only the change causes these reports: regular ones are hourly, and the group's interval is a day."""
     (tmp_path / "r.yaml").write_text(
         "groups:\n- name: g\n  interval: 1d\n  rules:\n"
         "  - {record: node_used_ratio, expr: node_used / node_size}\n"
@@ -141,7 +141,7 @@ async def test_what_a_node_records_becomes_a_reading_within_its_second(
     rounds.close()
 
 
-async def test_a_node_that_the_evaluator_forgot_begins_anew(files, stream_to):
+async def test_forgotten_node_starts_over(files, stream_to):
     files("a 1\nb 1\n")
     real = RealEvaluator()
     real.want("a", "b")

@@ -1,4 +1,4 @@
-"""The extender port with mutual TLS: only a scheduler whose certificate the CA signed gets in."""
+"""The extender port with mutual TLS: only a scheduler with a certificate of the CA is accepted."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def openssl(*arguments, cwd):
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
-    """Two CAs; of the first a server's and a client's certificate, of the other a client's."""
+    """Two CAs; from the first a server and a client certificate, from the second a client certificate."""
     folder = tmp_path_factory.mktemp("pki")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for ca in ("ca", "other-ca"):
@@ -55,7 +55,7 @@ def files(pki):
 
 @pytest.fixture
 async def listening(serve):
-    """Start an extender with these certificate files; its port."""
+    """Start an extender with these certificate files; return its port."""
 
     async def start(found, names=()):
         extender, metrics = PolicyVerbs(Decisions, Metrics()), Metrics()
@@ -88,19 +88,19 @@ async def ask(port, context):
         return response.status, await response.json()
 
 
-async def test_the_scheduler_gets_its_answer(port, pki):
+async def test_scheduler_is_answered(port, pki):
     status, reply = await ask(port, client(pki, "client"))
     assert (status, reply["NodeNames"]) == (200, ["a"])
 
 
 @pytest.mark.parametrize("who", [None, "stranger"], ids=["no certificate", "another CA's"])
-async def test_anybody_else_is_refused(port, pki, who):
+async def test_other_client_is_rejected(port, pki, who):
     with pytest.raises((aiohttp.ClientError, ssl.SSLError, ConnectionError)):
         await ask(port, client(pki, who))
     assert (await ask(port, client(pki, "client")))[0] == 200
 
 
-async def test_plain_http_is_refused(port):
+async def test_plain_http_is_rejected(port):
     async with (
         aiohttp.ClientSession() as session,
         session.post(f"http://127.0.0.1:{port}/scheduler/filter", data=BODY) as response,
@@ -109,13 +109,13 @@ async def test_plain_http_is_refused(port):
         assert "HTTPS" in await response.text()
 
 
-async def test_versions_before_1_2_are_refused(pki):
+async def test_tls_before_1_2_is_rejected(pki):
     context = server.server_context(files(pki))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_REQUIRED
 
 
-async def test_a_body_cut_short_over_tls_harms_nobody(port, pki):
+async def test_truncated_body_over_tls_does_no_harm(port, pki):
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client(pki, "client"))
     writer.write(b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
@@ -141,7 +141,7 @@ async def test_a_body_cut_short_over_tls_harms_nobody(port, pki):
         ("server.crt", "server.key", ".", "--cacert"),
     ],
 )
-def test_what_cannot_be_used_is_named_in_a_sentence(pki, cert, key, ca, names):
+def test_unusable_file_is_named_in_a_sentence(pki, cert, key, ca, names):
     with pytest.raises(TlsError, match=names) as refused:
         server.server_context(server.Files(str(pki / cert), str(pki / key), str(pki / ca)))
     assert "\n" not in str(refused.value)
@@ -150,7 +150,7 @@ def test_what_cannot_be_used_is_named_in_a_sentence(pki, cert, key, ca, names):
 
 @pytest.fixture
 def renewed(pki, tmp_path):
-    """Files in use, as (cert, key, cacert); and a function that puts others of the PKI into their place."""
+    """Files in use as (cert, key, cacert), and a function that replaces them by others of the PKI."""
     places = {name: tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt")}
 
     def put(**files):
@@ -169,8 +169,8 @@ async def renewable(renewed, listening):
     return await listening(server.Files(*renewed[0])), renewed[1]
 
 
-async def test_another_client_ca_counts_for_the_next_connection(renewable, pki):
-    """Both ways: who is trusted now gets in, and who was trusted before does not."""
+async def test_new_client_ca_applies_to_the_next_connection(renewable, pki):
+    """Both ways: the newly trusted client is accepted, the formerly trusted one rejected."""
     port, put = renewable
     assert (await ask(port, client(pki, "client")))[0] == 200
     put(ca_crt="other-ca.crt")
@@ -180,7 +180,7 @@ async def test_another_client_ca_counts_for_the_next_connection(renewable, pki):
 
 
 async def shown(port, pki):
-    """The name in the certificate that the server shows to a connection that begins now."""
+    """The name in the certificate that a new connection gets."""
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client(pki, "client"))
     subject = writer.get_extra_info("ssl_object").getpeercert()["subject"]
     writer.close()
@@ -188,15 +188,15 @@ async def shown(port, pki):
     return subject[0][0][1]
 
 
-async def test_a_renewed_certificate_is_shown_to_the_next_connection(renewable, pki):
+async def test_new_connection_gets_the_renewed_certificate(renewable, pki):
     port, put = renewable
     assert await shown(port, pki) == "server"
     put(tls_crt="client.crt", tls_key="client.key")  # any other pair of the same CA
     assert await shown(port, pki) == "client"
 
 
-async def test_files_that_cannot_be_used_leave_those_before_in_force(renewable, pki, log_lines):
-    """A certificate that is there before its key, say; the pair counts once it is one."""
+async def test_unusable_files_keep_the_loaded_ones(renewable, pki, log_lines):
+    """For example a certificate before its key; the pair is loaded once it matches."""
     port, put = renewable
     lines = log_lines("logfmt")
     put(tls_crt="client.crt")

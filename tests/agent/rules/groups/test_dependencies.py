@@ -1,4 +1,4 @@
-"""Which groups build on which, in which order they are evaluated, and which collectors they take."""
+"""Dependencies between groups, their order of evaluation, and the collectors they need."""
 
 import pytest
 
@@ -15,17 +15,17 @@ def order(*groups: Group) -> list[str]:
     return [found.name for found in dependencies.ordered(groups)]
 
 
-def test_groups_stand_as_given_unless_one_builds_on_another() -> None:
+def test_groups_keep_their_order_unless_one_depends_on_another() -> None:
     assert order(group("b", b="x"), group("a", a="y"), group("c", c="z")) == ["b", "a", "c"]
     assert order(group("b", b="a"), group("a", a="c"), group("c", c="z")) == ["c", "a", "b"]
 
 
-def test_in_a_circle_every_group_has_a_place() -> None:
+def test_groups_of_a_cycle_are_ordered_too() -> None:
     assert sorted(order(group("a", a="c"), group("b", b="a"), group("c", c="b"))) == [*"abc"]
     assert order(group("a", a="a offset 1m")) == ["a"]
 
 
-def test_a_chain_may_be_long() -> None:
+def test_long_dependency_chain_is_ordered() -> None:
     groups = [group(f"g{i}", **{f"m{i}": f"m{i + 1}"}) for i in range(300)]
     assert order(*groups) == [f"g{i}" for i in reversed(range(300))]
 
@@ -43,12 +43,12 @@ def test_a_chain_may_be_long() -> None:
         ("max_over_time(rate(recorded[5m])[1h:]) > 3", True),
     ],
 )
-def test_a_group_builds_on_one_whose_results_a_selector_of_its_may_match(text, builds) -> None:
+def test_group_depends_on_groups_whose_results_its_selectors_may_match(text, builds) -> None:
     found = dependencies.dependencies([group("a", recorded="1"), group("b", b=text)])
     assert found == {"a": frozenset(), "b": frozenset({"a"} if builds else ())}
 
 
-def test_what_is_needed_for_a_group_is_needed_for_all_that_build_on_it() -> None:
+def test_closure_contains_indirect_dependencies() -> None:
     groups = [group("a", a="b"), group("b", b="c"), group("c", c="x"), group("d", d="y")]
     wanted = dependencies.dependencies(groups)
     assert dependencies.closure(["a"], wanted) == {"a", "b", "c"}
@@ -69,7 +69,7 @@ def test_what_is_needed_for_a_group_is_needed_for_all_that_build_on_it() -> None
         ("success", {"of_a", "of_b", "of_c"}),
     ],
 )
-def test_the_collectors_of_an_expression(text, names) -> None:
+def test_collectors_of_an_expression_are_found(text, names) -> None:
     def serving(metrics):
         return {f"of_{metric}" for metric in metrics if metric in {"a", "b", "c"}}
 

@@ -1,4 +1,4 @@
-"""Rule files as text, in; groups and named errors, out. promtool, where it is installed, has the same opinion."""
+"""Rule files are parsed into groups and named errors; promtool, if installed, must agree."""
 
 import shutil
 import subprocess
@@ -53,7 +53,7 @@ def test_groups_and_rules_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "groups:", "groups: []", "# nothing\n"])
-def test_a_file_may_hold_nothing(text) -> None:
+def test_file_may_be_empty(text) -> None:
     assert loaded(text) == RuleFile()
 
 
@@ -67,7 +67,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("text", BAD_FILES.values(), ids=BAD_FILES)
-def test_what_is_no_rule_file_is_refused_as_a_whole(text, tmp_path) -> None:
+def test_invalid_rule_file_is_rejected_whole(text, tmp_path) -> None:
     with pytest.raises(RuleFileError):
         loaded(text)
     if PROMTOOL:
@@ -95,7 +95,7 @@ BAD_GROUPS = {
 @pytest.mark.parametrize(
     ("reason", "group"), [(reason, group) for reason, all_ in BAD_GROUPS.items() for group in all_]
 )
-def test_a_bad_group_is_named_and_the_others_work(reason, group, tmp_path) -> None:
+def test_invalid_group_is_reported_and_others_work(reason, group, tmp_path) -> None:
     text = f"groups:\n- {{name: g, rules: [{{record: a, expr: up}}]}}\n- {group}\n"
     found = loaded(text)
     assert [rule.record for group in found.groups for rule in group.rules] == ["a"]
@@ -130,7 +130,7 @@ BAD_RULES = {
 
 
 @pytest.mark.parametrize(("rule", "named"), BAD_RULES.items(), ids=BAD_RULES)
-def test_a_bad_rule_is_named_and_the_others_work(rule, named, tmp_path) -> None:
+def test_invalid_rule_is_reported_and_others_work(rule, named, tmp_path) -> None:
     found = loaded(wrapped(rule))
     assert [good.record for good in found.groups[0].rules] == ["good"]
     assert {(error.group, error.rule, error.reason) for error in found.errors} == {("g", *named)}
@@ -141,18 +141,18 @@ def test_a_bad_rule_is_named_and_the_others_work(rule, named, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("expr", ['"text"', "up[5m]"])
-def test_a_string_or_a_range_is_no_result_though_promtool_takes_it(expr) -> None:
+def test_rule_with_a_string_or_range_result_is_rejected_unlike_promtool(expr) -> None:
     (error,) = loaded(wrapped(f"{{record: bad, expr: '{expr}'}}")).errors
     assert (error.rule, error.reason) == ("bad", "type")
 
 
-def test_what_this_agent_cannot_evaluate_is_unsupported_by_name() -> None:
+def test_unsupported_function_is_named() -> None:
     (error,) = loaded(wrapped("{record: bad, expr: 'holt_winters(up[5m], 0.5, 0.5)'}")).errors
     assert (error.rule, error.reason) == ("bad", "unsupported")
     assert "holt_winters" in error.text
 
 
-def test_alerting_rules_are_passed_over_and_that_is_said_once() -> None:
+def test_alerting_rules_are_ignored_and_reported_once() -> None:
     alert = "{alert: Down, expr: up == 0, for: 5m, labels: {a: b}, annotations: {c: d}}"
     found = loaded(wrapped(alert) + f"  - {alert}\n")
     assert [rule.record for rule in found.groups[0].rules] == ["good"]
@@ -161,13 +161,13 @@ def test_alerting_rules_are_passed_over_and_that_is_said_once() -> None:
     assert "group g: 2 alerting rules" in note
 
 
-def test_an_interval_below_a_second_is_said() -> None:
+def test_interval_below_a_second_is_reported() -> None:
     found = loaded("groups: [{name: fast, interval: 100ms}]")
     assert found.groups[0].interval == 100
     assert "group fast" in found.notes[0]
 
 
-def test_labels_of_a_group_are_those_of_its_rules_unless_they_say_otherwise() -> None:
+def test_group_labels_apply_to_rules_that_do_not_override_them() -> None:
     """As in Prometheus since 3.0."""
     text = """
 groups:
@@ -178,13 +178,13 @@ groups:
     assert loaded(text).groups[0].rules[0].labels == (("a", "group"), ("b", "rule"))
 
 
-def test_a_query_offset_is_unsupported_unless_it_is_none() -> None:
+def test_query_offset_other_than_zero_is_unsupported() -> None:
     assert loaded("groups: [{name: g, query_offset: 0s}]").errors == ()
     (error,) = loaded("groups: [{name: g, query_offset: 1m}]").errors
     assert (error.group, error.rule, error.reason) == ("g", "", "unsupported")
 
 
-def test_many_rules_by_few_words_are_refused() -> None:
+def test_yaml_aliases_cannot_multiply_rules_beyond_the_limit() -> None:
     """YAML's references make a short text long."""
     groups = "groups:\n" + "".join(f"- {{name: g{i}, rules: *r}}\n" for i in range(100))
     text = groups.replace("*r", "&r [" + "{record: a, expr: up}," * 200 + "]", 1)
@@ -192,7 +192,7 @@ def test_many_rules_by_few_words_are_refused() -> None:
         loaded(text)
 
 
-def test_groups_of_one_name_are_told_apart_by_their_files() -> None:
+def test_groups_of_one_name_are_distinguished_by_file() -> None:
     one = loaded("groups: [{name: a}, {name: b}]")
     other = loaded("groups: [{name: b, rules: [{record: x, expr: 'rate('}]}, {name: c}]")
     found = told_apart({"/one": one, "/other": other})
@@ -201,7 +201,7 @@ def test_groups_of_one_name_are_told_apart_by_their_files() -> None:
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_promtool_takes_the_good_ones(tmp_path) -> None:
+def test_promtool_accepts_the_valid_files(tmp_path) -> None:
     path = tmp_path / "r.yaml"
     path.write_text(GOOD)
     assert promtool_accepts(path)

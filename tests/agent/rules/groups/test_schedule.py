@@ -3,7 +3,7 @@
 from agent.rules.groups.schedule import Schedule
 
 
-def test_all_are_due_at_once_and_then_together_with_others_of_their_interval() -> None:
+def test_all_groups_are_due_at_once_and_then_aligned_by_interval() -> None:
     schedule = Schedule({"a": 5000, "b": 5000, "c": 2000}, 12_345)
     assert schedule.take(12_345) == {"a": 0, "b": 0, "c": 0}
     assert schedule.next == 14_000
@@ -12,14 +12,14 @@ def test_all_are_due_at_once_and_then_together_with_others_of_their_interval() -
     assert schedule.take(15_000) == {"a": 0, "b": 0}
 
 
-def test_turns_that_went_by_are_counted_and_not_made_up_for() -> None:
+def test_missed_evaluations_are_counted_and_skipped() -> None:
     schedule = Schedule({"a": 5000}, 0)
     schedule.take(0)
     assert schedule.take(21_000) == {"a": 3}
     assert schedule.next == 25_000
 
 
-def test_a_group_that_is_wanted_is_due_within_a_second_and_later_at_its_own_pace_again() -> None:
+def test_accelerated_group_is_due_each_second_and_returns_to_its_interval() -> None:
     schedule = Schedule({"a": 60_000, "b": 60_000}, 0)
     schedule.take(0)
     schedule.accelerate({"a"}, 10_300)
@@ -32,7 +32,7 @@ def test_a_group_that_is_wanted_is_due_within_a_second_and_later_at_its_own_pace
     assert schedule.next == 60_000
 
 
-def test_nothing_is_due_where_there_are_no_groups() -> None:
+def test_nothing_is_due_without_groups() -> None:
     schedule = Schedule({}, 0)
     assert schedule.next is None
     assert schedule.take(5) == {}

@@ -1,13 +1,13 @@
-"""The same samples and the same expressions, asked of Prometheus and of us: the answers are the same.
+"""The same expressions over the same samples have the same results as in Prometheus.
 
-The expressions are in `expressions/`, one on each line; a `$NAME` stands for each of its alternatives in turn. Those in
-`unsupported.promql` Prometheus computes and we do not. Answers may differ in five things that are nobody's promise:
+The expressions are in `expressions/`, one per line; a `$NAME` stands for each of its alternatives in turn. Prometheus
+supports those in `unsupported.promql`, the agent does not. Results may differ in five unspecified cases:
 
-- which of equals topk and bottomk leave of a vector that was computed, not selected;
-- the sign of a zero that was computed from a range with zeros of both signs, which are one value to us;
-- logarithms of subnormal numbers and exp() between 709.44 and 709.78, where Go's assembly for amd64 is wrong;
-- (?i)i in a regular expression, which in Python's also means the Turkish letters dotless i and I with a dot;
-- count_values in a subquery, with a label that sorts before one of `by`, where Prometheus puts groups together.
+- which of several equal elements topk and bottomk keep, for a computed vector;
+- the sign of a zero computed from a range with zeros of both signs, which the agent stores as one value;
+- logarithms of subnormal numbers and exp() between 709.44 and 709.78, where Go's amd64 assembly is wrong;
+- (?i)i in a regular expression: in Python it also matches the Turkish dotless i and I with a dot;
+- count_values in a subquery with a label that sorts before one of `by`: Prometheus merges groups.
 """
 
 import itertools
@@ -47,7 +47,7 @@ UNSUPPORTED = list(lines(FOLDER / "unsupported.promql"))
 
 
 @pytest.mark.parametrize(("line", "names"), ALL)
-def test_prometheus_answers_the_same(line, names, both, moments, soak):
+def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
     """At all times in the long run, else at two that change from one combination to the next."""
     differences = []
     for index, text in enumerate(expressions(line, names)):
@@ -57,7 +57,7 @@ def test_prometheus_answers_the_same(line, names, both, moments, soak):
 
 
 @pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
-def test_what_is_left_to_prometheus_is_refused_by_name(line, names, prometheus, moments):
+def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, prometheus, moments):
     for text in expressions(line, names):
         prometheus.ask(text, moments[0].time)  # which does not raise
         with pytest.raises(ExpressionError) as caught:
@@ -65,5 +65,5 @@ def test_what_is_left_to_prometheus_is_refused_by_name(line, names, prometheus, 
         assert caught.value.reason == "unsupported"
 
 
-def test_there_are_enough_to_mean_something():
+def test_expression_list_is_long_enough():
     assert sum(1 for line in ALL for _ in expressions(*line.values)) > 3000

@@ -1,6 +1,6 @@
-"""What is printed, as Prometheus' own tool prints it.
+"""`eval` prints results as promtool does.
 
-But for strings, which that refuses, and for no series, for which it prints an empty line.
+Exceptions: strings, which promtool rejects, and empty results, for which it prints an empty line.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ EXPRESSIONS = [
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_it_is_printed_as_promtool_prints_it(prometheus, moments, text):
+def test_output_equals_that_of_promtool(prometheus, moments, text):
     for moment in moments[2:4]:
         time = f"--time={moment.time / 1000:.3f}"
         asked = ["promtool", "query", "instant", time, f"http://{prometheus.address}", text]

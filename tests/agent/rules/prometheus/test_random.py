@@ -1,8 +1,8 @@
-"""Expressions that nobody thought of, asked of Prometheus and of us.
+"""Random expressions have the same results as in Prometheus.
 
-Two implementations may differ in the last digit of a logarithm, and then in all of what is made of it by `%`, `==` or
-floor(). So expressions are of two kinds: exact ones, of samples and of what has one right result to the last digit; and
-those around them, which keep small differences small. In the normal run they are always the same; --soak looks for new ones.
+Two implementations may differ in the last digit of a logarithm, and `%`, `==` or floor() amplify that difference. So there
+are two kinds of expressions: exact ones, with one correct result, and approximate ones, which keep small differences
+small. The normal run is deterministic; --soak generates new expressions.
 """
 
 from hypothesis import HealthCheck, given, settings
@@ -141,7 +141,7 @@ EXACT = st.recursive(
 VECTORS = st.recursive(EXACT, close, max_leaves=3).filter(lambda text: text.count(":") <= 3)
 
 
-def test_what_nobody_thought_of(both, moments, soak):
+def test_random_expressions_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=20_000 if soak else 80,
         suppress_health_check=list(HealthCheck),

@@ -1,4 +1,4 @@
-"""Regular expressions that nobody thought of: what Prometheus' own (RE2) match we match, or refuse by name."""
+"""Random regular expressions match as in Prometheus (RE2), or are rejected by name."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -46,7 +46,7 @@ def quoted(text):
     return f'"{escaped}"'
 
 
-def test_patterns_that_nobody_thought_of(both, moments, soak):
+def test_random_patterns_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=30_000 if soak else 100,
         suppress_health_check=list(HealthCheck),

@@ -1,7 +1,6 @@
-"""Expressions that somebody mistyped: what we do not refuse means the same to Prometheus.
+"""Expressions with random typos: those that the agent accepts, Prometheus accepts with the same meaning.
 
-Without `+`: the parser passes over one that stands before a single operand, be that a range, of which Prometheus says that
-it has no sign.
+Without `+`: the parser drops a unary plus even before a range, where Prometheus rejects it.
 """
 
 import re
@@ -56,7 +55,7 @@ def mistyped(draw):
     return "".join(tokens)
 
 
-def test_what_somebody_mistyped(both, moments, soak):
+def test_random_typos_are_rejected_as_by_prometheus(both, moments, soak):
     @settings(
         max_examples=50_000 if soak else 130,
         suppress_health_check=list(HealthCheck),

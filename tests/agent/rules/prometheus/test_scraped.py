@@ -1,7 +1,6 @@
-"""Series that vanish and come back, scraped by Prometheus and kept by us: stale at the same times.
+"""Series that vanish and return are stale at the same times in the agent and in Prometheus.
 
-Prometheus scrapes when it likes, so nothing here depends on when: it is asked afterwards at which times it scraped which
-document, and our storages are told the same.
+The test does not depend on when Prometheus scrapes: it queries the scrape times afterwards and replays them in our storages.
 """
 
 import contextlib
@@ -126,7 +125,7 @@ def now():
     return time.time_ns() // 1_000_000
 
 
-def test_what_vanishes_and_comes_back_is_stale_at_the_same_times(prometheus, script, both):
+def test_vanishing_series_are_stale_at_the_same_times_as_in_prometheus(prometheus, script, both):
     times = list(scraped(prometheus))
     expressions = [parse(one) for one in EXPRESSIONS]
     listed, history = MemoryStorage(), Head(need for one in expressions for need in one.needs)

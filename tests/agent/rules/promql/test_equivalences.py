@@ -1,4 +1,4 @@
-"""Laws of operators and aggregations as whole expressions: pairs that say the same, and expressions of any shape."""
+"""Equivalent pairs of whole expressions, and random expressions of any shape."""
 
 import math
 
@@ -92,7 +92,7 @@ def outcome(expression, moment):
 
 @settings(max_examples=examples(25))
 @given(moments(st.integers(-30, 30).map(float)))
-def test_what_says_the_same_has_the_same_result(pairs, moment):
+def test_equivalent_expressions_have_equal_results(pairs, moment):
     for one, other in pairs:
         expected = pytest.approx(outcome(other, moment), nan_ok=True, abs=1e-9)
         assert outcome(one, moment) == expected, (one.text, other.text)
@@ -139,14 +139,14 @@ EXPRESSIONS = st.recursive(st.sampled_from(["m", "n", "o", '{a="x"}']), larger, 
 @settings(max_examples=examples(25))
 @given(EXPRESSIONS, moments(st.floats()))
 @example("stddev (m)", Moment(MemoryStorage(), NOW))
-def test_any_expression_of_any_numbers_is_a_vector_or_an_error_of_its_own(text, moment):
+def test_any_expression_and_numbers_give_a_vector_or_an_evaluation_error(text, moment):
     found = outcome(parse(text), moment)
     assert found is EvaluationError or all(isinstance(value, float) for value in found.values())
 
 
 @settings(max_examples=examples(25))
 @given(EXPRESSIONS, moments(st.integers(-3, 3).map(float)), moments(st.just(math.nan)))
-def test_an_expression_remembers_nothing_of_other_samples(text, moment, other):
+def test_expression_keeps_no_state_of_other_samples(text, moment, other):
     again = parse(text)
     try:
         expected = again.evaluate(moment)

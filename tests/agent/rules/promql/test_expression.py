@@ -1,4 +1,4 @@
-"""Expressions: what is taken, what is refused and why, what is needed, and what comes out."""
+"""Expressions: accepted, rejected with a reason, their inputs and their values."""
 
 import math
 
@@ -61,7 +61,7 @@ def refusal(text):
         "rate(a[300000000y])",
     ],
 )
-def test_what_is_no_promql_does_not_parse(text):
+def test_invalid_promql_does_not_parse(text):
     assert refusal(text).reason == "parse"
 
 
@@ -87,7 +87,7 @@ def test_what_is_no_promql_does_not_parse(text):
         "a unless on(x) group_left b",
     ],
 )
-def test_promql_that_computes_nothing_is_a_type_error(text):
+def test_promql_of_the_wrong_type_is_a_type_error(text):
     assert refusal(text).reason == "type"
 
 
@@ -133,7 +133,7 @@ def test_promql_that_computes_nothing_is_a_type_error(text):
         ("max_over_time(a[8h:5s]) + max_over_time(b[8h:5s])", "11522 steps"),
     ],
 )
-def test_what_is_not_supported_is_named(text, name):
+def test_unsupported_feature_is_named(text, name):
     refused = refusal(text)
     assert refused.reason == "unsupported"
     assert name in str(refused)
@@ -155,7 +155,7 @@ def test_what_is_not_supported_is_named(text, name):
     ],
     ids=lambda text: f"{text[:12]}, {len(text)} characters",
 )
-def test_what_is_too_deep_is_refused_before_it_can_end_the_process(text):
+def test_too_deep_expression_is_rejected_without_a_crash(text):
     refused = refusal(text)
     assert refused.reason in {"parse", "unsupported"}
 
@@ -163,7 +163,7 @@ def test_what_is_too_deep_is_refused_before_it_can_end_the_process(text):
 @pytest.mark.parametrize(
     ("opening", "closing"), [("abs(", ")"), ("(", ")"), ("max_over_time(", "[1m:1m] offset -1m)")]
 )
-def test_what_is_as_deep_as_it_may_be_is_evaluated(at, opening, closing):
+def test_deepest_allowed_expression_is_evaluated(at, opening, closing):
     levels = 99 if "[" not in closing else 6  # two steps each
     assert at(opening * levels + "b" + closing * levels)
 
@@ -196,7 +196,7 @@ def needs(text):
         ("max_over_time(a[1m:1m] offset -1m)", {("a", 300)}),
     ],
 )
-def test_the_needs_reach_as_far_back_as_ranges_offsets_and_subqueries_add_up_to(text, expected):
+def test_needs_add_up_ranges_offsets_and_subqueries(text, expected):
     assert needs(text) == expected
 
 
@@ -210,7 +210,7 @@ def test_the_needs_reach_as_far_back_as_ranges_offsets_and_subqueries_add_up_to(
         ('"x"', "string"),
     ],
 )
-def test_the_kind_is_known_before_any_evaluation(text, kind):
+def test_result_type_is_known_before_evaluation(text, kind):
     assert parse(text).kind == kind
 
 
@@ -281,16 +281,16 @@ def test_the_kind_is_known_before_any_evaluation(text, kind):
         ('label_join(a, "y", "-", "x", "x")', [((*A, ("y", "1-1")), 40.0)]),
     ],
 )
-def test_expressions_have_prometheus_values(at, text, expected):
+def test_expressions_have_the_values_of_prometheus(at, text, expected):
     assert at(text) == expected
 
 
-def test_a_sample_counts_for_five_minutes_the_last_millisecond_included(at):
+def test_sample_counts_for_five_minutes_inclusive(at):
     assert at("a", 2100) == [(A, 60.0)]
     assert at("a", 2100.001) == []
 
 
-def test_a_timestamp_is_the_samples_own_in_unix_time_and_else_the_evaluations(at):
+def test_timestamp_is_the_samples_unix_time_or_the_evaluation_time(at):
     assert at("timestamp(a)", 1230, epoch=1_000_000) == [(PLAIN, 2200.0)]
     assert at("timestamp((a offset 1m))", 1230) == [(PLAIN, 1140.0)]
     assert at("timestamp(a + 0)", 1230, epoch=1_000_000) == [(PLAIN, 2230.0)]
@@ -303,7 +303,7 @@ def test_subqueries_step_on_multiples_of_their_step_in_unix_time(at):
     assert at("count_over_time(a[2m:])", 1200, step=30_000) == [(PLAIN, 5.0)]
 
 
-def test_scalar_of_anything_but_one_element_is_nan(at):
+def test_scalar_of_other_than_one_element_is_nan(at):
     assert math.isnan(at('scalar({x="1"})'))
     assert math.isnan(at("scalar(c)"))
 
@@ -320,12 +320,12 @@ def test_scalar_of_anything_but_one_element_is_nan(at):
         'max_over_time({x="1"}[5m:])',
     ],
 )
-def test_series_that_become_one_are_an_error(at, text):
+def test_series_that_become_equal_are_an_error(at, text):
     with pytest.raises(EvaluationError):
         at(text)
 
 
-def test_a_subquery_of_too_many_of_the_moments_own_steps_is_an_error(at):
+def test_subquery_with_too_many_default_steps_is_an_error(at):
     assert parse("max_over_time(a[12h:])")
     with pytest.raises(EvaluationError, match="43201 steps"):
         at("max_over_time(a[12h:])", step=1000)

@@ -1,4 +1,4 @@
-"""What holds for all samples, whatever they are."""
+"""Properties of expressions for all samples."""
 
 import itertools
 import math
@@ -69,7 +69,7 @@ def counters(draw):
 
 
 @given(vectors("v"))
-def test_parts_add_up_to_the_whole(listed):
+def test_parts_sum_to_the_whole(listed):
     for by in ("by (a)", "by (a, b)", "without (a)", "by ()", "without ()"):
         assert asked(listed, f"sum(sum {by} (v))") == asked(listed, "sum(v)")
         assert asked(listed, f"sum(count {by} (v))") == asked(listed, "count(v)")
@@ -78,20 +78,20 @@ def test_parts_add_up_to_the_whole(listed):
 
 
 @given(vectors("v"))
-def test_by_some_labels_is_without_the_others(listed):
+def test_by_some_labels_equals_without_the_others(listed):
     assert asked(listed, "sum by (a) (v)") == asked(listed, "sum without (b, c) (v)")
     assert asked(listed, "sum by (a, b, c) (v)") == asked(listed, "sum without () (v)")
 
 
 @given(vectors("v"), st.integers(0, 10))
-def test_the_lowest_are_the_highest_of_the_negative(listed, k):
+def test_bottomk_equals_topk_of_the_negated(listed, k):
     lowest = asked(listed, f"-bottomk({k}, v)").values()
     assert sorted(lowest) == sorted(asked(listed, f"topk({k}, -v)").values())
     assert len(lowest) == min(k, asked(listed, "count(v)")[labels.EMPTY])
 
 
 @given(vectors("v"), st.floats(0, 1), st.floats(0, 1))
-def test_quantiles_rise_from_the_minimum_to_the_maximum(listed, one, other):
+def test_quantiles_rise_from_minimum_to_maximum(listed, one, other):
     low, high = sorted((one, other))
     found = [asked(listed, f"quantile({q!r}, v)")[labels.EMPTY] for q in (0, low, high, 1)]
     assert found[0] == asked(listed, "min(v)")[labels.EMPTY]
@@ -101,7 +101,7 @@ def test_quantiles_rise_from_the_minimum_to_the_maximum(listed, one, other):
 
 
 @given(vectors("v", "w"))
-def test_and_and_unless_share_what_there_is(listed):
+def test_and_and_unless_partition_the_left_side(listed):
     for on in ("", "on (a)", "ignoring (a)", "on ()"):
         both, rest = asked(listed, f"v and {on} w"), asked(listed, f"v unless {on} w")
         assert not both.keys() & rest.keys()
@@ -112,7 +112,7 @@ def test_and_and_unless_share_what_there_is(listed):
 
 
 @given(vectors("v"))
-def test_a_label_that_is_not_replaced_changes_nothing(listed):
+def test_unmatched_label_replace_changes_nothing(listed):
     assert asked(listed, 'label_replace(v, "a", "new", "b", "none")') == asked(listed, "v")
     named = asked(listed, 'label_replace(v, "d", "$1", "a", "(.*)")')
     assert {labels.replace(one, {"d": ""}): value for one, value in named.items()} == asked(
@@ -121,7 +121,7 @@ def test_a_label_that_is_not_replaced_changes_nothing(listed):
 
 
 @given(counters())
-def test_a_reset_loses_nothing(listed):
+def test_counter_reset_loses_no_increase(listed):
     """Beginning again at nothing, and counting on: the increase is the same, and no rate is ever below nothing."""
     for function in ("increase", "rate", "irate"):
         found = asked(listed, f"{function}(c[5m])")
@@ -131,7 +131,7 @@ def test_a_reset_loses_nothing(listed):
 
 
 @given(counters())
-def test_a_rate_is_the_increase_of_a_second(listed):
+def test_rate_is_increase_per_second(listed):
     rates, increases = asked(listed, "rate(c[5m]) * 300"), asked(listed, "increase(c[5m])")
     assert rates.keys() == increases.keys()
     for one, value in rates.items():
@@ -147,7 +147,7 @@ def test_resets_are_falls_and_falls_are_changes(listed):
 
 
 @given(counters(), st.integers(1, 299_998))
-def test_a_range_is_the_sum_of_its_parts(listed, cut):
+def test_range_is_the_sum_of_its_parts(listed, cut):
     for function in ("count", "sum"):
         whole = asked(listed, f"{function}_over_time(c[5m])")
         late = asked(listed, f"{function}_over_time(c[{cut}ms])")
@@ -157,7 +157,7 @@ def test_a_range_is_the_sum_of_its_parts(listed, cut):
 
 @pytest.mark.parametrize("shift", [1, 12_345, 86_400_000])
 @given(counters())
-def test_what_is_later_by_the_same_time_is_the_same(shift, listed):
+def test_shifted_samples_have_equal_results(shift, listed):
     shifted = MemoryStorage(
         {
             series.labels: [

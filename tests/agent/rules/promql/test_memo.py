@@ -1,4 +1,4 @@
-"""What is remembered of a vector's label sets, and when it is worked out anew."""
+"""Cached results per set of label sets, and their invalidation."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from agent.rules.promql.memo import columns, latest, picker
 ONE, TWO = (("i", "1"),), (("i", "2"),)
 
 
-def test_an_answer_is_remembered_until_another_is_asked_for():
+def test_result_is_cached_until_the_input_changes():
     asked = []
 
     def work(sets):
@@ -32,7 +32,7 @@ def test_equal_label_sets_need_not_be_the_same_object():
     assert known(tuple((("i", i),) for i in "12")) is first
 
 
-def test_a_question_that_failed_is_asked_again():
+def test_failed_computation_is_repeated():
     known = latest(lambda number: 1 / number)
     for number, expected in [(1, 1.0), (0, None), (0, None), (1, 1.0)]:
         try:
@@ -42,13 +42,13 @@ def test_a_question_that_failed_is_asked_again():
         assert found == expected
 
 
-def test_a_vector_has_two_columns():
+def test_vector_splits_into_two_columns():
     assert columns([(ONE, 1.0), (TWO, 2.0)]) == ((ONE, TWO), (1.0, 2.0))
     assert columns([]) == ((), ())
 
 
 @given(st.data())
-def test_what_is_picked_stands_in_the_order_of_the_places(data):
+def test_picked_elements_are_in_the_given_order(data):
     column = data.draw(st.lists(st.integers(), min_size=1))
     places = data.draw(st.lists(st.integers(0, len(column) - 1)))
     assert list(picker(places)(column)) == [column[place] for place in places]

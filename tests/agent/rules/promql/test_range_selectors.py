@@ -1,4 +1,4 @@
-"""Subqueries: the windows that they make of a vector's values."""
+"""Subqueries: the windows made of a vector's values."""
 
 import math
 
@@ -16,7 +16,7 @@ def values(moment):
     return [(A, VALUES[moment.time])] if moment.time in VALUES else []
 
 
-def test_values_in_succession_that_are_equal_share_a_level():
+def test_equal_consecutive_values_share_a_level():
     made = subquery(Instant(values), 60, 10, 0)
     ((found, window),) = made.samples(Moment(MemoryStorage(), 60), 0, 60)
     assert found == A
@@ -25,7 +25,7 @@ def test_values_in_succession_that_are_equal_share_a_level():
     assert list(window.repeats) == [2, 2, 1, 1]
 
 
-def test_a_range_between_two_steps_is_empty():
+def test_range_between_two_steps_is_empty():
     made = subquery(Instant(values), 5, 10, 0)
     assert list(made.samples(Moment(MemoryStorage(), 59), 54, 59)) == []
     assert list(made.samples(Moment(MemoryStorage(), 50), 45, 50)) == [

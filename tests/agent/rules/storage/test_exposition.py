@@ -1,4 +1,4 @@
-"""Recorded expositions: both formats, with and without times, and what is none."""
+"""Recorded expositions: both formats, with and without timestamps, and invalid ones."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def labels(name, **pairs):
     return make({"__name__": name, **pairs}.items())
 
 
-def test_the_text_format_without_times():
+def test_text_format_without_timestamps_is_read():
     text = '# HELP a Help.\n# TYPE a gauge\na{x="1",y=""} 1.5\n a 2e3 \n\na{ x = "2" , } +Inf\nb{}NaN\n'
     found = parse(text)
     assert found.latest is None
@@ -26,7 +26,7 @@ def test_the_text_format_without_times():
     assert [value for _, _, value in found.samples][:3] == [1.5, 2000.0, float("inf")]
 
 
-def test_times_are_milliseconds_in_the_text_format_and_seconds_in_openmetrics():
+def test_timestamps_are_milliseconds_in_text_and_seconds_in_openmetrics():
     text = "a_total 1 1700000000\na_total 2 1700000015\n"
     assert [time for _, time, _ in parse(text).samples] == [1_700_000_000, 1_700_000_015]
     found = parse(f"# TYPE a counter\n{text}a_total 3 1.7e9\n# EOF\n")
@@ -34,7 +34,7 @@ def test_times_are_milliseconds_in_the_text_format_and_seconds_in_openmetrics():
     assert found.latest == NOW + 15_000
 
 
-def test_samples_are_a_history_in_order_of_time():
+def test_samples_are_ordered_by_time():
     found = parse("a 3 3000\na 1 1000\nb 7\na 2 2000\n").listed(3000)
     (a,) = found.select(Selector("a"))
     assert (a.window(0, 9000).times, a.window(0, 9000).values()) == ([1000, 2000, 3000], [1, 2, 3])
@@ -42,7 +42,7 @@ def test_samples_are_a_history_in_order_of_time():
     assert b.at(3000, 0) == (3000, 7.0)
 
 
-def test_exemplars_types_and_odd_names_are_no_hindrance():
+def test_exemplars_types_and_odd_names_are_accepted():
     text = (
         "# TYPE h gaugehistogram\n# UNIT h seconds\n"
         'h_bucket{le="1.0",p="a}b,c=\\"d\\"\\n"} 4 1700000000.5 # {trace="x"} 0.5 1700000000\n'
@@ -71,19 +71,19 @@ def test_exemplars_types_and_odd_names_are_no_hindrance():
         ("\x1b]0;x 1", r"not a sample: '\x1b]0;x 1'"),
     ],
 )
-def test_what_is_no_exposition_is_told_with_its_line(line, says):
+def test_invalid_exposition_is_reported_with_its_line(line, says):
     with pytest.raises(ExpositionError) as caught:
         parse(f"# TYPE a gauge\na 1\n{line}\n")
     assert str(caught.value).startswith(f"line 3: {says}")
 
 
 @pytest.mark.parametrize("time", ["inf", "nan", "1e300", "x"])
-def test_openmetrics_times_are_of_this_world(time):
+def test_openmetrics_timestamps_out_of_range_are_rejected(time):
     with pytest.raises(ExpositionError, match="line 1: not a "):
         parse(f"a 1 {time}\n# EOF\n")
 
 
-def test_a_series_has_one_value_at_a_time():
+def test_duplicate_sample_of_one_time_is_rejected():
     with pytest.raises(ExpositionError, match=r'twice at one time: a\{b="c"\}'):
         parse('a{b="c"} 1\na{b="c"} 1\n').listed(NOW)
 
@@ -97,6 +97,6 @@ def test_a_series_has_one_value_at_a_time():
         "a{" + 'b="c",' * 200_000 + "} x",
     ],
 )
-def test_a_hostile_line_takes_no_longer_than_its_length(line):
+def test_hostile_line_takes_linear_time(line):
     with pytest.raises(ExpositionError):
         parse(line)

@@ -1,4 +1,4 @@
-"""What a group's history answers equals what Prometheus would know, within its reach; and it stays small for ever."""
+"""A group's head returns what Prometheus would within its range, in bounded memory."""
 
 import gc
 import math
@@ -65,7 +65,7 @@ def values_of(history: Head, labels: Labels, end: int) -> list[float]:
     return [value for window in windows if window for value in window.values()]
 
 
-def test_a_value_is_known_until_the_look_back_is_over() -> None:
+def test_value_is_known_for_the_look_back() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0))
     assert only(history).at(1_000, 1_000 - LOOKBACK) == (1_000, 1.0)
@@ -74,7 +74,7 @@ def test_a_value_is_known_until_the_look_back_is_over() -> None:
     assert only(history).at(999, 999 - LOOKBACK) is None
 
 
-def test_a_series_that_is_not_read_again_is_stale_from_that_tick_on() -> None:
+def test_series_absent_from_a_read_is_stale_from_that_tick() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0))
     tick(history, 2_000)
@@ -83,7 +83,7 @@ def test_a_series_that_is_not_read_again_is_stale_from_that_tick_on() -> None:
     assert values(history, 0, 2_000) == [1.0]
 
 
-def test_a_series_that_vanished_is_stale_before_the_first_rule_looks() -> None:
+def test_vanished_series_is_stale_before_the_first_rule_runs() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0))
     history.begin(2_000)
@@ -91,7 +91,7 @@ def test_a_series_that_vanished_is_stale_before_the_first_rule_looks() -> None:
     assert present(history, 2_000) == {}
 
 
-def test_a_pause_without_ticks_is_bridged() -> None:
+def test_pause_without_ticks_is_bridged() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0))
     tick(history, 201_000, sample(2.0))
@@ -99,7 +99,7 @@ def test_a_pause_without_ticks_is_bridged() -> None:
     assert values(history, 0, 201_000) == [1.0, 2.0]
 
 
-def test_a_later_rule_sees_what_an_earlier_one_recorded_at_the_same_tick() -> None:
+def test_later_rule_sees_an_earlier_result_of_the_same_tick() -> None:
     history = history_of()
     for time in (1_000, 2_000):
         history.begin(time)
@@ -110,7 +110,7 @@ def test_a_later_rule_sees_what_an_earlier_one_recorded_at_the_same_tick() -> No
         history.end()
 
 
-def test_an_earlier_rule_sees_what_a_later_one_recorded_at_the_tick_before() -> None:
+def test_earlier_rule_sees_a_later_result_of_the_previous_tick() -> None:
     history = history_of()
     for time in (1_000, 2_000):
         history.begin(time)
@@ -120,7 +120,7 @@ def test_an_earlier_rule_sees_what_a_later_one_recorded_at_the_tick_before() -> 
         history.end()
 
 
-def test_a_result_that_vanished_is_stale_for_the_rules_that_follow() -> None:
+def test_vanished_result_is_stale_for_the_following_rules() -> None:
     history = history_of()
     for vector in ([(labels_of(r="1"), 1.0)], []):
         history.begin(1_000 if vector else 2_000)
@@ -141,7 +141,7 @@ def test_two_rules_may_record_series_of_one_metric() -> None:
     assert present(history, 2_000) == {labels_of(r="1"): 1.0, labels_of(r="2"): 2.0}
 
 
-def test_a_result_may_move_from_one_rule_to_a_later_one() -> None:
+def test_result_may_move_from_one_rule_to_a_later_one() -> None:
     history = history_of()
     for time in (1_000, 2_000, 3_000):
         history.begin(time)
@@ -153,7 +153,7 @@ def test_a_result_may_move_from_one_rule_to_a_later_one() -> None:
     assert values(history, 0, 3_000) == [1.0, 2.0, 2.0]
 
 
-def test_a_range_ends_with_the_tick_before_for_a_rule_that_comes_before_its_input() -> None:
+def test_range_ends_with_the_previous_tick_for_a_rule_before_its_input() -> None:
     history = history_of()
     for time in (1_000, 2_000):
         history.begin(time)
@@ -164,7 +164,7 @@ def test_a_range_ends_with_the_tick_before_for_a_rule_that_comes_before_its_inpu
         history.end()
 
 
-def test_results_of_a_rule_that_failed_count_until_the_look_back_is_over() -> None:
+def test_results_of_a_failed_rule_count_for_the_look_back() -> None:
     history = history_of()
     history.begin(0)
     history.settle()
@@ -179,7 +179,7 @@ def test_results_of_a_rule_that_failed_count_until_the_look_back_is_over() -> No
     assert values(history, 0, LOOKBACK) == [1.0]
 
 
-def test_results_of_a_rule_that_is_no_longer_run_are_stale() -> None:
+def test_results_of_a_removed_rule_are_stale() -> None:
     history = history_of()
     history.begin(1_000)
     history.settle()
@@ -189,7 +189,7 @@ def test_results_of_a_rule_that_is_no_longer_run_are_stale() -> None:
     assert present(history, 2_000) == {}
 
 
-def test_nothing_is_said_of_a_tick_that_was_broken_off() -> None:
+def test_aborted_tick_records_nothing() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0))
     history.begin(2_000)
@@ -200,21 +200,21 @@ def test_nothing_is_said_of_a_tick_that_was_broken_off() -> None:
     assert list(window.times) == [1_000, 3_000]
 
 
-def test_a_series_that_comes_twice_counts_as_it_came_first() -> None:
+def test_first_of_two_equal_series_counts() -> None:
     history = history_of()
     for time, first in ((1_000, 1.0), (2_000, 1.0), (3_000, 5.0)):
         tick(history, time, sample(first), sample(2.0))
     assert values(history, 0, 3_000) == [1.0, 1.0, 5.0]
 
 
-def test_a_tick_that_is_not_later_is_refused() -> None:
+def test_tick_that_is_not_later_is_rejected() -> None:
     history = history_of()
     tick(history, 1_000)
     with pytest.raises(ValueError, match="1000 ms"):
         history.begin(1_000)
 
 
-def test_label_sets_in_any_order_are_one_series() -> None:
+def test_label_order_does_not_matter() -> None:
     history = history_of()
     tick(history, 1_000, sample(1.0, a="1", b="2"))
     tick(history, 2_000, sample(2.0, b="2", a="1", c=""))
@@ -222,7 +222,7 @@ def test_label_sets_in_any_order_are_one_series() -> None:
     assert values(history, 0, 2_000) == [1.0, 2.0]
 
 
-def test_only_what_some_selector_matches_is_kept() -> None:
+def test_only_selected_series_are_kept() -> None:
     idle = Selector("m", (Matcher("mode", Operator.EQUAL, "idle"),))
     history = Head([Need(idle, MINUTE)])
     assert history.needs("m")
@@ -233,7 +233,7 @@ def test_only_what_some_selector_matches_is_kept() -> None:
     assert only(history, idle).labels == labels_of(mode="idle")
 
 
-def test_a_selector_without_a_plain_name_is_asked_of_every_metric() -> None:
+def test_selector_without_a_plain_name_matches_every_metric() -> None:
     named = Selector("", (Matcher(NAME, Operator.MATCHES, "m|n", re.compile("m|n")),))
     history = Head([Need(named, MINUTE)])
     tick(history, 0, sample(1.0), Sample("n", (), 2.0), Sample("o", (), 3.0))
@@ -253,7 +253,7 @@ def test_samples_of_one_family_may_have_several_names() -> None:
     assert history.series == 2
 
 
-def test_the_longest_reach_that_asks_for_a_series_counts() -> None:
+def test_longest_range_of_a_series_counts() -> None:
     disk = Selector("m", (Matcher("d", Operator.EQUAL, "a"),))
     history = Head([Need(ALL, MINUTE), Need(disk, 60 * MINUTE)])
     for time in range(0, 120 * MINUTE, MINUTE):
@@ -376,11 +376,11 @@ PLAYS = st.integers(1, 80).flatmap(lambda n: st.lists(STEPS, min_size=n, max_siz
 
 @given(steps=PLAYS, reach=st.sampled_from(REACHES))
 @settings(max_examples=examples(25), deadline=None)
-def test_it_answers_as_a_list_of_all_samples_does(steps: list[Step], reach: int) -> None:
+def test_head_agrees_with_a_list_of_all_samples(steps: list[Step], reach: int) -> None:
     compare(steps, reach, asked_at=20)
 
 
-def test_it_answers_so_after_a_long_time_too(soak: bool) -> None:
+def test_head_agrees_with_a_list_of_all_samples_after_a_long_time(soak: bool) -> None:
     for seed in range(200 if soak else 4):
         rng = random.Random(seed)
         numbers = [0.0, 1.0, 2.0, math.nan, math.inf]
@@ -399,7 +399,7 @@ def test_it_answers_so_after_a_long_time_too(soak: bool) -> None:
         compare(steps, REACHES[seed % 4], asked_at=40)
 
 
-def test_a_successor_holds_what_it_needs_of_what_there_was() -> None:
+def test_successor_takes_over_what_it_needs() -> None:
     history = history_of()
     for time in (1_000, 2_000):
         tick(history, time, sample(1.0, d="a"), sample(2.0, d="b"))
@@ -411,14 +411,14 @@ def test_a_successor_holds_what_it_needs_of_what_there_was() -> None:
     assert present(found, 3_000) == {}
 
 
-def test_a_history_that_has_begun_takes_nothing_over() -> None:
+def test_started_head_takes_nothing_over() -> None:
     history = history_of()
     tick(history, 1_000)
     with pytest.raises(ValueError, match="has begun"):
         history.restore(history.snapshot())
 
 
-def test_results_of_before_a_restart_are_stale_once_their_rule_says_nothing() -> None:
+def test_results_before_a_restart_are_stale_once_their_rule_yields_nothing() -> None:
     history = history_of()
     history.begin(1_000)
     history.record("one", [(labels_of(), 1.0)])
@@ -431,7 +431,7 @@ def test_results_of_before_a_restart_are_stale_once_their_rule_says_nothing() ->
     assert present(found, 2_000) == {}
 
 
-def test_a_series_that_vanished_for_good_is_forgotten() -> None:
+def test_series_that_vanished_for_good_is_forgotten() -> None:
     history = history_of(MINUTE)
     for second in range(0, 7_200, 5):
         tick(history, second * 1_000, sample(1.0), sample(1.0, pod=str(second // 60)))
@@ -439,7 +439,7 @@ def test_a_series_that_vanished_for_good_is_forgotten() -> None:
     assert len(history.select(ALL)) == history.series
 
 
-def test_a_series_that_comes_and_goes_costs_no_more_than_one_that_stays() -> None:
+def test_flapping_series_costs_no_more_than_a_steady_one() -> None:
     history = history_of(MINUTE)
     sizes = []
     for second in range(0, 7_200, 5):
@@ -448,7 +448,7 @@ def test_a_series_that_comes_and_goes_costs_no_more_than_one_that_stays() -> Non
     assert max(sizes[700:]) <= max(sizes[:700])
 
 
-def test_a_constant_costs_little_for_a_day() -> None:
+def test_constant_costs_little_for_a_day() -> None:
     history = history_of(24 * 60 * MINUTE)
     for time in range(0, 24 * 60 * MINUTE, MINUTE):
         tick(history, time, *(sample(1.0, d=str(d)) for d in range(20)))
@@ -459,7 +459,7 @@ def test_a_constant_costs_little_for_a_day() -> None:
 
 @pytest.mark.parametrize("changing", [0, 1])
 @pytest.mark.parametrize(("reach", "ticks"), [(0, 50), (MINUTE, 400), (60 * MINUTE, 1_000)])
-def test_its_size_is_told_within_a_quarter(changing: int, reach: int, ticks: int) -> None:
+def test_reported_size_is_accurate_within_a_quarter(changing: int, reach: int, ticks: int) -> None:
     of_series.cache_clear()
     gc.collect()
     tracemalloc.start()
@@ -482,7 +482,7 @@ def test_its_size_is_told_within_a_quarter(changing: int, reach: int, ticks: int
     assert real / 1.25 < history.bytes < real * 1.25
 
 
-def test_label_sets_that_nobody_needs_and_that_change_for_ever_cost_no_more_and_more() -> None:
+def test_short_lived_label_sets_do_not_accumulate() -> None:
     history = Head([Need(Selector("m", (Matcher("d", Operator.EQUAL, "a"),)), MINUTE)])
     sizes = []
     for number in range(2_000):
@@ -491,7 +491,7 @@ def test_label_sets_that_nobody_needs_and_that_change_for_ever_cost_no_more_and_
     assert max(sizes[1_000:]) < 1.01 * max(sizes[:1_000])
 
 
-def test_a_series_too_many_is_refused() -> None:
+def test_series_over_the_limit_is_rejected() -> None:
     history = history_of(MINUTE, limit=100_000)
     history.begin(0)
     with pytest.raises(FullError, match="100000 bytes"):
@@ -499,7 +499,7 @@ def test_a_series_too_many_is_refused() -> None:
     assert history.bytes <= 100_000
 
 
-def test_a_tick_too_many_is_refused() -> None:
+def test_tick_over_the_limit_is_rejected() -> None:
     history = history_of(24 * 60 * MINUTE, limit=100_000)
     number = 0
     while history.bytes <= 100_000:
@@ -510,14 +510,14 @@ def test_a_tick_too_many_is_refused() -> None:
     assert 90_000 < history.bytes < 110_000
 
 
-def test_days_pass_within_the_same_memory() -> None:
+def test_memory_is_constant_over_days() -> None:
     history = history_of(10 * MINUTE, limit=50_000)
     for number in range(3 * 24 * 60 * 4):
         tick(history, 15_000 * number, sample(float(number), d="a"), sample(0.0, d=str(number % 7)))
     assert history.samples < 1_000
 
 
-def test_a_sample_that_goes_from_0_to_minus_0_keeps_its_sign():
+def test_change_from_0_to_minus_0_keeps_the_sign():
     history = Head([Need(Selector("x"), 60_000)])
     for time, value in ((1_000, 0.0), (2_000, -0.0), (3_000, -0.0)):
         history.begin(time)

@@ -1,4 +1,4 @@
-"""The storage of samples that are written down: what is seen of them at which time."""
+"""The storage of recorded samples: which are visible at which time."""
 
 import math
 
@@ -31,11 +31,11 @@ def of(*marks):
         (9000, 3000, None),
     ],
 )
-def test_the_latest_sample_counts_unless_it_is_old_or_a_stale_mark(time, after, found):
+def test_latest_sample_counts_unless_old_or_stale(time, after, found):
     assert of((1000, 1.0), (2000, None), (3000, 3.0)).at(time, after) == found
 
 
-def test_a_window_holds_both_its_ends_and_no_stale_marks():
+def test_window_includes_both_ends_and_no_stale_markers():
     series = of((1000, 1.0), (2000, 1.0), (3000, None), (4000, 1.0), (5000, 2.0))
     whole = series.window(1000, 5000)
     assert (whole.times, whole.levels, whole.repeats) == (
@@ -55,7 +55,7 @@ def test_nan_is_one_level():
     assert math.isnan(window.levels[0])
 
 
-def test_series_are_found_by_name_or_by_anything_else():
+def test_series_are_found_by_name_or_any_label():
     down = labels.of_series("down", (("job", "a"),))
     nameless = labels.make([("job", "b")])
     listed = MemoryStorage({series: [(1, 1.0)] for series in (UP, down, nameless)})
@@ -71,6 +71,6 @@ def test_series_are_found_by_name_or_by_anything_else():
 
 
 @pytest.mark.parametrize("time", [5, 4])
-def test_a_series_goes_forward_in_time(time):
+def test_series_advances_in_time(time):
     with pytest.raises(ValueError, match="does not come after"):
         of((5, 1.0), (time, 2.0))

@@ -1,4 +1,4 @@
-"""The bytes of saved histories are pinned: what one release wrote, on any machine, the next one reads."""
+"""The bytes of saved heads are pinned: any later release, on any machine, can read them."""
 
 from array import array
 
@@ -34,22 +34,22 @@ WRITTEN = bytes.fromhex(
 )
 
 
-def test_what_is_written_is_as_it_always_was() -> None:
+def test_format_is_unchanged() -> None:
     assert b"".join(snapshot_codec.encode({"g": SAVED})) == WRITTEN
     assert snapshot_codec.decode(WRITTEN) == {"g": SAVED}
 
 
-def test_a_text_that_is_not_utf_8_is_refused() -> None:
+def test_text_that_is_not_utf_8_is_rejected() -> None:
     with pytest.raises(SnapshotError, match="not UTF-8"):
         snapshot_codec.decode(WRITTEN.replace(b"r 1", b"r \xff"))
 
 
-def test_a_group_that_is_there_twice_is_refused() -> None:
+def test_duplicate_group_is_rejected() -> None:
     with pytest.raises(SnapshotError, match="twice"):
         snapshot_codec.decode(b"\2\0\0\0" + 2 * WRITTEN[4:])
 
 
-def test_a_machine_of_the_other_byte_order_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_big_endian_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     (series,) = SAVED.series
     times, starts, values, gaps = SAVED.times[:], series.starts[:], series.values[:], series.gaps[:]
     for numbers in (times, starts, values, gaps):

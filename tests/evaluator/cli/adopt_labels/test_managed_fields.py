@@ -1,4 +1,4 @@
-"""Which labels of Telemetry Aware Scheduling are taken over, and the `managedFields` that result."""
+"""Which labels of Telemetry Aware Scheduling are adopted, and the resulting `managedFields`."""
 
 import json
 
@@ -10,7 +10,7 @@ PREFIX = "telemetry.aware.scheduling."
 
 
 def node(labels, *managers):
-    """A node with labels, and per manager (name, operation, keys) whose they are."""
+    """A node with labels and managed fields: (manager, operation, keys) each."""
     entries = [
         {
             "manager": name,
@@ -39,7 +39,7 @@ def node(labels, *managers):
         (f"x.{PREFIX}demo/card0", "true", False),
     ],
 )
-def test_only_labels_of_the_contract_are_candidates(key, value, ours):
+def test_only_labels_of_policies_are_candidates(key, value, ours):
     found = node({key: value}, ("tas", "Update", [key]))
     assert managed_fields.candidates(found, {"demo"}).keys() == ({key} if ours else set())
 

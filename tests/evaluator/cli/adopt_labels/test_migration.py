@@ -43,7 +43,7 @@ async def kube(cluster, connect):
 
 
 async def owned(api, name):
-    """The label keys that Plimsoll owns on a node."""
+    """Return the label keys that Plimsoll owns on a node."""
     node = await api.get(f"/api/v1/nodes/{name}")
     return {
         field.removeprefix("f:")
@@ -92,7 +92,7 @@ async def test_plan_reports_the_same_nodes_and_writes_nothing(cluster, kube):
 
 
 class Interposed:
-    """A Kube whose `put_managed_fields` first awaits `before(node name, number of the try)`."""
+    """A Kube whose `put_managed_fields` first awaits `before(node name, attempt)`."""
 
     def __init__(self, kube, before):
         self._kube = kube
@@ -109,7 +109,7 @@ class Interposed:
         await self._kube.put_managed_fields(node, fields)
 
 
-async def test_node_changed_since_the_list_is_tried_again(cluster, kube):
+async def test_node_changed_since_the_list_is_retried(cluster, kube):
     async def change_first(name, attempt):
         if attempt == 1:
             await cluster.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"new": "1"}}})
@@ -121,7 +121,7 @@ async def test_node_changed_since_the_list_is_tried_again(cluster, kube):
     assert (await cluster.labels("node-a"))["new"] == "1"
 
 
-async def test_deleted_node_is_passed_over(cluster, kube):
+async def test_deleted_node_is_skipped(cluster, kube):
     async def delete(name, _attempt):
         if name == "node-a":
             await cluster.delete(f"/api/v1/nodes/{name}")
@@ -155,7 +155,7 @@ async def test_forbidden_write_ends_at_once(cluster, kube):
 
 
 async def adopt_labels(*flags):
-    """Runs the command; returns exit status, stdout, stderr."""
+    """Run the command; return exit status, stdout, stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags),
         stdout=asyncio.subprocess.PIPE,
@@ -166,7 +166,7 @@ async def adopt_labels(*flags):
 
 
 @pytest.mark.e2e
-async def test_command_prints_each_node_and_a_sum(cluster, kubeconfig):
+async def test_command_prints_each_node_and_a_total(cluster, kubeconfig):
     config = f"--kubeConfig={kubeconfig(cluster.url)}"
     for verb, more in (("would take over", ("--dry-run",)), ("took over", ())):
         status, out, err = await adopt_labels(config, *more)
@@ -178,7 +178,7 @@ async def test_command_prints_each_node_and_a_sum(cluster, kubeconfig):
 
 
 @pytest.mark.e2e
-async def test_command_without_the_crd_is_status_1(api, kubeconfig):
+async def test_command_without_the_crd_exits_with_status_1(api, kubeconfig):
     status, _, err = await adopt_labels(f"--kubeConfig={kubeconfig(api.url)}")
     assert status == 1
     (line,) = err.splitlines()
@@ -186,7 +186,7 @@ async def test_command_without_the_crd_is_status_1(api, kubeconfig):
 
 
 @pytest.mark.e2e
-async def test_command_without_a_kubeconfig_is_status_1(tmp_path):
+async def test_command_without_a_kubeconfig_exits_with_status_1(tmp_path):
     status, out, err = await adopt_labels(f"--kubeConfig={tmp_path}/none")
     assert (status, out) == (1, "")
     assert err.startswith("plimsoll-evaluator adopt-labels: no kubeconfig at ")

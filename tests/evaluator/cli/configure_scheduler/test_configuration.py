@@ -1,4 +1,4 @@
-"""The configuration file that kube-scheduler is given."""
+"""The generated kube-scheduler configuration file."""
 
 import pytest
 import yaml
@@ -13,7 +13,7 @@ BASE = {
 }
 
 
-def test_flags_that_a_configuration_silences_are_carried_over():
+def test_flags_that_a_configuration_overrides_are_carried_over():
     flags = {"kubeconfig": "/k", "profiling": "false", "kube-api-qps": "7.5", "v": "2"}
     made = configuration.from_flags(flags)
     assert made["clientConnection"] == {"kubeconfig": "/k", "qps": 7.5}
@@ -28,13 +28,13 @@ def test_flags_that_a_configuration_silences_are_carried_over():
         ({"kubeconfig": "/k", "profiling": "maybe"}, "--profiling: not a boolean"),
     ],
 )
-def test_flags_that_cannot_be_carried_over_are_refused(flags, says):
+def test_flags_that_cannot_be_carried_over_are_rejected(flags, says):
     with pytest.raises(ConfigurationError, match=says):
         configuration.from_flags(flags)
 
 
-def test_what_manifests_say_is_what_the_command_writes(deploy):
-    """The file that people copy and the file that the command writes say the same."""
+def test_shipped_configuration_equals_the_commands_output(deploy):
+    """The shipped file and the file that the command writes are equal."""
     extender = ExtenderEntry(
         "https://10.96.0.100:9001/scheduler",
         server_name="plimsoll-evaluator.plimsoll.svc",
@@ -47,7 +47,7 @@ def test_what_manifests_say_is_what_the_command_writes(deploy):
     assert configuration.with_extender(base, extender) == shipped
 
 
-def test_the_evaluator_takes_the_place_of_tas_and_of_nobody_else():
+def test_evaluator_replaces_tas_and_keeps_other_extenders():
     tas = {"urlPrefix": "https://tas", "managedResources": [{"name": "telemetry/scheduling"}]}
     other = {"urlPrefix": "https://other", "managedResources": [{"name": "example.com/gpu"}]}
     profiles = [{"schedulerName": "mine"}]
@@ -63,6 +63,6 @@ def test_the_evaluator_takes_the_place_of_tas_and_of_nobody_else():
     "base",
     [None, [], {"kind": "Pod"}, {**BASE, "apiVersion": "kubescheduler.config.k8s.io/v1beta2"}],
 )
-def test_anything_else_is_refused(base):
+def test_invalid_configuration_is_rejected(base):
     with pytest.raises(ConfigurationError):
         configuration.with_extender(base, ExtenderEntry("http://evaluator"))

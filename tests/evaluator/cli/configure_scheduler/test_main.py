@@ -1,4 +1,4 @@
-"""plimsoll-evaluator configure-scheduler on a folder that looks like a control plane's."""
+"""plimsoll-evaluator configure-scheduler on a folder like that of a control plane node."""
 
 import re
 
@@ -12,7 +12,7 @@ URL = "https://10.96.0.10:9001/scheduler"
 
 @pytest.fixture
 def node(tmp_path, kubeadm):
-    """The files of a control plane node, and the command run on them."""
+    """The files of a control plane node, and a function that runs the command on them."""
     return Node(tmp_path, kubeadm)
 
 
@@ -32,7 +32,7 @@ class Node:
         return main(["configure-scheduler", *where, *([f"--url={url}"] if url else []), *flags])
 
     def files(self):
-        """Every file and what is in it."""
+        """Every file and its content."""
         roots = (self.manifests, self.folder)
         return {
             path: path.read_text()
@@ -49,7 +49,7 @@ class Node:
         return [yaml.safe_load(path.read_text()) for path in found]
 
 
-def test_the_manifest_names_a_configuration_that_is_there(node, kubeadm):
+def test_manifest_names_an_existing_configuration(node, kubeadm):
     assert node.run() == 0
     (made,) = node.configurations()
     (extender,) = made["extenders"]
@@ -64,7 +64,7 @@ def test_the_manifest_names_a_configuration_that_is_there(node, kubeadm):
     )
 
 
-def test_again_it_does_nothing_and_undone_everything_is_as_it_was(node, capsys):
+def test_second_run_changes_nothing_and_undo_restores_everything(node, capsys):
     before = node.files()
     assert node.run() == 0
     configured = node.files()
@@ -78,7 +78,7 @@ def test_again_it_does_nothing_and_undone_everything_is_as_it_was(node, capsys):
     assert node.run("--undo", url="") == 0
 
 
-def test_another_url_is_another_manifest_so_that_kube_scheduler_starts_anew(node, kubeadm):
+def test_new_url_changes_the_manifest_so_that_kube_scheduler_restarts(node, kubeadm):
     node.run()
     first = node.manifest.read_text()
     node.run(url="https://10.96.0.11:9001/scheduler")
@@ -88,7 +88,7 @@ def test_another_url_is_another_manifest_so_that_kube_scheduler_starts_anew(node
     assert node.configurations() == []
 
 
-def test_a_dry_run_shows_what_would_change_and_changes_nothing(node, capsys):
+def test_dry_run_shows_the_changes_and_writes_nothing(node, capsys):
     before = node.files()
     assert node.run("--dry-run") == 0
     said = capsys.readouterr().out
@@ -103,7 +103,7 @@ def test_a_dry_run_shows_what_would_change_and_changes_nothing(node, capsys):
     assert node.files() == before
 
 
-def test_a_configuration_that_is_there_already_is_the_base_and_stays(node, kubeadm):
+def test_existing_configuration_is_the_base_and_is_kept(node, kubeadm):
     theirs = node.manifests.parent / "theirs.yaml"
     theirs.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
@@ -130,7 +130,7 @@ def test_a_configuration_that_is_there_already_is_the_base_and_stays(node, kubea
 @pytest.mark.parametrize(
     ("spoil", "url", "says"),
     [
-        (lambda node: node.manifest.unlink(), URL, "a control plane node of kubeadm's"),
+        (lambda node: node.manifest.unlink(), URL, "a kubeadm control plane node"),
         (lambda node: node.manifest.write_bytes(b"\xff"), URL, "is not text"),
         (lambda node: node.manifest.write_text("kind: Pod"), URL, "it has no spec"),
         (lambda node: (node.folder / "tls.key").unlink(), URL, "no .*tls.key"),
@@ -139,7 +139,7 @@ def test_a_configuration_that_is_there_already_is_the_base_and_stays(node, kubea
         (lambda node: None, "10.96.0.10:9001", "is not like https://"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(node, capsys, spoil, url, says):
+def test_impossible_change_is_reported_in_a_sentence(node, capsys, spoil, url, says):
     spoil(node)
     before = sorted(path for path in node.manifests.parent.rglob("*"))
     assert node.run(url=url) == 1
@@ -152,20 +152,20 @@ def test_what_cannot_be_done_is_said_in_a_sentence(node, capsys, spoil, url, say
     assert sorted(path for path in node.manifests.parent.rglob("*")) == before
 
 
-def test_a_folder_among_the_manifests_is_refused(node, capsys):
+def test_folder_among_the_manifests_is_rejected(node, capsys):
     node.folder = node.manifests / "plimsoll"
     assert node.run() == 1
-    assert "the kubelet would start what lies there" in capsys.readouterr().err
+    assert "the kubelet would start the files there as pods" in capsys.readouterr().err
 
 
-def test_without_a_url_it_is_a_mistake(node, capsys):
+def test_missing_url_is_a_usage_error(node, capsys):
     with pytest.raises(SystemExit) as ended:
         node.run(url="")
     assert ended.value.code == 2
     assert "--url is missing" in capsys.readouterr().err
 
 
-def test_a_manifest_that_cannot_be_written_stays_whole(node, kubeadm, capsys):
+def test_failed_write_leaves_the_manifest_whole(node, kubeadm, capsys):
     (node.manifests / ".kube-scheduler.yaml.plimsoll").mkdir()
     assert node.run() == 1
     assert node.manifest.read_text() == kubeadm

@@ -1,4 +1,4 @@
-"""A manifest as text: what is put in, that it can be taken out to the byte, and what is refused."""
+"""Editing a manifest as text: additions, exact undo, and rejected manifests."""
 
 import pytest
 import yaml
@@ -48,7 +48,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_put_in_and_taken_out(kubeadm, style):
+def test_mount_is_added_and_removed(kubeadm, style):
     text = styled(kubeadm, *STYLES[style])
     new = staticpod.configured(text, FOLDER, CONFIG)
     assert staticpod.flags(new)["config"] == CONFIG
@@ -69,7 +69,7 @@ def test_put_in_and_taken_out(kubeadm, style):
     assert staticpod.restored(text, FOLDER) == text
 
 
-def test_what_is_edited_afterwards_survives_the_undo(kubeadm):
+def test_later_edits_survive_the_undo(kubeadm):
     new = staticpod.configured(kubeadm, FOLDER, CONFIG)
     edit = ("v1.36.2", "v1.36.3")
     assert staticpod.restored(styled(new, edit), FOLDER) == styled(kubeadm, edit)
@@ -82,29 +82,29 @@ def test_what_is_edited_afterwards_survives_the_undo(kubeadm):
         (("status: {}", "---\nkind: Pod"), "not one YAML document"),
         (("status: {}", "status: ["), "not one YAML document"),
         (("    - kube-scheduler\n", "    - sh\n"), "not kube-scheduler and its flags"),
-        (("- --leader-elect=true", "- --leader-elect\n    - true"), "no --flag=value"),
+        (("- --leader-elect=true", "- --leader-elect\n    - true"), "is not --flag=value"),
         (("    image:", "    args: [--v=2]\n    image:"), "not kube-scheduler and its flags"),
         (("    image:", "  - command: [x]\n    image:"), "2 containers"),
         (("  volumes:\n", "  tolerations:\n"), "no list of volumes"),
         (("    name: kubeconfig\nstatus", "    name: plimsoll\nstatus"), "not /etc/kubernetes/pli"),
-        (("status: {}\n", "status: {}"), "its last line has no end"),
+        (("status: {}\n", "status: {}"), "its last line has no newline"),
     ],
 )
-def test_what_is_not_understood_is_refused(kubeadm, change, says):
+def test_unsupported_manifest_is_rejected(kubeadm, change, says):
     with pytest.raises(ManifestError, match=says):
         staticpod.configured(styled(kubeadm, change), FOLDER, CONFIG)
 
 
-def test_lists_in_brackets_are_refused(kubeadm):
+def test_flow_style_lists_are_rejected(kubeadm):
     lines = [line for line in kubeadm.splitlines(keepends=True) if "    - --" not in line]
     text = styled(
         "".join(lines), ("  - command:\n    - kube-scheduler\n", "  - command: [kube-scheduler]\n")
     )
-    with pytest.raises(ManifestError, match="command are written in brackets"):
+    with pytest.raises(ManifestError, match="command must be in block style"):
         staticpod.configured(text, FOLDER, CONFIG)
 
 
-def test_names_of_services_are_seen_off_the_hosts_network(kubeadm):
+def test_service_names_are_detected_without_host_network(kubeadm):
     assert not staticpod.sees_services(kubeadm)
     assert staticpod.sees_services(styled(kubeadm, ("hostNetwork: true", "hostNetwork: false")))
     dns = ("hostNetwork: true", "hostNetwork: true\n  dnsPolicy: ClusterFirstWithHostNet")

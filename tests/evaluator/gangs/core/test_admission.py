@@ -1,4 +1,4 @@
-"""Which pods are given the gate as they are created, and what the API server is answered."""
+"""Which pods get the gate at creation, and the admission response."""
 
 import base64
 import copy
@@ -28,7 +28,7 @@ def pod_of(labels=None, **spec):
 
 
 def review_of(pod, **changed):
-    """An AdmissionReview as kube-apiserver 1.36 sends it for a pod that is created."""
+    """An AdmissionReview as sent by kube-apiserver 1.36 for a created pod."""
     request = {
         "uid": "0a1b",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -52,7 +52,7 @@ def ask(review):
 
 
 def response(answer):
-    """The response in an answer, read as strictly as the API server reads it."""
+    """The response, decoded as strictly as by the API server."""
     review = json.loads(answer.body)
     assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     told = review["response"]
@@ -63,7 +63,7 @@ def response(answer):
 
 
 def admitted(pod):
-    """The pod as it is stored after our answer: RFC 6902's `add`, as far as we use it."""
+    """The pod after the response's patch: `add` of RFC 6902, as far as it is used."""
     told, after = response(ask(review_of(pod))), copy.deepcopy(pod)
     for step in json.loads(base64.b64decode(told.get("patch", "W10="))):
         assert step["op"] == "add"
@@ -95,7 +95,7 @@ def gates(pod):
     ],
     ids=str,
 )
-def test_who_belongs_to_a_gang_or_names_a_priority_is_held(labels):
+def test_pods_of_gangs_or_with_a_priority_are_gated(labels):
     pod = pod_of(labels)
     after = admitted(pod)
     assert gates(after) == [OURS]
@@ -127,8 +127,8 @@ def test_who_belongs_to_a_gang_or_names_a_priority_is_held(labels):
     ],
     ids=lambda labels: str(labels)[:60],
 )
-def test_all_others_go_as_they_came(labels):
-    """By the same rule by which a gang is one: nobody would lift the gate of a pod that was taken for more than it is."""
+def test_other_pods_are_left_unchanged(labels):
+    """The same rule as in the gang index; otherwise a pod would be gated and never released."""
     pod = pod_of(labels)
     answer = ask(review_of(pod))
     assert answer.result is Result.LEFT
@@ -145,14 +145,14 @@ def test_all_others_go_as_they_came(labels):
     ],
     ids=str,
 )
-def test_what_is_wrong_with_labels_is_a_warning_to_whoever_creates_the_pod(labels, named):
+def test_invalid_gang_labels_are_a_warning_to_the_pods_creator(labels, named):
     (warning,) = response(ask(review_of(pod_of(labels))))["warnings"]
     assert named in warning
     assert len(warning) < 256, "the API server cuts longer ones"
 
 
 @pytest.mark.parametrize("labels", [None, {"app": "web"}, GANG, {"groupPriority": "7"}], ids=str)
-def test_right_labels_are_no_cause_for_a_warning(labels):
+def test_valid_labels_cause_no_warning(labels):
     assert "warnings" not in response(ask(review_of(pod_of(labels))))
 
 
@@ -168,14 +168,14 @@ def test_right_labels_are_no_cause_for_a_warning(labels):
     ],
     ids=str,
 )
-def test_who_can_not_be_held_or_is_already_is_left_alone(spec):
-    """A gate beside a nodeName is refused, and what Kubernetes itself schedules as a group is not ours."""
+def test_ungateable_or_gated_pods_are_left_unchanged(spec):
+    """A gate beside a nodeName would be rejected, and native pod groups are not ours."""
     pod = pod_of(GANG, **spec)
     assert admitted(pod) == pod
 
 
 @pytest.mark.parametrize("empty", [{}, {"schedulingGates": None}, {"schedulingGates": []}], ids=str)
-def test_no_gates_can_be_written_in_three_ways(empty):
+def test_missing_gates_have_three_spellings(empty):
     assert gates(admitted(pod_of(GANG, **empty))) == [OURS]
 
 
@@ -188,14 +188,14 @@ def test_gates_of_others_stay():
     st.lists(st.sampled_from([FOREIGN, OURS, {"name": "x"}]), max_size=3),
 )
 @settings(max_examples=examples(25))
-def test_to_be_asked_twice_changes_nothing(labels, before):
-    """With reinvocationPolicy IfNeeded, or beside the policy that does the same."""
+def test_second_review_changes_nothing(labels, before):
+    """With reinvocationPolicy IfNeeded, or beside the equivalent admission policy."""
     once = admitted(pod_of(labels, schedulingGates=before))
     assert gates(once)[: len(before)] == before
     assert admitted(once) == once
 
 
-def test_a_pod_whose_name_is_yet_to_be_made_is_told_by_what_it_begins_with():
+def test_pod_without_a_name_is_logged_by_its_generate_name():
     pod = pod_of(GANG)
     assert ask(review_of(pod)).pod == "ml/train-0"
     pod["metadata"] = {"generateName": "train-", "labels": GANG}
@@ -217,8 +217,8 @@ def test_a_pod_whose_name_is_yet_to_be_made_is_told_by_what_it_begins_with():
     ],
     ids=str,
 )
-def test_only_pods_that_are_created_are_changed(changed):
-    """Whatever a webhook's rules send here: a gate that is added later is refused, and with it all of the request."""
+def test_only_created_pods_are_changed(changed):
+    """Whatever a webhook configuration sends here: a gate added later would make the API server reject the request."""
     assert response(ask(review_of(pod_of(GANG), **changed))) == {"uid": "0a1b", "allowed": True}
 
 
@@ -252,7 +252,7 @@ GOOD = review_of(pod_of(GANG))
     ],
     ids=lambda body: str(body)[:40],
 )
-def test_what_is_no_review_of_a_pod_is_told_so_in_a_sentence(body):
+def test_invalid_review_gets_a_sentence(body):
     with pytest.raises(BadReviewError) as caught:
         admission.answer(body)
     assert len(str(caught.value)) <= 500

@@ -1,4 +1,4 @@
-"""The room that nodes have: kept up event by event, it is what counting from scratch gives."""
+"""Capacity of nodes, maintained incrementally, equals capacity from scratch."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ GANG = {"podGroup": "train", "minAvailable": "2"}
 
 
 class World:
-    """A cluster, its pods, and what policies have decided."""
+    """A cluster, its pods, and the decisions of policies."""
 
     def __init__(self) -> None:
         self.cluster = ClusterCache()
@@ -116,7 +116,7 @@ def world() -> World:
     return world
 
 
-def test_room_is_what_nodes_have_less_what_pods_hold(world: World) -> None:
+def test_free_capacity_is_allocatable_less_requests(world: World) -> None:
     assert world.free() == {"a": 4000, "b": 4000, "c": 4000}
     world.pod("one", node="a")
     waits = world.pod("two")
@@ -131,7 +131,7 @@ def test_room_is_what_nodes_have_less_what_pods_hold(world: World) -> None:
     assert world.tracker.capacity().whole[CPU].tolist() == [4000, 4000, 2500]
 
 
-def test_nodes_come_and_go(world: World) -> None:
+def test_nodes_are_added_and_removed(world: World) -> None:
     world.pod("one", node="b")
     world.pod("early", node="bb")
     assert world.free() == {"a": 4000, "b": 3000, "c": 4000}
@@ -140,7 +140,7 @@ def test_nodes_come_and_go(world: World) -> None:
     assert world.free() == {"b": 3000, "bb": 3000, "c": 4000}
 
 
-def test_a_node_that_does_not_say_what_it_has_has_nothing_that_is_known(world: World) -> None:
+def test_node_without_allocatable_has_unknown_capacity(world: World) -> None:
     world.cluster.nodes.put(decode_node(b'{"metadata": {"name": "d"}}'))
     world.pod("one", node="d")
     capacity = world.tracker.capacity()
@@ -148,7 +148,7 @@ def test_a_node_that_does_not_say_what_it_has_has_nothing_that_is_known(world: W
     assert np.isnan(capacity.whole[:, 3]).all()
 
 
-def test_other_resources_are_counted_while_a_waiting_pod_asks_for_them(world: World) -> None:
+def test_extended_resources_are_counted_while_a_waiting_pod_requests_them(world: World) -> None:
     world.node("b", amd__gpu="4")
     world.pod("holds", node="b", asks={"amd/gpu": "1"})
     assert world.tracker.capacity().resources == RESOURCES
@@ -170,12 +170,12 @@ def test_other_resources_are_counted_while_a_waiting_pod_asks_for_them(world: Wo
     assert world.tracker.capacity().resources == RESOURCES
 
 
-def test_what_no_node_has_takes_no_room_of_ours(world: World) -> None:
+def test_resource_without_a_node_takes_no_memory(world: World) -> None:
     world.pod("hostile", asks={f"example.com/r{number}": "1" for number in range(5000)})
     assert world.tracker.capacity().resources == RESOURCES
 
 
-def test_a_pod_goes_where_it_asks_to_and_where_it_is_let(world: World) -> None:
+def test_selectors_and_taints_limit_the_nodes(world: World) -> None:
     world.node("a", labels={"disk": "ssd"})
     world.node("b", taints=[{"key": "mine", "effect": "NoSchedule"}])
     world.node("d", ready=False)
@@ -192,7 +192,7 @@ def test_a_pod_goes_where_it_asks_to_and_where_it_is_let(world: World) -> None:
     assert world.allowed(pod("unheard", spec={"nodeSelector": {"disk": "ssd"}})) == ["a", "c"]
 
 
-def test_a_pod_goes_to_a_cordoned_or_not_ready_node_if_it_tolerates_that(world: World) -> None:
+def test_cordoned_or_not_ready_node_is_eligible_with_a_toleration(world: World) -> None:
     world.node("b", cordoned=True)
     world.node("c", ready=False)
     tolerant = [
@@ -206,7 +206,7 @@ def test_a_pod_goes_to_a_cordoned_or_not_ready_node_if_it_tolerates_that(world: 
     assert [world.allowed(found) for found in tolerant] == [["a", "b"], ["a", "c"]]
 
 
-def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:
+def test_policy_limits_the_nodes(world: World) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     other = world.pod("two")
     assert world.allowed(follows) == ["a", "b", "c"], "a policy that there is not keeps nobody off"
@@ -219,7 +219,7 @@ def test_a_pod_goes_where_its_policy_lets_it(world: World) -> None:
     assert world.allowed(follows) == ["a", "b", "c"]
 
 
-def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World) -> None:
+def test_policy_decision_of_other_nodes_is_matched_by_name(world: World) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     strategy = Strategy((Rule("temperature", Operator.GREATER_THAN, 80.0),))
     nodes, at = NodeIndex(("a", "b", "bb", "c")), np.array([True, False, True, False])
@@ -232,7 +232,7 @@ def test_what_a_policy_decided_of_other_nodes_counts_by_their_names(world: World
     assert world.allowed(follows) == ["b", "c"]
 
 
-def test_a_space_of_before_tells_of_the_nodes_that_there_were(world: World) -> None:
+def test_earlier_snapshot_keeps_its_nodes(world: World) -> None:
     asked = shape(world.pod("one"))
     before = world.tracker.capacity()
     world.cluster.nodes.drop(node("a"))
@@ -242,7 +242,7 @@ def test_a_space_of_before_tells_of_the_nodes_that_there_were(world: World) -> N
     assert before.nodes.at(before.allowed(asked.where, None)) == ["b", "c"]
 
 
-def test_what_is_known_is_looked_at_only_once_and_is_forgotten_when_nobody_asks(
+def test_results_are_cached_and_dropped_with_their_last_pod(
     world: World,
 ) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
@@ -257,7 +257,7 @@ def test_what_is_known_is_looked_at_only_once_and_is_forgotten_when_nobody_asks(
     assert not world.cluster.feasible_nodes._kinds
 
 
-def test_what_was_told_before_there_were_rooms_counts_too(world: World) -> None:
+def test_objects_known_before_the_tracker_count_too(world: World) -> None:
     world.pod("one", node="b")
     ssd = world.pod("ssd", asks={"amd/gpu": "1"}, spec={"nodeSelector": {"disk": "ssd"}})
     world.node("c", labels={"disk": "ssd"}, amd__gpu="1")
@@ -309,7 +309,7 @@ EVENTS = st.one_of(
 )
 
 
-def test_it_is_what_counting_from_scratch_gives(soak: bool) -> None:
+def test_incremental_capacity_equals_capacity_from_scratch(soak: bool) -> None:
     @settings(max_examples=3000 if soak else 25, deadline=None)
     @given(st.lists(EVENTS, max_size=25))
     def check(events: Any) -> None:

@@ -1,4 +1,4 @@
-"""decide(): which gates are removed, in which order, and the verdicts on gangs that wait."""
+"""decide(): which gates are removed, in which order, and the verdicts on waiting gangs."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.evaluator.gangs.outcomes import (
 )
 
 
-def test_a_gang_waits_until_all_of_it_exists(a_pod, space_of, decided):
+def test_gang_waits_until_all_pods_exist(a_pod, space_of, decided):
     pods = gang(a_pod, "train", 2, minimum=3)
     outcome = decided(pods, space_of(a=8))
     assert not outcome.releases
@@ -23,12 +23,12 @@ def test_a_gang_waits_until_all_of_it_exists(a_pod, space_of, decided):
     assert message(outcome, "train") == "2 of 3 pods of podGroup train exist"
 
 
-def test_a_complete_gang_that_fits_is_released_whole(a_pod, space_of, decided):
+def test_complete_gang_that_fits_is_released_whole(a_pod, space_of, decided):
     outcome = decided(gang(a_pod, "train", 3), space_of(a=8))
     assert released(outcome) == {GangReason.ADMITTED: {"train-0", "train-1", "train-2"}}
 
 
-def test_the_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
+def test_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
     pods = [
         a_pod("a", "mixed", 3, cpu=1),
         a_pod("b", "mixed", 3, cpu=4),
@@ -39,18 +39,18 @@ def test_the_pods_that_are_hardest_to_place_go_first(a_pod, space_of, decided):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pods_that_cannot_run_any_more_do_not_count(a_pod, space_of, decided, phase):
+def test_finished_pods_do_not_count(a_pod, space_of, decided, phase):
     pods = [*gang(a_pod, "train", 2, minimum=3), a_pod("train-9", "train", 3, phase=phase)]
     assert not decided(pods, space_of(a=8)).releases
     assert decided(pods, space_of(a=8), count_all=True).releases
 
 
-def test_pods_on_their_way_out_do_not_count(a_pod, space_of, decided):
+def test_terminating_pods_do_not_count(a_pod, space_of, decided):
     pods = [*gang(a_pod, "train", 2, minimum=3), a_pod("train-9", "train", 3, leaving=True)]
     assert not decided(pods, space_of(a=8)).releases
 
 
-def test_the_largest_minimum_counts(a_pod, space_of, decided, gangs_of):
+def test_largest_min_available_counts(a_pod, space_of, decided, gangs_of):
     pods = [*gang(a_pod, "train", 2), a_pod("train-2", "train", 4)]
     outcome = decided(pods, space_of(a=8))
     assert message(outcome, "train") == "3 of 4 pods of podGroup train exist"
@@ -69,14 +69,14 @@ def test_the_largest_minimum_counts(a_pod, space_of, decided, gangs_of):
         ({"priority": 1, "qos": QoS.BEST_EFFORT}, {"qos": QoS.GUARANTEED}),
     ],
 )
-def test_order_is_priority_then_class_then_age(a_pod, space_of, decided, first, second):
+def test_order_is_priority_then_qos_class_then_age(a_pod, space_of, decided, first, second):
     pods = [*gang(a_pod, "z", 2, **first), *gang(a_pod, "b", 2, **second)]
     outcome = decided(pods, space_of(a=8))
     assert released(outcome) == {GangReason.ADMITTED: {"z-0", "z-1"}}
     assert state(outcome, "b") is GangState.WAITS_FOR_TURN
 
 
-def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, decided):
+def test_gang_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, decided):
     pods = [*gang(a_pod, "big", 2, cpu=4, priority=9), *gang(a_pod, "small", 2)]
     capacity = space_of(x=8)
     capacity.free[0] = 3000
@@ -86,14 +86,14 @@ def test_one_that_does_not_fit_now_does_not_block_the_next(a_pod, space_of, deci
     assert message(outcome, "big").endswith("short of cpu")
 
 
-def test_one_that_can_never_fit_says_so_and_holds_no_line_however_old(a_pod, space_of, decided):
+def test_gang_that_can_never_fit_reports_so_and_never_blocks_the_queue(a_pod, space_of, decided):
     pods = [*gang(a_pod, "huge", 2, cpu=100, priority=9), *gang(a_pod, "small", 2)]
     outcome = decided(pods, space_of(x=8), now=1e6)
     assert released(outcome) == {GangReason.ADMITTED: {"small-0", "small-1"}}
     assert state(outcome, "huge") is GangState.TOO_LARGE
 
 
-def test_gates_of_others_hold_the_gang_back(a_pod, space_of, decided):
+def test_foreign_gates_hold_the_gang_back(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, minimum=3), a_pod("a-2", "a", 3, foreign=("other.io/gate",))]
     outcome = decided(pods, space_of(x=8))
     assert not outcome.releases
@@ -101,27 +101,23 @@ def test_gates_of_others_hold_the_gang_back(a_pod, space_of, decided):
     assert "other.io/gate" in message(outcome, "a")
 
 
-def test_pods_held_by_others_follow_a_gang_that_has_its_quorum_without_them(
-    a_pod, space_of, decided
-):
+def test_gang_with_quorum_does_not_wait_for_pods_with_foreign_gates(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2), a_pod("a-2", "a", 2, foreign=("other.io/gate",))]
     outcome = decided(pods, space_of(x=8))
     assert released(outcome) == {GangReason.ADMITTED: {"a-0", "a-1"}}
 
 
-def test_a_gang_with_more_pods_than_it_needs_goes_when_its_quorum_fits(a_pod, space_of, decided):
+def test_gang_larger_than_its_quorum_goes_when_the_quorum_fits(a_pod, space_of, decided):
     outcome = decided(gang(a_pod, "a", 5, minimum=2), space_of(x=3))
     assert released(outcome) == {GangReason.ADMITTED: {f"a-{n}" for n in range(5)}}
 
 
-def test_a_gated_pod_of_no_gang_takes_its_turn(a_pod, space_of, decided):
+def test_gated_pod_without_a_gang_is_queued(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2), a_pod("lone", priority=5, owner=Owner())]
     assert released(decided(pods, space_of(x=8))) == {GangReason.ADMITTED: {"lone"}}
 
 
-def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
-    a_pod, space_of, decided
-):
+def test_policy_that_rejects_nodes_delays_a_gang_and_is_no_never(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2, policy="picky")
     capacity = space_of(x=8, y=1, only={"picky": {"y"}})
     outcome = decided(pods, capacity)
@@ -129,13 +125,13 @@ def test_a_policy_that_keeps_pods_off_is_heeded_and_is_no_reason_for_never(
     assert state(outcome, "a") is GangState.WAITS_FOR_ROOM
 
 
-def test_room_need_not_be_there_where_somebody_makes_nodes(a_pod, space_of, decided):
+def test_capacity_is_not_required_with_a_cluster_autoscaler(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, cpu=9), *gang(a_pod, "b", 2, priority=1, cpu=9)]
     outcome = decided(pods, space_of(x=1), terms=GangTimings(fit=False))
     assert released(outcome) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
-def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided):
+def test_overdue_pods_are_ungated_only_with_gate_max_age(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2, minimum=3)
     assert not decided(pods, space_of(x=8), now=1e6).releases
     terms = GangTimings(gate_max_age=1000)
@@ -146,12 +142,12 @@ def test_overdue_gates_are_lifted_and_only_if_asked_for(a_pod, space_of, decided
     assert released(late) == {GangReason.OVERDUE: {"a-0", "a-1"}}
 
 
-def test_pods_that_kubernetes_schedules_as_a_group_are_not_ours(a_pod, space_of, decided):
+def test_native_pod_groups_are_ignored(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, native=True)]
     assert decided(pods, space_of(x=8)).verdicts == {}
 
 
-def test_an_overdue_pod_goes_once_for_one_reason(a_pod, space_of, decided):
+def test_overdue_pod_is_released_once_for_one_reason(a_pod, space_of, decided):
     pods = gang(a_pod, "a", 2)
     pods[0] = a_pod("a-0", "a", 2, created=10.0)
     outcome = decided(pods, space_of(x=8), terms=replace(TERMS, gate_max_age=150))

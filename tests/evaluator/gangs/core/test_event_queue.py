@@ -1,4 +1,4 @@
-"""When something is told of a pod: once it has stood for a moment, again when it changed, and again before events end."""
+"""When events are written: after a stable moment, after changes, and before they expire."""
 
 from types import SimpleNamespace
 
@@ -30,7 +30,7 @@ def pending():
 
 
 def drained(pending, now):
-    """All that is due, told."""
+    """All events that are due, taken."""
     found = []
     while state := pending.take(now):
         found.append((state.event_key.name, state.notice.message))
@@ -38,7 +38,7 @@ def drained(pending, now):
     return found
 
 
-def test_a_text_is_told_on_each_pod_once_it_has_stood(pending):
+def test_text_is_written_on_each_pod_once_stable(pending):
     pending.want("gang", [P, Q], [incomplete(2)], 100.0)
     assert pending.next_due() == 102.0
     assert drained(pending, 101.9) == []
@@ -50,14 +50,14 @@ def test_a_text_is_told_on_each_pod_once_it_has_stood(pending):
     assert drained(pending, 110.0) == []
 
 
-def test_what_has_changed_before_it_was_told_is_not_told(pending):
+def test_text_replaced_before_it_was_written_is_dropped(pending):
     for second in range(4):
         pending.want("gang", [P], [incomplete(second)], 100.0 + second)
     assert drained(pending, 104.9) == []
     assert drained(pending, 105.0) == [("p", "3 of 4 pods exist")]
 
 
-def test_what_keeps_changing_is_told_after_a_while(pending):
+def test_text_that_keeps_changing_is_written_after_a_while(pending):
     reported = []
     for second in range(40):
         pending.want("gang", [P], [incomplete(second)], 100.0 + second)
@@ -65,7 +65,7 @@ def test_what_keeps_changing_is_told_after_a_while(pending):
     assert [text.partition(" ")[0] for _, text in reported] == ["10", "21", "32"]
 
 
-def test_a_change_back_to_what_was_told_is_no_news(pending):
+def test_return_to_the_written_text_is_no_change(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
     pending.want("gang", [P], [incomplete(3)], 3.0)
@@ -73,7 +73,7 @@ def test_a_change_back_to_what_was_told_is_no_news(pending):
     assert drained(pending, 1000.0) == []
 
 
-def test_what_stays_so_is_told_again_before_its_event_ends(pending):
+def test_unchanged_text_is_repeated_before_its_event_expires(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
     assert pending.next_due() == 1802.0
@@ -81,14 +81,14 @@ def test_what_stays_so_is_told_again_before_its_event_ends(pending):
     assert pending.next_due() == 3602.0
 
 
-def test_each_reason_has_a_story_of_its_own(pending):
+def test_each_reason_has_its_own_state(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
     pending.want("gang", [P], [incomplete(2), QUOTA], 5.0)
     assert drained(pending, 7.0) == [("p", "a quota")]
 
 
-def test_of_who_waits_no_more_nothing_is_told(pending):
+def test_pods_that_no_longer_wait_get_no_event(pending):
     pending.want("gang", [P, Q], [incomplete(2)], 0.0)
     pending.want("gang", [Q], [incomplete(2)], 1.0)
     pending.want("other", [P], [QUOTA], 1.0)
@@ -99,7 +99,7 @@ def test_of_who_waits_no_more_nothing_is_told(pending):
     assert pending.subjects == set()
 
 
-def test_a_change_while_it_is_written_is_told_next(pending):
+def test_change_during_a_write_is_written_next(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     state = pending.take(2.0)
     notice = state.notice
@@ -109,7 +109,7 @@ def test_a_change_while_it_is_written_is_told_next(pending):
     assert drained(pending, 13.0) == [("p", "3 of 4 pods exist")]
 
 
-def test_a_reason_that_comes_back_is_told_again_as_the_same(pending):
+def test_returning_reason_reuses_its_event(pending):
     reservation = EventSpec("Normal", "GangWaitsForTurn", "others go first")
     pending.want("gang", [P], [reservation], 0.0)
     drained(pending, 2.0)
@@ -121,7 +121,7 @@ def test_a_reason_that_comes_back_is_told_again_as_the_same(pending):
     assert (state.notice, state.count) == (reservation, 1)
 
 
-def test_what_came_and_went_before_it_was_told_is_not_told(pending):
+def test_reason_that_ended_before_it_was_written_is_dropped(pending):
     reservation = EventSpec("Normal", "GangWaitsForTurn", "others go first")
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
@@ -130,13 +130,13 @@ def test_what_came_and_went_before_it_was_told_is_not_told(pending):
     assert drained(pending, 1000.0) == []
 
 
-def test_what_could_not_be_told_is_due_still(pending):
+def test_failed_write_stays_due(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     pending.requeue(pending.take(2.0))
     assert drained(pending, 2.0) == [("p", "2 of 4 pods exist")]
 
 
-def test_a_pod_made_anew_under_its_name_is_another(pending):
+def test_recreated_pod_has_its_own_events(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
     drained(pending, 2.0)
     requeue = SimpleNamespace(namespace="ns", name="p", uid="another")
@@ -144,7 +144,7 @@ def test_a_pod_made_anew_under_its_name_is_another(pending):
     assert drained(pending, 5.0) == [("p", "2 of 4 pods exist")]
 
 
-def test_what_stays_so_takes_no_more_room(pending):
+def test_unchanged_text_takes_no_more_memory(pending):
     for second in range(1000):
         pending.want("gang", [P, Q], [incomplete(2)], float(second))
         drained(pending, float(second))
@@ -152,7 +152,7 @@ def test_what_stays_so_takes_no_more_room(pending):
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(0, 3), st.booleans()), max_size=40))
-def test_in_the_end_the_last_word_is_told_and_never_twice_in_a_row(steps):
+def test_last_text_is_always_written_and_never_twice_in_a_row(steps):
     pending, now, reported = EventQueue(PACE), 0.0, {}
     for pause, text, both in steps:
         now += pause

@@ -1,4 +1,4 @@
-"""What events say of gangs: on the pods that wait, why they do."""
+"""Events on the waiting pods of a gang, with the reason."""
 
 import pytest
 
@@ -40,12 +40,12 @@ def verdict(state, **more):
         (GangState.SCHEDULED, set()),
     ],
 )
-def test_who_is_told(gang, state, told):
+def test_pods_with_an_event_depend_on_the_state(gang, state, told):
     assert {pod.name for pod in events.concerned(gang, verdict(state))} == told
 
 
 @pytest.mark.parametrize("state", GangState)
-def test_how_it_stands_is_the_reason(state):
+def test_state_is_the_reason_of_the_event(state):
     (notice,) = events.notes(verdict(state))
     assert notice.reason == f"Gang{state}"
     assert notice.message == MESSAGE
@@ -53,7 +53,7 @@ def test_how_it_stands_is_the_reason(state):
     assert notice.type == ("Warning" if alarming else "Normal")
 
 
-def test_why_it_can_never_be_complete_and_what_is_wrong_are_warnings_of_their_own():
+def test_blockers_and_label_problems_are_separate_warnings():
     found = events.notes(
         verdict(GangState.INCOMPLETE, problems=("a", "b")), ["quota", "parallelism"]
     )
@@ -64,12 +64,12 @@ def test_why_it_can_never_be_complete_and_what_is_wrong_are_warnings_of_their_ow
     )
 
 
-def test_a_pod_that_goes_for_its_age_is_told_what_its_gang_lacks():
+def test_overdue_pod_has_an_event_with_what_its_gang_lacks():
     notice = events.overdue(verdict(GangState.INCOMPLETE))
     assert (notice.type, notice.reason) == ("Warning", "GangOverdue")
     assert notice.message.endswith(MESSAGE)
     assert "--gateMaxAge" in events.overdue(None).message
 
 
-def test_a_pod_that_goes_for_its_age_with_all_its_gang_is_not_told_that_the_gang_was_not_ready():
+def test_overdue_event_of_a_complete_gang_does_not_call_it_incomplete():
     assert "ready" not in events.overdue(verdict(GangState.RELEASED)).message

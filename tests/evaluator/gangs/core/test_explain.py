@@ -1,4 +1,4 @@
-"""/explain?gang= over a real socket: how a gang stands, who goes before it, and where it fits."""
+"""/explain?gang= over a real socket: state, queue position and fitting nodes of a gang."""
 
 import json
 
@@ -22,7 +22,7 @@ POLICY = PolicyKey("default", "healthy")
 
 
 class World:
-    """What an evaluator with gangs knows, by hand."""
+    """The state of an evaluator with gangs, set by hand."""
 
     def __init__(self, gangs_of, space_of, terms):
         self._gangs_of, self._space_of = gangs_of, space_of
@@ -46,7 +46,7 @@ class World:
         )
 
     def see(self, *pods, only=None, **nodes):
-        """These pods and nodes there are; what is decided of them."""
+        """Set pods and nodes and decide about them."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         self.capacity = self._space_of(pods, only=only, **nodes)
         self.outcome = decide(
@@ -59,7 +59,7 @@ class World:
         )
 
     def release(self):
-        """What was to be released is."""
+        """Apply the releases."""
         memory = self.outcome.memory
         for release in self.outcome.releases:
             memory = memory.released(release, now=self.now)
@@ -98,7 +98,7 @@ async def get(serve, gang_explainer):
         yield fetch
 
 
-async def test_a_gang_that_lacks_pods(world, get, a_pod):
+async def test_gang_with_missing_pods_is_explained(world, get, a_pod):
     world.see(
         a_pod("t-0", "train", 3),
         a_pod("t-1", "train", 3, foreign=("example.com/quota",)),
@@ -121,7 +121,7 @@ async def test_a_gang_that_lacks_pods(world, get, a_pod):
     assert page["members"]["t-1"]["gates"] == ["plimsoll.io/gang", "example.com/quota"]
 
 
-async def test_its_place_in_the_line(world, get, a_pod):
+async def test_queue_position_is_explained(world, get, a_pod):
     world.see(
         a_pod("first-0", "first", 2, priority=9),
         a_pod("second-0", "second", 2, priority=5, created=50.0),
@@ -143,7 +143,7 @@ async def test_its_place_in_the_line(world, get, a_pod):
     assert page["rank"]["place"] is None
 
 
-async def test_what_fits_where(world, get, a_pod):
+async def test_fitting_pods_per_node_are_explained(world, get, a_pod):
     pods = [a_pod(f"t-{number}", "train", 4, cpu=2, policy=POLICY) for number in range(4)]
     world.see(*pods, a_pod("other", cpu=3, node="a"), only={POLICY: {"a", "c"}}, a=8, b=8, c=2)
     _, page = await get("default/train")
@@ -177,20 +177,20 @@ async def test_what_fits_where(world, get, a_pod):
 
 
 @pytest.mark.parametrize("terms", [GangTimings(fit=False)])
-async def test_room_that_nobody_looks_for_is_told_as_such(world, get, a_pod):
+async def test_disabled_capacity_check_is_explained(world, get, a_pod):
     world.see(a_pod("t-0", "train", 2), a=8)
     status, page = await get("default/train")
     assert (status, page["needsRoom"]) == (200, False)
 
 
-async def test_what_is_not_known_of_a_node_is_not_zero(world, get, a_pod):
+async def test_unknown_node_capacity_is_not_zero(world, get, a_pod):
     world.see(a_pod("solo", others=(("example.com/fpga", 1),)), a=None)
     _, page = await get("default/solo")
     assert page["nodes"]["a"]["free"] == {"cpu": None, "pods": 110, "example.com/fpga": None}
     assert page["nodes"]["a"]["pods"] == [{"fitNow": 0, "fitWereItEmpty": 0}]
 
 
-async def test_all_that_wait_in_their_order(world, get, a_pod):
+async def test_all_waiting_gangs_are_listed_in_order(world, get, a_pod):
     world.see(
         a_pod("low-0", "low", 2),
         a_pod("high-0", "high", 1, priority=5, cpu=50),
@@ -204,7 +204,7 @@ async def test_all_that_wait_in_their_order(world, get, a_pod):
     assert told == [("default/high", "TooLarge", 2), ("default/low", "Incomplete", 1)]
 
 
-async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, with_membership):
+async def test_capacity_reserved_for_another_gang_is_not_free(world, get, a_pod, with_membership):
     one = [a_pod(f"one-{number}", "one", 2, cpu=2, priority=1) for number in range(2)]
     two = [a_pod(f"two-{number}", "two", 2, cpu=2) for number in range(2)]
     world.see(*one, *two, a=6)
@@ -227,7 +227,7 @@ async def test_room_that_is_kept_for_another_is_not_there(world, get, a_pod, wit
     assert page["admitted"] == ["uid-one"]
 
 
-async def test_room_is_kept_for_a_turn_and_no_longer(world, get, a_pod):
+async def test_capacity_is_reserved_until_the_timeout(world, get, a_pod):
     lifted = [
         a_pod(f"one-{number}", "one", 2, cpu=2, gated=False, admitted=NOW) for number in range(2)
     ]
@@ -244,14 +244,14 @@ async def test_room_is_kept_for_a_turn_and_no_longer(world, get, a_pod):
     assert page["turn"]["restsUntil"] == "1970-01-01T00:17:51.000Z"
 
 
-async def test_a_pod_that_is_held_alone(world, get, a_pod):
+async def test_gated_pod_without_a_gang_is_explained(world, get, a_pod):
     world.see(a_pod("solo", cpu=9), a=4)
     _, page = await get("default/solo")
     assert page["alone"]
     assert page["state"] == "TooLarge"
 
 
-async def test_one_that_runs_says_nothing_of_nodes(world, get, a_pod):
+async def test_running_gang_lists_no_nodes(world, get, a_pod):
     world.see(*[a_pod(f"t-{number}", "train", 2, node="a") for number in range(2)], a=4)
     _, page = await get("default/train")
     assert page["state"] == "Scheduled"
@@ -259,7 +259,7 @@ async def test_one_that_runs_says_nothing_of_nodes(world, get, a_pod):
     assert page["fit"] == []
 
 
-async def test_an_unknown_gang_is_told_with_those_that_there_are(world, get, a_pod):
+async def test_unknown_gang_is_a_404_with_the_known_ones(world, get, a_pod):
     near = a_pod("z-0", "z", 2)
     far = [a_pod(f"g{number}-0", f"g{number}", 2, namespace="a") for number in range(11)]
     world.see(near, *far, a=4)
@@ -270,7 +270,7 @@ async def test_an_unknown_gang_is_told_with_those_that_there_are(world, get, a_p
     assert page["error"].endswith(" and 2 more")
 
 
-async def test_a_pod_of_kubernetes_own_gangs(world, get, a_pod):
+async def test_native_pod_group_is_explained(world, get, a_pod):
     pod = a_pod("both", native=True)
     world.see(a=4)
     world.native = {pod.key: pod}
@@ -279,7 +279,7 @@ async def test_a_pod_of_kubernetes_own_gangs(world, get, a_pod):
     assert "spec.schedulingGroup" in page["error"]
 
 
-async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
+async def test_follower_reports_that_it_does_not_decide(world, get, a_pod):
     world.see(a_pod("t-0", "train", 3), a=8)
     world.decides = False
     world.undecided = ["another replica"]
@@ -291,20 +291,20 @@ async def test_a_replica_that_does_not_decide_says_so(world, get, a_pod):
     assert page["fit"][0]["fitNow"] == 8
 
 
-async def test_before_anything_is_known(world, get):
+async def test_before_the_first_list_the_page_reports_what_is_pending(world, get):
     world.waits = ["all pods"]
     status, page = await get("default/train")
     assert (status, page) == (503, {"error": "waiting for all pods"})
 
 
 @pytest.mark.parametrize("gang_explainer", [None])
-async def test_where_gangs_are_off(get):
+async def test_disabled_gangs_are_reported(get):
     status, page = await get("default/train")
     assert status == 404
     assert "--gangs" in page["error"]
 
 
-async def test_a_new_gang_is_not_decided_yet(world, get, a_pod):
+async def test_new_gang_is_reported_as_undecided(world, get, a_pod):
     world.see(a_pod("t-0", "train", 3), a=8)
     world.outcome = GangDecisions(memory=GangHistory())
     _, page = await get("default/train")

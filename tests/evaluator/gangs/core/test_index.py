@@ -1,4 +1,4 @@
-"""Gangs kept up event by event: they are what putting them together from scratch gives."""
+"""The gang index, maintained incrementally, equals one built from scratch."""
 
 import json
 from typing import Any
@@ -71,7 +71,7 @@ def world() -> World:
     return World()
 
 
-def test_a_gang_is_all_its_pods_by_name(world: World) -> None:
+def test_gang_consists_of_all_its_pods_by_name(world: World) -> None:
     world.put("b")
     world.put("a", gates=(), node="n")
     world.put("c", phase="Succeeded", gates=())
@@ -81,7 +81,7 @@ def test_a_gang_is_all_its_pods_by_name(world: World) -> None:
     assert {gang.key for gang in world.index.gangs} == {TRAIN, GangKey("shop", "other")}
 
 
-def test_a_gang_goes_with_its_last_pod(world: World) -> None:
+def test_gang_ends_with_its_last_pod(world: World) -> None:
     world.put("a")
     world.put("b")
     world.drop("a")
@@ -91,14 +91,14 @@ def test_a_gang_goes_with_its_last_pod(world: World) -> None:
     assert not world.index.gangs
 
 
-def test_a_pod_moves_as_its_labels_do(world: World) -> None:
+def test_pod_moves_when_its_labels_change(world: World) -> None:
     world.put("a")
     world.put("b")
     world.put("a", group="other")
     assert (world.names(), world.names(GangKey("shop", "other"))) == (["b"], ["a"])
 
 
-def test_a_gang_that_did_not_change_is_the_same_object(world: World) -> None:
+def test_unchanged_gang_is_the_same_object(world: World) -> None:
     world.put("a")
     world.put("x", group="other")
     before, version = world.index.find(TRAIN), world.index.version
@@ -107,7 +107,7 @@ def test_a_gang_that_did_not_change_is_the_same_object(world: World) -> None:
     assert world.index.version > version
 
 
-def test_what_a_kubelet_tells_of_a_running_pod_changes_nothing(world: World) -> None:
+def test_kubelet_status_of_a_running_pod_changes_nothing(world: World) -> None:
     world.put("a", gates=(), node="n", phase="Running")
     before, version = world.index.find(TRAIN), world.index.version
     world.put("a", gates=(), node="n", phase="Running", restarts=7)
@@ -115,7 +115,7 @@ def test_what_a_kubelet_tells_of_a_running_pod_changes_nothing(world: World) -> 
     assert (world.index.find(TRAIN), world.index.version) == (before, version)
 
 
-def test_a_pod_that_is_told_to_go_counts_no_longer(world: World) -> None:
+def test_terminating_pod_does_not_count(world: World) -> None:
     world.put("a")
     world.put("b")
     assert world.index.by_key[TRAIN].complete
@@ -123,7 +123,7 @@ def test_a_pod_that_is_told_to_go_counts_no_longer(world: World) -> None:
     assert not world.index.by_key[TRAIN].complete
 
 
-def test_a_namesake_is_another_pod(world: World) -> None:
+def test_pod_of_the_same_name_and_another_uid_is_another_pod(world: World) -> None:
     world.put("a", uid="1")
     world.put("a", uid="2")
     found = world.index.find(TRAIN)
@@ -131,7 +131,7 @@ def test_a_namesake_is_another_pod(world: World) -> None:
     assert [member.uid for member in found.pods] == ["2"]
 
 
-def test_a_held_pod_without_a_gang_is_one_of_its_own_until_it_has_a_node(world: World) -> None:
+def test_gated_pod_without_a_gang_is_its_own_gang_until_bound(world: World) -> None:
     key = GangKey("shop", "solo", alone=True)
     world.put("solo", group=None)
     assert world.names(key) == ["solo"]
@@ -141,7 +141,7 @@ def test_a_held_pod_without_a_gang_is_one_of_its_own_until_it_has_a_node(world: 
     assert world.names(key) is None
 
 
-def test_a_pod_of_the_same_group_that_names_no_number_counts_and_is_not_held_for_it(
+def test_pod_without_min_available_counts_for_its_group(
     world: World,
 ) -> None:
     world.put("a", minimum="3")
@@ -160,13 +160,13 @@ def test_a_pod_of_the_same_group_that_names_no_number_counts_and_is_not_held_for
     assert not world.index.gangs, "one who names no number makes no gang"
 
 
-def test_a_gang_among_pods_is_what_a_roster_has(world: World) -> None:
+def test_gang_among_pods_equals_the_indexed_gang(world: World) -> None:
     pods = [world.put("b"), world.put("a"), world.put("w", minimum="", gates=())]
     pods += [world.put("x", group="other"), world.put("s", group=None)]
     assert gang_among(TRAIN, pods) == world.index.find(TRAIN)
 
 
-def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_it(
+def test_gated_native_pod_is_listed_separately(
     world: World,
 ) -> None:
     held = world.put("a", native=True)
@@ -177,7 +177,7 @@ def test_a_pod_that_kubernetes_groups_itself_is_told_apart_while_our_gate_holds_
     assert not world.index.native
 
 
-def test_what_was_there_before_is_there(world: World) -> None:
+def test_pods_known_before_the_index_are_indexed(world: World) -> None:
     world.put("a")
     world.put("n", native=True)
     anew = GangIndex(world.inventory, count_all=True)
@@ -206,7 +206,7 @@ EVENTS = st.lists(
 )
 
 
-def test_it_is_what_putting_together_from_scratch_gives(soak: bool) -> None:
+def test_incremental_index_equals_index_from_scratch(soak: bool) -> None:
     @settings(max_examples=3000 if soak else 30, deadline=None)
     @given(EVENTS)
     def check(events: Any) -> None:

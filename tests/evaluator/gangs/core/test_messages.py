@@ -1,4 +1,4 @@
-"""What is told of a gang that waits is true of the pods that wait, and names who is in the way."""
+"""Messages about waiting gangs are true of the waiting pods and name the cause."""
 
 import pytest
 
@@ -17,23 +17,23 @@ def a_gang(a_pod, gangs_of):
     return make
 
 
-def test_of_a_gang_that_waits_as_a_whole_all_pods_are_told(a_gang):
+def test_message_about_a_waiting_gang_names_all_pods(a_gang):
     told = messages.waits_for_room(a_gang(3), Shortage(1, 3, 5, "cpu"))
     assert told == "complete, waiting for capacity for its 3 pods; short of cpu"
 
 
-def test_of_a_gang_that_runs_in_part_those_that_wait_are_told(a_gang):
+def test_message_about_a_partly_running_gang_counts_waiting_pods(a_gang):
     told = messages.too_large(a_gang(1, running=2), Shortage(0, 1, 5, "cpu"))
     assert "no capacity for 1 of its 3 pods" in told
 
 
-def test_a_pod_alone_is_not_told_of_others(a_pod, gangs_of):
+def test_message_about_a_single_pod_mentions_no_others(a_pod, gangs_of):
     [gang] = gangs_of([a_pod("lonely")])
     told = messages.waits_for_room(gang, Shortage(0, 1, 5, "memory"))
     assert told == "complete, waiting for capacity for this pod; short of memory"
 
 
-def test_the_policy_is_named_that_keeps_a_gang_off_all_nodes(a_gang):
+def test_message_names_the_policy_that_rejects_all_nodes(a_gang):
     gang = a_gang(2, policy=PolicyKey("default", "cool"))
     told = messages.waits_for_room(gang, Shortage(0, 2, 0, "nodes"))
     assert told == (
@@ -41,5 +41,5 @@ def test_the_policy_is_named_that_keeps_a_gang_off_all_nodes(a_gang):
     )
 
 
-def test_a_gang_that_had_no_gate_is_not_told_that_its_gates_are_lifted():
+def test_message_about_a_gang_without_gates_does_not_mention_lifting():
     assert "lifted" not in messages.RELEASED

@@ -1,4 +1,4 @@
-"""Whether pods fit together: what is said of it is what kube-scheduler would find, pod by pod."""
+"""Whether pods fit together agrees with pod-by-pod placement as by kube-scheduler."""
 
 import math
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs.core.packing import Capacity, Packing
 from evaluator.gangs.core.pod_shape import PodShape, shapes
-from evaluator.model.gang_membership import Where
+from evaluator.model.gang_membership import PlacementConstraints
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.resources import RESOURCES
 
@@ -19,11 +19,11 @@ CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 def asking(cpu=0, *, where=b"", others=(), pods=1):
     vector = [0] * len(RESOURCES)
     vector[CPU], vector[PODS] = cpu, pods
-    return PodShape(tuple(vector), tuple(others), Where(where), None)
+    return PodShape(tuple(vector), tuple(others), PlacementConstraints(where), None)
 
 
 def a_space(cores, *, pods=110, others=None, only=None):
-    """Nodes with so much milli-CPU each."""
+    """Nodes with this much milli-CPU each."""
     names = NodeIndex(f"n{number}" for number in range(len(cores)))
     resources = (*map(str, RESOURCES), *(others or {}))
     whole = np.zeros((len(resources), len(names)))
@@ -38,14 +38,14 @@ def a_space(cores, *, pods=110, others=None, only=None):
     )
 
 
-def test_pods_of_one_shape_fill_what_there_is():
+def test_equal_pods_fill_the_capacity():
     packing = Packing(a_space([3000, 1000, 500]))
     assert packing.shortage({asking(1000): 4}, need=4) is None
     lacking = packing.shortage({asking(1000): 5}, need=5)
     assert (lacking.fit, lacking.wanted, lacking.nodes, lacking.short) == (4, 5, 3, "cpu")
 
 
-def test_what_was_taken_is_not_free_any_more():
+def test_taken_capacity_is_not_free():
     packing = Packing(a_space([3000, 1000]))
     packing.take({asking(1000): 3})
     assert packing.shortage({asking(1000): 2}, need=2).fit == 1
@@ -53,26 +53,26 @@ def test_what_was_taken_is_not_free_any_more():
     assert packing.shortage({asking(1): 1}, need=1).fit == 0
 
 
-def test_trying_takes_nothing():
+def test_trial_takes_nothing():
     packing = Packing(a_space([2000, 2000]))
     mixed = {asking(1500): 2, asking(500): 2}
     assert packing.shortage(mixed, need=4) is None
     assert packing.shortage(mixed, need=4) is None
 
 
-def test_the_number_of_pods_of_a_node_is_a_bound_too():
+def test_pods_per_node_are_limited_too():
     lacking = Packing(a_space([8000, 8000], pods=1)).shortage({asking(100): 3}, need=3)
     assert (lacking.fit, lacking.short) == (2, "pods")
 
 
-def test_a_resource_that_no_node_has_is_what_is_short():
+def test_resource_of_no_node_is_the_shortage():
     lacking = Packing(a_space([8000])).shortage(
         {asking(100, others=(("acme.com/fpga", 1),)): 1}, need=1
     )
     assert (lacking.fit, lacking.short) == (0, "acme.com/fpga")
 
 
-def test_resources_beyond_the_common_ones_count():
+def test_extended_resources_count():
     packing = Packing(a_space([8000, 8000], others={"acme.com/fpga": [2, 1]}))
     shape = asking(100, others=(("acme.com/fpga", 1),))
     assert packing.shortage({shape: 3}, need=3) is None
@@ -80,31 +80,31 @@ def test_resources_beyond_the_common_ones_count():
     assert packing.shortage({shape: 3}, need=3).short == "acme.com/fpga"
 
 
-def test_nodes_that_may_not_take_a_pod_have_no_room_for_it():
+def test_ineligible_nodes_have_no_capacity():
     packing = Packing(a_space([8000, 8000], only={b"picky": {"n1"}, b"nowhere": set()}))
     assert packing.shortage({asking(4000, where=b"picky"): 3}, need=3).fit == 2
     nowhere = packing.shortage({asking(1, where=b"nowhere"): 1}, need=1)
     assert (nowhere.nodes, nowhere.short) == (0, "nodes")
 
 
-def test_the_picky_go_before_those_that_could_take_their_place():
+def test_constrained_pods_are_placed_first():
     packing = Packing(a_space([1000, 1000], only={b"picky": {"n0"}}))
     assert packing.shortage({asking(1000): 1, asking(1000, where=b"picky"): 1}, need=2) is None
 
 
-def test_the_large_go_before_the_small():
+def test_large_pods_are_placed_before_small_ones():
     assert (
         Packing(a_space([4000, 1000])).shortage({asking(1000): 1, asking(4000): 1}, need=2) is None
     )
 
 
 @pytest.mark.parametrize("unknown", [math.nan, -500.0])
-def test_a_node_that_is_unknown_or_more_than_full_has_no_room(unknown):
+def test_unknown_or_overcommitted_node_has_no_capacity(unknown):
     lacking = Packing(a_space([unknown, 1000])).shortage({asking(500): 3}, need=3)
     assert lacking.fit == 2
 
 
-def test_without_nodes_nothing_fits():
+def test_nothing_fits_without_nodes():
     assert Packing(a_space([])).shortage({asking(1): 1}, need=1).nodes == 0
 
 
@@ -112,8 +112,8 @@ def test_without_nodes_nothing_fits():
     st.lists(st.integers(0, 9), min_size=1, max_size=5),
     st.lists(st.integers(1, 5), min_size=1, max_size=6),
 )
-def test_what_is_said_to_fit_can_be_placed_one_by_one(cores, sizes):
-    """And of one size, all that can be placed is said to fit."""
+def test_pods_that_fit_can_be_placed_one_by_one(cores, sizes):
+    """For equal sizes the converse holds too."""
     pods = [asking(size * 1000) for size in sizes]
     demand = {shape: pods.count(shape) for shape in pods}
     fits = (
@@ -140,7 +140,7 @@ A_SHAPE = st.builds(
     st.integers(1, 8),
     st.booleans(),
 )
-def test_no_shortcut_comes_to_another_answer_than_trying(nodes, demand, need, empty):
+def test_shortcuts_agree_with_full_packing(nodes, demand, need, empty):
     cores, fpgas = zip(*nodes, strict=True)
     only = {b"left": {"n0", "n1"}, b"right": {"n1", "n2"}}
     capacity = a_space(cores, pods=4, others={"acme.com/fpga": fpgas}, only=only)
@@ -154,7 +154,7 @@ def test_no_shortcut_comes_to_another_answer_than_trying(nodes, demand, need, em
 
 
 def placeable(sizes, cores):
-    """Whether there is any way to place them."""
+    """Whether any placement exists."""
     if not sizes:
         return True
     return any(
@@ -163,6 +163,6 @@ def placeable(sizes, cores):
     )
 
 
-def test_shapes_are_counted(a_pod):
+def test_equal_shapes_are_counted(a_pod):
     pods = [a_pod("a"), a_pod("b"), a_pod("c", cpu=2)]
     assert sorted(shapes(pods).values()) == [1, 2]

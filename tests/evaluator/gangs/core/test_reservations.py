@@ -1,4 +1,4 @@
-"""One gang at a time, for whom room is kept and for how long, and how others have their turn all the same."""
+"""One gang at a time: for which gang and how long capacity is reserved, without starving others."""
 
 from evaluator.gangs.core import messages
 from evaluator.gangs.core.decide import deciding
@@ -18,7 +18,7 @@ from tests.evaluator.gangs.outcomes import (
 )
 
 
-def test_the_next_waits_until_the_last_has_nodes(a_pod, space_of, decided, with_membership):
+def test_next_gang_waits_until_the_last_is_bound(a_pod, space_of, decided, with_membership):
     pods = [*gang(a_pod, "a", 2, priority=1), *gang(a_pod, "b", 2)]
     capacity = space_of(x=8)
     first = decided(pods, capacity)
@@ -31,7 +31,7 @@ def test_the_next_waits_until_the_last_has_nodes(a_pod, space_of, decided, with_
     assert released(third) == {GangReason.ADMITTED: {"b-0", "b-1"}}
 
 
-def test_the_next_goes_when_time_is_up_and_the_timeout_is_reported_once(
+def test_next_gang_goes_after_the_timeout_which_is_reported_once(
     a_pod, space_of, decided, with_membership
 ):
     pods = [*gang(a_pod, "a", 2, priority=1), *gang(a_pod, "b", 2)]
@@ -49,7 +49,7 @@ def test_the_next_goes_when_time_is_up_and_the_timeout_is_reported_once(
     assert not again.timeouts
 
 
-def test_room_is_kept_for_pods_that_were_released_and_not_for_ever(
+def test_capacity_is_reserved_for_released_pods_until_the_timeout(
     a_pod, space_of, decided, with_membership
 ):
     pods = [*gang(a_pod, "a", 2, cpu=2), *gang(a_pod, "b", 2, cpu=2, created=150)]
@@ -75,7 +75,7 @@ def test_two_gangs_that_fit_alone_are_not_both_released(a_pod, space_of, decided
     assert not second.releases
 
 
-def test_the_line_is_held_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, decided):
+def test_queue_is_blocked_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, decided):
     pods = [*gang(a_pod, "big", 2, cpu=4, priority=9), *gang(a_pod, "small", 2)]
     capacity = space_of(x=8)
     capacity.free[0] = 3000
@@ -97,7 +97,7 @@ def test_the_line_is_held_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, 
     assert longer.memory.reservations[GangKey("default", "big")].rests_until == aged + 150
 
 
-def test_room_that_appears_is_used_in_a_rest_too(a_pod, space_of, decided):
+def test_new_capacity_is_used_during_backoff_too(a_pod, space_of, decided):
     pods = gang(a_pod, "big", 2, cpu=4)
     tight = space_of(x=8)
     tight.free[0] = 3000
@@ -107,7 +107,7 @@ def test_room_that_appears_is_used_in_a_rest_too(a_pod, space_of, decided):
     assert decided(pods, space_of(x=8), ended.memory, now=aged + 61).releases
 
 
-def test_nobody_else_is_released_before_the_copy_shows_the_last_release(a_pod, space_of, decided):
+def test_no_gang_is_released_before_the_cache_shows_the_last_release(a_pod, space_of, decided):
     pods = [*gang(a_pod, "a", 2, priority=1), *gang(a_pod, "b", 2)]
     first = decided(pods, space_of(x=8))
     pods.append(a_pod("c", cpu=1, priority=9))
@@ -115,8 +115,8 @@ def test_nobody_else_is_released_before_the_copy_shows_the_last_release(a_pod, s
     assert GangReason.ADMITTED not in released(stale)
 
 
-def test_a_first_turn_is_not_forgotten_while_its_pods_are_replaced(a_pod, space_of, decided):
-    """Of pods without an owner only the turn tells that they were admitted, until their gates are seen to be lifted."""
+def test_first_reservation_is_kept_while_its_pods_are_replaced(a_pod, space_of, decided):
+    """For pods without an owner only the reservation tells that they were admitted, until lifted gates are observed."""
     bare = [a_pod(f"a-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
     first = decided(bare, space_of(x=8))
     replaced = [a_pod(f"a-new-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
@@ -127,9 +127,7 @@ def test_a_first_turn_is_not_forgotten_while_its_pods_are_replaced(a_pod, space_
     assert GangReason.ADMITTED not in released(unseen)
 
 
-def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
-    a_pod, space_of, decided
-):
+def test_running_gang_reports_a_timeout_of_its_other_pods_once(a_pod, space_of, decided):
     pods = [
         *(a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)),
         a_pod("a-2", "a", 2, gated=False, admitted=NOW),
@@ -145,7 +143,7 @@ def test_of_a_gang_that_works_it_is_told_once_that_others_of_it_found_no_nodes(
     assert ended.memory.reservations[GangKey("default", "a")].misses == 2
 
 
-def test_pods_alone_go_one_after_another_too_and_room_is_kept_for_them(
+def test_single_pods_are_released_one_by_one_with_reservations(
     a_pod, space_of, decided, with_membership
 ):
     pods = [a_pod("a"), a_pod("b", created=150)]
@@ -160,9 +158,7 @@ def test_pods_alone_go_one_after_another_too_and_room_is_kept_for_them(
     assert not third.memory.admitted  # who has a node is nobody's to wait for
 
 
-def test_a_gang_is_not_held_up_by_a_turn_that_it_has_made_use_of(
-    a_pod, space_of, decided, with_membership
-):
+def test_used_reservation_does_not_delay_its_own_gang(a_pod, space_of, decided, with_membership):
     first = decided(pods := gang(a_pod, "a", 2), space_of(x=8))
     pods = [a_pod(f"a-{n}", "a", 2, node="x", admitted=NOW) for n in range(2)]
     pods.append(a_pod("a-2", "a", 2, owner=Owner("Job", "other", "uid-other")))
@@ -170,8 +166,8 @@ def test_a_gang_is_not_held_up_by_a_turn_that_it_has_made_use_of(
     assert released(second) == {GangReason.ADMITTED: {"a-2"}}
 
 
-def test_others_have_a_turn_between_any_two_gangs(a_pod, gangs_of, space_of):
-    """kube-scheduler does not wait for an answer while all of them are looked at."""
+def test_decision_yields_between_any_two_gangs(a_pod, gangs_of, space_of):
+    """kube-scheduler must not wait while all gangs are evaluated."""
     pods = [pod for number in range(20) for pod in gang(a_pod, f"g{number}", 2, cpu=9)]
     given = gangs_of(pods), space_of(pods, n=8), SEEN, TERMS
     steps = sum(1 for _ in deciding(*given, now=NOW, random=lambda: 0.0))

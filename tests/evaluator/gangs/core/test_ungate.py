@@ -1,4 +1,4 @@
-"""The patch that lifts a gate, done to pods as a JSON patch is; and which pods a release still comes to."""
+"""The JSON patch that lifts a gate, and the pods that a release still includes."""
 
 import pytest
 
@@ -38,19 +38,19 @@ def lifted(known, now=None):
     return json_patch(now or known, patch(known))
 
 
-def test_our_gate_goes_and_those_of_others_stay():
+def test_own_gate_is_removed_and_others_stay():
     after = lifted(pod("a.io/x", GATE, "b.io/y"))
     assert after["spec"]["schedulingGates"] == [{"name": "a.io/x"}, {"name": "b.io/y"}]
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"team": "ml"}, {ADMITTED: "long ago"}])
-def test_it_is_noted_when_and_nothing_else_is_lost(annotations):
+def test_admission_time_is_recorded_and_no_annotation_is_lost(annotations):
     after = lifted(pod(GATE, annotations=annotations))
     assert after["metadata"]["annotations"] == {**(annotations or {}), ADMITTED: AT}
 
 
 @pytest.mark.parametrize("annotations", [None, {"team": "ml"}])
-def test_nothing_is_noted_of_one_that_is_let_through_alone(annotations):
+def test_no_admission_time_is_recorded_for_an_overdue_pod(annotations):
     known = pod(GATE, annotations=annotations)
     after = json_patch(known, patch(known, at=None))
     assert after["spec"]["schedulingGates"] == []
@@ -68,20 +68,20 @@ def test_nothing_is_noted_of_one_that_is_let_through_alone(annotations):
     ],
     ids=["namesake", "lifted", "lifted, with another left", "moved", "annotated"],
 )
-def test_nothing_is_done_to_a_pod_that_changed(now):
+def test_patch_of_a_changed_pod_fails(now):
     with pytest.raises(ApiError):
         lifted(pod(GATE), now)
 
 
 @pytest.mark.parametrize("labels", [{"podGroup": "other"}, {"podGroup": "train", "x": "y"}, None])
-def test_nothing_is_done_to_a_pod_that_may_be_of_another_gang_by_now(labels):
+def test_patch_of_a_pod_that_may_have_changed_its_gang_fails(labels):
     known = pod(GATE, labels={"podGroup": "train"})
     assert lifted(known)["spec"]["schedulingGates"] == []
     with pytest.raises(ApiError):
         lifted(known, pod(GATE, **({} if labels is None else {"labels": labels})))
 
 
-def test_an_annotation_that_somebody_adds_beside_others_stays():
+def test_annotation_added_meanwhile_stays():
     before, now = (pod(GATE, annotations=told) for told in ({"a": "1"}, {"a": "1", "b": "2"}))
     assert lifted(before, now)["metadata"]["annotations"] == {"a": "1", "b": "2", ADMITTED: AT}
 
@@ -101,7 +101,7 @@ def names_due(gangs_of):
     return names
 
 
-def test_a_gang_goes_as_a_whole_also_what_came_since(members, names_due):
+def test_gang_is_ungated_whole_with_pods_created_since(members, names_due):
     meant = members("a", "b", "c")
     assert names_due(GangReason.ADMITTED, meant, meant) == ["a", "b", "c"]
     assert names_due(GangReason.ADMITTED, meant, members("b", "c", "d", "e")) == [
@@ -112,7 +112,7 @@ def test_a_gang_goes_as_a_whole_also_what_came_since(members, names_due):
     ]
 
 
-def test_they_go_in_the_order_in_which_room_was_looked_for(members, names_due):
+def test_pods_are_ungated_in_packing_order(members, names_due):
     meant = members("c", "a", "b")
     assert names_due(GangReason.ADMITTED, meant, members("a", "aa", "b", "c")) == [
         "c",
@@ -122,7 +122,7 @@ def test_they_go_in_the_order_in_which_room_was_looked_for(members, names_due):
     ]
 
 
-def test_nobody_goes_of_a_gang_that_lost_its_quorum(members, names_due):
+def test_gang_without_quorum_is_not_ungated(members, names_due):
     meant = members("a", "b", "c")
     assert names_due(GangReason.ADMITTED, meant, members("a", "b")) == []
     going = members("c", leaving=True)
@@ -130,25 +130,25 @@ def test_nobody_goes_of_a_gang_that_lost_its_quorum(members, names_due):
     assert names_due(GangReason.REPLACEMENT, meant, members("a", "b") + going) == []
 
 
-def test_nobody_goes_where_gates_of_others_leave_too_few(members, names_due):
+def test_gang_is_not_ungated_if_foreign_gates_leave_too_few(members, names_due):
     held = members("c", foreign=("a.io/x",))
     assert names_due(GangReason.ADMITTED, members("a", "b", "c"), members("a", "b") + held) == []
     more = members("a", "b", "d")
     assert names_due(GangReason.ADMITTED, members("a", "b", "c"), more + held) == ["a", "b", "d"]
 
 
-def test_a_replacement_goes_beside_those_that_have_done_their_work(members, names_due):
+def test_replacement_is_ungated_beside_succeeded_pods(members, names_due):
     there = members("a") + members("b", "c", gated=False, phase="Succeeded")
     assert names_due(GangReason.REPLACEMENT, there[:1], there) == ["a"]
     assert names_due(GangReason.ADMITTED, there[:1], there) == []
 
 
-def test_a_replacement_goes_alone_and_not_those_of_another_owner(members, names_due):
+def test_replacement_is_ungated_alone_without_pods_of_another_owner(members, names_due):
     other = members("c", "d", owner=Owner("Job", "train", "another"))
     there = members("a") + members("b", node="n") + other
     assert names_due(GangReason.REPLACEMENT, members("a"), [*there]) == ["a"]
 
 
-def test_of_what_is_overdue_just_those_go_that_were_meant(members, names_due):
+def test_only_the_given_overdue_pods_are_ungated(members, names_due):
     there = members("a", "b", foreign=("a.io/x",))
     assert names_due(GangReason.OVERDUE, there[:1], there) == ["a"]

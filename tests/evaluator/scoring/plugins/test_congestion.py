@@ -1,4 +1,4 @@
-"""By annotation as kube-safe-scheduler scores it, by measurement where there is none; and what is not known is not idle."""
+"""Scores by annotation as in kube-safe-scheduler, else by measurement; unknown is not idle."""
 
 import math
 
@@ -17,7 +17,7 @@ PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0
 
 
 def view(annotated=None, measured=None):
-    """A cluster of nodes, each with an annotation, or a measured ratio, or both."""
+    """A cluster of nodes, each with an annotation, a measured ratio, or both."""
     size = len(annotated if annotated is not None else measured or [])
     return ClusterSnapshot(
         NodeIndex(f"n{number}" for number in range(size)),
@@ -30,44 +30,44 @@ def view(annotated=None, measured=None):
 
 def scored(cluster, **options):
     scorer: Scorer = Congestion(CongestionOptions(**options))
-    return scorer.assess(cluster, PodView()).scores["congestion"].tolist()
+    return scorer.score(cluster, PodView()).scores["congestion"].tolist()
 
 
 @pytest.mark.parametrize(("most", "factor", "score"), PUBLISHED)
-def test_the_published_scores(most, factor, score):
+def test_published_scores_are_reproduced(most, factor, score):
     assert scored(view([factor]), congestion_factor_max=most) == [score]
 
 
-def test_the_annotation_goes_before_what_is_measured():
+def test_annotation_precedes_measurement():
     assert scored(view([35, NAN, -1, 0, 34.5], [0.1, 0.1, 0.2, 0.9, 0.3])) == [7, 9, 8, 10, 7]
 
 
-def test_what_is_measured_is_between_idle_and_full():
+def test_measured_value_is_between_idle_and_full():
     assert scored(view(measured=[-0.5, 0.0, 0.44, 0.45, 0.46, 1.0, 7.0])) == [10, 10, 6, 6, 5, 0, 0]
 
 
-def test_an_unknown_node_is_as_good_as_the_others_are_on_average():
+def test_unknown_node_scores_the_mean_of_the_others():
     assert scored(view(measured=[0.2, NAN, 0.4])) == [8, 7, 6]
     assert scored(view(measured=[NAN, NAN])) == [10, 10]
 
 
-def test_an_unknown_node_is_refused_if_asked_for():
+def test_unknown_node_is_rejected_if_configured():
     cluster = view([NAN, NAN, 50], [0.2, NAN, NAN])
     options = CongestionOptions(congestion_when_missing=WhenMissing.REFUSE)
-    assessment = Congestion(options).assess(cluster, PodView())
-    (refusal,) = assessment.refusals["congestion"]
+    result = Congestion(options).score(cluster, PodView())
+    (refusal,) = result.refusals["congestion"]
     assert refusal.where.tolist() == [False, True, False]
     assert refusal.reason == "no measure of how congested its network is"
-    assert assessment.scores["congestion"].tolist() == [8, 0, 5]
+    assert result.scores["congestion"].tolist() == [8, 0, 5]
 
 
 @pytest.mark.parametrize("when", list(WhenMissing))
-def test_what_it_lacks_and_what_it_goes_by_are_told(when):
+def test_missing_inputs_and_sources_are_explained(when):
     options = CongestionOptions(congestion_when_missing=when)
-    assessment = Congestion(options).assess(view([NAN, 250], [NAN, 0.5]), PodView())
-    assert assessment.missing.tolist() == [True, False]
-    assert assessment.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
+    result = Congestion(options).score(view([NAN, 250], [NAN, 0.5]), PodView())
+    assert result.missing.tolist() == [True, False]
+    assert result.facts["congestion"].tolist() == [pytest.approx(NAN, nan_ok=True), 1.0]
 
 
-def test_no_nodes_are_no_mistake():
+def test_no_nodes_is_no_error():
     assert scored(view([], [])) == []

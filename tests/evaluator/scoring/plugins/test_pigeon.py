@@ -1,4 +1,4 @@
-"""Packing by an objective over the whole cluster: the numbers of the original, and what is ours."""
+"""Packing by a cluster-wide objective: the original's numbers, and our differences."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def pod(cpu, memory, uid="", **others):
 
 
 def cluster(*used, capacity=(4000.0, 8192.0), demands=None):
-    """Nodes alike in capacity; milli-CPU and MiB."""
+    """Nodes of equal capacity; milli-CPU and MiB."""
     cpu, memory = np.array(used, dtype=float).reshape(-1, 2).T
     return ClusterSnapshot(
         NodeIndex(f"n{i}" for i in range(len(cpu))),
@@ -40,10 +40,10 @@ def cluster(*used, capacity=(4000.0, 8192.0), demands=None):
     )
 
 
-def assess(view, one, objective=Objective.BIN_PACK, **options):
+def run_scorer(view, one, objective=Objective.BIN_PACK, **options):
     named = {f"pigeon_{name}": value for name, value in options.items()}
     scorer: Scorer = Pigeon(PigeonOptions(pigeon_objective=objective, **named))
-    found = scorer.assess(view, one)
+    found = scorer.score(view, one)
     return found.scores[PRIORITY].tolist(), found.facts["objective"].tolist(), found
 
 
@@ -58,44 +58,44 @@ THREE = cluster((1000, 2048), (2000, 4096), (3600, 7000))
         (Objective.BIN_PACK, [0.365679, 0.441325, np.nan], [10, 1, 0]),
     ],
 )
-def test_the_first_pod(objective, values, scores):
-    found = assess(THREE, pod(500, 1024), objective)
+def test_first_pod_is_scored(objective, values, scores):
+    found = run_scorer(THREE, pod(500, 1024), objective)
     assert found[0] == scores
     assert found[1] == pytest.approx(values, abs=5e-7, nan_ok=True)
 
 
-def test_bin_packing_after_others():
+def test_bin_packing_uses_earlier_demand():
     demands = PigeonOptions().no_demands
     for i in range(9):
         demands = demands.seen(pod(100, 128, uid=f"small-{i}"))
     demands = demands.seen(pod(2000, 4096, uid="large"))
-    scores, values, found = assess(replace(THREE, demands=demands), pod(500, 1024, uid="now"))
+    scores, values, found = run_scorer(replace(THREE, demands=demands), pod(500, 1024, uid="now"))
     assert scores == [1, 10, 0]
     assert values == pytest.approx([1.509685, 1.434039, np.nan], abs=5e-7, nan_ok=True)
     assert found.facts["demand_variation"] == pytest.approx([1.875364] * 3, abs=5e-7)
     again = replace(THREE, demands=demands.seen(pod(500, 1024, uid="now")))
-    assert assess(again, pod(500, 1024, uid="now"))[1][0] == values[0]
+    assert run_scorer(again, pod(500, 1024, uid="now"))[1][0] == values[0]
 
 
-def test_between_the_best_and_the_worst_scores_are_rounded():
+def test_scores_between_best_and_worst_are_rounded():
     view = cluster((0, 0), (300, 0), (700, 0), (1100, 0), (2000, 0))
-    scores, values, _ = assess(view, pod(500, 16), Objective.LOAD_BALANCE)
+    scores, values, _ = run_scorer(view, pod(500, 16), Objective.LOAD_BALANCE)
     exact = [1 + 9 * (values[4] - value) / (values[4] - values[0]) for value in values]
     assert exact == pytest.approx([10, 8.41, 6.45, 4.65, 1], abs=0.005)
     assert scores == [10, 8, 6, 5, 1]
 
 
-def test_a_pod_that_fills_a_node_to_the_last_byte_fits():
+def test_pod_that_fills_a_node_exactly_fits():
     used, capacity = 777 + 0.1 + 0.2, 1777.3
     assert used + 1000 > capacity, "rounding of a sum says that it does not"
     view = cluster((used, 8192 - 1024), capacity=(capacity, 8192))
     for one, score in ((pod(1000, 1024), 10), (pod(1001, 1024), 0), (pod(1000, 1025), 0)):
-        assert assess(view, one)[0] == [score]
+        assert run_scorer(view, one)[0] == [score]
 
 
 @OBJECTIVES
-def test_a_pod_too_large_for_all(objective):
-    scores, values, found = assess(THREE, pod(9000, 1024), objective)
+def test_pod_too_large_for_all_nodes_scores_zero(objective):
+    scores, values, found = run_scorer(THREE, pod(9000, 1024), objective)
     assert scores == [0, 0, 0]
     assert np.isnan(values).all()
     assert found.facts["fits"].tolist() == [0, 0, 0]
@@ -103,9 +103,11 @@ def test_a_pod_too_large_for_all(objective):
 
 
 @pytest.mark.parametrize(("resources", "scores"), [(1, [10, 10]), (2, [10, 0])])
-def test_only_so_many_resources_count(resources, scores):
+def test_only_the_configured_number_of_resources_counts(resources, scores):
     view = cluster((1000, 1024), (1000, 8000))
-    assert assess(view, pod(500, 1024), Objective.LOAD_BALANCE, resources=resources)[0] == scores
+    assert (
+        run_scorer(view, pod(500, 1024), Objective.LOAD_BALANCE, resources=resources)[0] == scores
+    )
 
 
 def test_resources_count_in_their_order():
@@ -117,56 +119,56 @@ def test_resources_count_in_their_order():
         requested={**view.requested, **{r: np.array(x, dtype=float) for r, x in full.items()}},
     )
     one = pod(500, 1024, **{Resource.GPU: 1.0})
-    fits = [assess(view, one, resources=n)[2].facts["fits"].tolist() for n in (2, 3, 4, 5)]
+    fits = [run_scorer(view, one, resources=n)[2].facts["fits"].tolist() for n in (2, 3, 4, 5)]
     assert fits == [[1, 1], [0, 1], [0, 0], [0, 0]]
 
 
-def test_a_difference_that_says_nothing_is_a_tie():
+def test_insignificant_difference_is_a_tie():
     # Of values near .06, the span is .6 %.
     view = cluster((1000, 2048), (1001, 2048), (1002, 2048))
     for objective in Objective:
-        assert assess(view, pod(500, 1024), objective)[0] == [10, 10, 10]
+        assert run_scorer(view, pod(500, 1024), objective)[0] == [10, 10, 10]
 
 
-def test_where_a_tie_ends():
-    scores, (low, high, _), _ = assess(
+def test_tie_ends_at_its_tolerance():
+    scores, (low, high, _), _ = run_scorer(
         cluster((1000, 0), (1001.6, 0), (4000, 0)), pod(400, 16), Objective.LOAD_BALANCE
     )
     assert (high - low) / high < 0.01
     assert scores == [10, 10, 0]
-    scores, (low, high, _), _ = assess(
+    scores, (low, high, _), _ = run_scorer(
         cluster((1000, 0), (1180, 0), (4000, 0)), pod(400, 16), Objective.LOAD_BALANCE
     )
     assert (high - low) / high > 0.01
     assert scores == [10, 1, 0]
 
 
-def test_in_a_large_cluster_a_tie_is_of_what_the_pod_changes():
+def test_tie_tolerance_scales_with_what_the_pod_changes():
     view = cluster(*((i % 80 * 40, 4096) for i in range(1000)))
-    by_value = assess(view, pod(500, 1024), Objective.LOAD_BALANCE, tie=TieOf.VALUE)[0]
+    by_value = run_scorer(view, pod(500, 1024), Objective.LOAD_BALANCE, tie=TieOf.VALUE)[0]
     assert set(by_value) == {10}
-    scores = assess(view, pod(500, 1024), Objective.LOAD_BALANCE)[0]
+    scores = run_scorer(view, pod(500, 1024), Objective.LOAD_BALANCE)[0]
     assert scores[0] == 10
     assert scores[79] == 1
     assert scores == sorted(scores[:80], reverse=True) * 12 + scores[:40]
     alike = cluster(*((1000 + i % 3, 2048) for i in range(1000)))
     for objective in Objective:
-        assert set(assess(alike, pod(500, 1024), objective)[0]) == {10}
+        assert set(run_scorer(alike, pod(500, 1024), objective)[0]) == {10}
 
 
 @OBJECTIVES
-def test_equal_nodes_are_equal(objective):
+def test_equal_nodes_score_equally(objective):
     view = cluster(*[(1300.1, 2048.3)] * 5000)
-    scores, values, _ = assess(view, pod(333, 777), objective)
+    scores, values, _ = run_scorer(view, pod(333, 777), objective)
     assert set(scores) == {10}
     assert len(set(values)) == 1
 
 
 @OBJECTIVES
-def test_what_is_not_known_counts_for_nothing(objective):
+def test_unknown_values_count_for_nothing(objective):
     partly = cluster((1000, 2048), (2000, 4096), (np.nan, 512), (3600, 7000), (0, np.inf))
-    scores, values, found = assess(partly, pod(500, 1024), objective)
-    known = assess(THREE, pod(500, 1024), objective)
+    scores, values, found = run_scorer(partly, pod(500, 1024), objective)
+    known = run_scorer(THREE, pod(500, 1024), objective)
     assert np.delete(scores, [2, 4]).tolist() == known[0]
     assert np.delete(values, [2, 4]).tolist() == pytest.approx(known[1], nan_ok=True)
     assert found.missing.tolist() == [False, False, True, False, True]
@@ -175,32 +177,34 @@ def test_what_is_not_known_counts_for_nothing(objective):
     assert not found.refusals
 
 
-def test_what_is_not_known_can_be_refused():
+def test_unknown_nodes_can_be_rejected():
     view = cluster((1000, 2048), (np.nan, 512))
     options = PigeonOptions(pigeon_when_missing=WhenMissing.REFUSE)
     assert Pigeon(options).predicates == (PRIORITY,)
     assert Pigeon(PigeonOptions()).predicates == ()
-    (refusal,) = Pigeon(options).assess(view, pod(1, 1)).refusals[PRIORITY]
+    (refusal,) = Pigeon(options).score(view, pod(1, 1)).refusals[PRIORITY]
     assert refusal.where.tolist() == [False, True]
     assert "not known" in refusal.reason
 
 
 @OBJECTIVES
-def test_a_node_of_no_capacity_is_full(objective):
+def test_node_without_capacity_is_full(objective):
     view = cluster((1000, 2048), (0, 0), (2000, 4096))
     view.allocatable[Resource.CPU][1] = 0.0
     full = cluster((1000, 2048), (4000, 0), (2000, 4096))
-    found = assess(view, pod(500, 1024), objective)
+    found = run_scorer(view, pod(500, 1024), objective)
     assert found[0][1] == 0
     if objective is not Objective.BIN_PACK:  # there the average capacity counts, too
-        assert found[1] == pytest.approx(assess(full, pod(500, 1024), objective)[1], nan_ok=True)
+        assert found[1] == pytest.approx(
+            run_scorer(full, pod(500, 1024), objective)[1], nan_ok=True
+        )
 
 
-def test_one_node_and_none():
+def test_one_node_and_no_node_are_scored():
     for objective in Objective:
-        assert assess(cluster(), pod(1, 1), objective)[0] == []
-        assert assess(cluster((0, 0)), pod(1, 1), objective)[0] == [10]
-        assert assess(ClusterSnapshot(NodeIndex(("a",))), pod(1, 1), objective)[0] == [0]
+        assert run_scorer(cluster(), pod(1, 1), objective)[0] == []
+        assert run_scorer(cluster((0, 0)), pod(1, 1), objective)[0] == [10]
+        assert run_scorer(ClusterSnapshot(NodeIndex(("a",))), pod(1, 1), objective)[0] == [0]
 
 
 AMOUNTS = st.one_of(
@@ -211,7 +215,7 @@ AMOUNTS = st.one_of(
 
 @given(st.data())
 @settings(max_examples=examples(50))
-def test_no_number_is_a_mistake(data):
+def test_any_numbers_are_scored(data):
     count = data.draw(st.integers(0, 4))
     amounts = st.lists(AMOUNTS, min_size=count, max_size=count).map(np.array)
     table = st.dictionaries(st.sampled_from(RESOURCES), amounts)
@@ -232,7 +236,7 @@ def test_no_number_is_a_mistake(data):
             pigeon_resources=data.draw(st.integers(1, 5)),
             pigeon_tie=data.draw(st.sampled_from(TieOf)),
         )
-    ).assess(view, PodView(requests=requests))
+    ).score(view, PodView(requests=requests))
     scores = found.scores[PRIORITY]
     assert scores.dtype == np.int64
     assert ((scores >= 0) & (scores <= 10)).all()
@@ -257,5 +261,5 @@ def test_mistakes_in_flags_are_named(flag, value, mistake):
         found.parse(value)
 
 
-def test_the_flags_are_the_originals_defaults():
+def test_flags_have_the_defaults_of_the_original():
     assert PigeonOptions() == PigeonOptions(pigeon_objective="bin-pack", pigeon_resources=2)

@@ -1,4 +1,4 @@
-"""The objectives, against what they say: put the pod there, and look at all nodes anew."""
+"""The objectives equal a recomputation over all nodes with the pod placed."""
 
 import math
 from fractions import Fraction
@@ -27,7 +27,7 @@ def placements(draw, resources=1):
 
 
 def slowly(objective, before, after):
-    """One node after the other, in exact numbers up to the root."""
+    """Computed node by node with exact numbers up to the root."""
     found = []
     for place in range(len(before)):
         table = before.copy()
@@ -120,8 +120,8 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
         lambda before, after: pigeon_objectives.bin_pack(before, after, 0.0),
     ],
 )
-def test_thousands_of_nodes_that_differ_in_the_ninth_digit(objective):
-    """Sums of squares that are not centred would lose all that they differ by."""
+def test_thousands_of_nearly_equal_nodes_are_distinguished(objective):
+    """Sums of squares that are not centred would lose all differences."""
     before = np.full((5000, 2), 0.3) + np.arange(5000)[:, None] * 1e-12
     found = objective(before, before + 0.1)
     exact = {pigeon_objectives.load_balance: spread, pigeon_objectives.consolidate: consolidation}
@@ -133,8 +133,8 @@ def test_thousands_of_nodes_that_differ_in_the_ninth_digit(objective):
         assert found[place] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_what_evens_all_nodes_out_leaves_what_they_differ_by():
-    """One node is off, and the pod brings it to the others: not the root of what rounding left is told, but 1e-10."""
+def test_common_change_keeps_the_difference_between_nodes():
+    """One node is off and the pod equalizes it: 1e-10 is expected, not the root of a rounding error."""
     before = np.array([[0.7 - 1e-10], [0.7], [0.3], [0.7 + 1e-10], [0.7]])
     after = before.copy()
     after[2] = 0.7
@@ -147,14 +147,14 @@ def test_what_evens_all_nodes_out_leaves_what_they_differ_by():
     assert pigeon_objectives.bin_pack(before, after, 0.0)[2] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_no_nodes():
+def test_no_nodes_have_no_objective():
     none = np.zeros((0, 2))
     assert pigeon_objectives.load_balance(none, none).tolist() == []
     assert pigeon_objectives.consolidate(none, none).tolist() == []
     assert pigeon_objectives.bin_pack(none, none, 1.0).tolist() == []
 
 
-def test_the_variation_of_what_is_always_the_same_is_0():
+def test_variation_of_a_constant_is_zero():
     assert pigeon_objectives.variation(np.array([2.0, 3.0]), np.zeros((2, 2))) == 0.0
     assert pigeon_objectives.variation(np.zeros(2), np.eye(2)) == 0.0
     assert pigeon_objectives.variation(np.array([2.0]), np.array([[9.0]])) == 1.5

@@ -5,15 +5,13 @@ from evaluator.scoring.plugins.template import Template
 from evaluator.scoring.snapshot import ClusterSnapshot
 
 
-def test_every_node_passes_and_gets_one():
+def test_every_node_passes_and_scores_one():
     template: Scorer = Template()
-    assessment = template.assess(ClusterSnapshot(NodeIndex(("a", "b"))), PodView())
-    assert [refusal.where.tolist() for refusal in assessment.refusals["template"]] == [
-        [False, False]
-    ]
-    assert assessment.scores["template"].tolist() == [1, 1]
+    result = template.score(ClusterSnapshot(NodeIndex(("a", "b"))), PodView())
+    assert [refusal.where.tolist() for refusal in result.refusals["template"]] == [[False, False]]
+    assert result.scores["template"].tolist() == [1, 1]
 
 
-def test_no_nodes_are_no_mistake():
-    assessment = Template().assess(ClusterSnapshot(NodeIndex()), PodView())
-    assert assessment.scores["template"].tolist() == []
+def test_no_nodes_is_no_error():
+    result = Template().score(ClusterSnapshot(NodeIndex()), PodView())
+    assert result.scores["template"].tolist() == []

@@ -1,4 +1,4 @@
-"""Whose agent a certificate or a token stands for."""
+"""The node that a certificate or token stands for."""
 
 import pytest
 
@@ -32,7 +32,7 @@ AGENT = "system:serviceaccount:plimsoll:plimsoll-agent"
         ({}, set()),
     ],
 )
-def test_a_certificate_stands_for_its_common_name_and_its_dns_names(auth, nodes):
+def test_certificate_identifies_by_common_name_and_dns_names(auth, nodes):
     assert certified(auth) == nodes
 
 
@@ -47,7 +47,7 @@ def test_a_certificate_stands_for_its_common_name_and_its_dns_names(auth, nodes)
         ([], ""),
     ],
 )
-def test_a_token_is_read_from_the_metadata(metadata, token):
+def test_token_is_read_from_the_metadata(metadata, token):
     assert bearer(metadata) == token
 
 
@@ -60,11 +60,11 @@ def ask(found):
     return bound(found, audience="us", account="plimsoll/plimsoll-agent")
 
 
-def test_a_token_is_bound_to_a_node():
+def test_token_is_bound_to_a_node():
     assert ask(review({NODE: "node-a"})).node == "node-a"
 
 
-def test_before_kubernetes_1_30_a_token_names_its_pod_alone():
+def test_token_before_kubernetes_1_30_names_its_pod_only():
     assert ask(review({POD: "agent-x", UID: "u"})) == Bound("plimsoll", "", "agent-x", "u")
 
 
@@ -73,18 +73,18 @@ def test_before_kubernetes_1_30_a_token_names_its_pod_alone():
     [
         (review({NODE: "a"}, authenticated=False, error="it has expired"), "it has expired"),
         (review({NODE: "a"}, authenticated=False), "not valid"),
-        (review({NODE: "a"}, audiences=["api"]), "not meant for the audience us"),
-        (review({NODE: "a"}, audiences=[]), "not meant for the audience us"),
+        (review({NODE: "a"}, audiences=["api"]), "not for the audience us"),
+        (review({NODE: "a"}, audiences=[]), "not for the audience us"),
         (review({NODE: "a"}, username="system:serviceaccount:default:default"), "default:default"),
         (review({NODE: "a"}, username="plimsoll:plimsoll-agent"), "not ServiceAccount"),
         (review({NODE: "a"}, username="system:node:a"), "system:node:a's"),
-        (review(), "bound to no node"),
-        (review({POD: "agent-x"}), "bound to no node"),
-        (review({NODE: ""}), "bound to no node"),
+        (review(), "bound to neither a node"),
+        (review({POD: "agent-x"}), "bound to neither a node"),
+        (review({NODE: ""}), "bound to neither a node"),
         (TokenReview(), "not valid"),
     ],
 )
-def test_another_token_is_no_agents(found, sentence):
+def test_other_tokens_are_rejected(found, sentence):
     with pytest.raises(NotAnAgentError, match=sentence):
         ask(found)
 
@@ -92,7 +92,7 @@ def test_another_token_is_no_agents(found, sentence):
 @pytest.mark.parametrize(
     "name", ["node-a", "a", "0", "ip-10-0-0-1.eu-west-1.compute.internal", "a" * 253, "a--b.c"]
 )
-def test_what_an_api_server_takes_for_a_nodes_name_is_one(name):
+def test_valid_node_names_are_accepted(name):
     assert is_node_name(name)
 
 
@@ -100,5 +100,5 @@ def test_what_an_api_server_takes_for_a_nodes_name_is_one(name):
     "name",
     ["", "Node", "node_a", "-a", "a-", ".a", "a.", "a..b", "a.-b", "a b", "a\n", "ä", "a" * 254],
 )
-def test_what_no_node_can_be_called_is_refused(name):
+def test_invalid_node_names_are_rejected(name):
     assert not is_node_name(name)

@@ -1,4 +1,4 @@
-"""What one agent may take of its port, over real connections: gRPC heeds what it is told, and so does what is around it."""
+"""What one agent may use of the port, over real connections: limits of gRPC and our own."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def port():
 
 @pytest.fixture
 async def agent():
-    """Connect to a port, each on a connection of its own."""
+    """Connect to a port, each time on a new connection."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(evaluator, node="node-a", *, shared=False):
@@ -44,7 +44,7 @@ async def agent():
         yield connect
 
 
-async def test_who_does_not_shake_hands_is_cut_off(port):
+async def test_missing_handshake_is_closed(port):
     evaluator = await port(handshake=0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", evaluator.port)
     async with asyncio.timeout(PATIENCE):
@@ -52,13 +52,13 @@ async def test_who_does_not_shake_hands_is_cut_off(port):
     writer.close()
 
 
-async def test_who_says_nothing_on_its_stream_is_cut_off(port, agent):
+async def test_silent_stream_is_closed(port, agent):
     node = await agent(await port(introduction=0.2))
     assert (await node.ended())[0] in {Code.OK, Code.UNAVAILABLE}
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one connection", "a connection each"])
-async def test_streams_of_all_are_bounded(port, agent, shared):
+async def test_total_streams_are_bounded(port, agent, shared):
     evaluator = await port(streams=2)
     first = [await agent(evaluator, f"node-{number}", shared=shared) for number in range(2)]
     for node in first:
@@ -73,7 +73,7 @@ async def test_streams_of_all_are_bounded(port, agent, shared):
         assert list((await node.hear()).metrics) == ["a", "b"]
 
 
-async def test_two_with_one_name_do_not_fight_at_full_speed(port, agent):
+async def test_two_agents_of_one_name_replace_each_other_at_a_limited_rate(port, agent):
     evaluator = await port(beginnings=2, pause=5.0)
     first, second, third = [await agent(evaluator) for _ in range(3)]
     await first.introduced()
@@ -85,7 +85,7 @@ async def test_two_with_one_name_do_not_fight_at_full_speed(port, agent):
     await third.say()
     assert await third.ended() == (
         Code.RESOURCE_EXHAUSTED,
-        "streams of node node-a begin too often",
+        "streams of node node-a are opened too often",
     )
     evaluator.want("a", "b")
     assert list((await second.hear()).metrics) == ["a", "b"], "the one that stands is left alone"
@@ -95,7 +95,7 @@ async def test_two_with_one_name_do_not_fight_at_full_speed(port, agent):
     assert (await second.ended())[0] is Code.ALREADY_EXISTS
 
 
-async def test_who_never_reads_holds_up_nobody_and_is_cut_off_by_its_age(port, agent):
+async def test_peer_that_never_reads_delays_no_other_and_is_closed_by_age(port, agent):
     evaluator = await port(age=1.0)
     deaf = await Peer.connect(evaluator.port)
     await deaf.send(frame(SETTINGS, 0, 0, SHUT))
@@ -111,9 +111,7 @@ async def test_who_never_reads_holds_up_nobody_and_is_cut_off_by_its_age(port, a
     deaf.vanish()
 
 
-async def test_what_a_peer_that_does_not_read_was_not_told_is_replaced_by_what_is_newer(
-    port, until
-):
+async def test_unread_subscription_is_replaced_by_the_newest(port, until):
     evaluator = await port()
     deaf = await Peer.connect(evaluator.port)
     await deaf.send(frame(SETTINGS, 0, 0, SHUT))
@@ -124,6 +122,6 @@ async def test_what_a_peer_that_does_not_read_was_not_told_is_replaced_by_what_i
         evaluator.want("a", f"b{generation}")
         await asyncio.sleep(0)
     await until(lambda: stream._next is not None and "b99" in stream._next.metrics)
-    assert len(stream._protocol._told) == 1
+    assert len(stream._protocol._subscriptions) == 1
     deaf.vanish()
     await until(lambda: evaluator.agents.connected == 0)

@@ -1,4 +1,4 @@
-"""The flags of the agents' port, and the limits that they become."""
+"""The flags of the agents' port, and the resulting limits."""
 
 import argparse
 from pathlib import Path
@@ -15,7 +15,7 @@ def parsed(*argv):
     return flags.parse_settings(Settings, argparse.ArgumentParser(), argv=argv, env={})
 
 
-def test_without_flags_the_limits_are_the_defaults():
+def test_limits_have_defaults_without_flags():
     assert parsed().agent_limits == AgentLimits()
 
 
@@ -27,7 +27,7 @@ def test_without_flags_the_limits_are_the_defaults():
         "--agentServiceAccount=plimsoll-agent",
     ],
 )
-def test_what_is_no_limit_ends_the_program_with_a_sentence(flag, capsys):
+def test_invalid_limit_exits_with_a_sentence(flag, capsys):
     with pytest.raises(SystemExit) as ended:
         parsed(flag)
     assert ended.value.code == 2
@@ -35,7 +35,7 @@ def test_what_is_no_limit_ends_the_program_with_a_sentence(flag, capsys):
 
 
 @pytest.mark.parametrize("count", [1000, 10_000])
-def test_a_report_of_as_many_metrics_as_there_may_be_has_to_fit(count):
+def test_report_of_max_metrics_fits(count):
     report = telemetry_pb2.Report(
         node_name="n" * 253,
         agent_version="v" * 50,
@@ -48,8 +48,8 @@ def test_a_report_of_as_many_metrics_as_there_may_be_has_to_fit(count):
     assert AgentLimits(report_bytes=1 << 30).for_metrics(count) == AgentLimits(report_bytes=1 << 30)
 
 
-def test_the_names_of_grpcs_options_are_grpcs():
-    """It takes any name without a word, and heeds those that it knows: they stand in its library."""
+def test_grpc_option_names_exist_in_the_library():
+    """gRPC accepts any option name and ignores unknown ones: the known ones are in its library."""
     import grpc._cython.cygrpc as library
 
     known = Path(library.__file__).read_bytes()

@@ -1,4 +1,4 @@
-"""The agents' streams over a real gRPC connection, with a client that is driven by hand and may say anything."""
+"""The agents' streams over real gRPC, with a scripted client."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class Clock:
 
 
 class Evaluator:
-    """The agents' end of an evaluator, with what it is told noted down."""
+    """The evaluator's agent server, with recorded reports."""
 
     def __init__(self, **limits):
         self.clock = Clock()
@@ -62,7 +62,7 @@ class Evaluator:
 
 
 class Agent:
-    """One stream, said and heard message by message."""
+    """One stream, message by message."""
 
     def __init__(self, stream, node):
         self.stream = stream
@@ -82,7 +82,7 @@ class Agent:
         return await self.hear()
 
     async def ended(self):
-        """How the evaluator ended the stream."""
+        """The status with which the evaluator ended the stream."""
         async with asyncio.timeout(PATIENCE):
             return await self.stream.code(), await self.stream.details()
 
@@ -111,7 +111,7 @@ def several(index, samples):
     return telemetry_pb2.Several(index=index, samples=samples)
 
 
-async def test_whoever_introduces_itself_is_told_what_to_report(evaluator, agent):
+async def test_agent_receives_the_subscription_after_its_first_report(evaluator, agent):
     evaluator.want("cpu", "mem")
     subscription = await (await agent()).introduced()
     assert subscription.generation == 2
@@ -119,12 +119,12 @@ async def test_whoever_introduces_itself_is_told_what_to_report(evaluator, agent
     assert subscription.interval_ms == 2500
 
 
-async def test_an_empty_list_is_told_too(agent):
+async def test_empty_subscription_is_sent_too(agent):
     subscription = await (await agent()).introduced()
     assert (subscription.generation, list(subscription.metrics)) == (1, [])
 
 
-async def test_a_full_report_and_what_changed_reach_the_store(evaluator, agent):
+async def test_full_report_and_changes_reach_the_store(evaluator, agent):
     evaluator.want("a", "b", "c", "d")
     node = await agent()
     await node.introduced()
@@ -146,7 +146,7 @@ async def test_a_full_report_and_what_changed_reach_the_store(evaluator, agent):
     assert store.reading("b", "node-a")[::2] == (3, 1005.0)
 
 
-async def test_a_heartbeat_vouches_and_changes_nothing(evaluator, agent):
+async def test_heartbeat_confirms_and_changes_nothing(evaluator, agent):
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -158,7 +158,7 @@ async def test_a_heartbeat_vouches_and_changes_nothing(evaluator, agent):
     assert evaluator.store.reading("a", "node-a").at == 1005.0
 
 
-async def test_another_list_is_told_at_once_and_answered_in_full(evaluator, agent):
+async def test_new_subscription_is_sent_at_once_and_answered_in_full(evaluator, agent):
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -171,8 +171,8 @@ async def test_another_list_is_told_at_once_and_answered_in_full(evaluator, agen
     assert evaluator.store.reading("b", "node-a").value == 2.0
 
 
-async def test_reports_on_their_way_are_read_by_their_own_list(evaluator, agent):
-    """Position 0 was `b` when the agent wrote it; the list that begins with `a` was still under way to it."""
+async def test_reports_in_flight_are_decoded_by_their_subscription(evaluator, agent):
+    """Position 0 was `b` when the agent sent it; the list that begins with `a` was still in flight."""
     evaluator.want("b")
     node = await agent()
     await node.introduced()
@@ -186,7 +186,7 @@ async def test_reports_on_their_way_are_read_by_their_own_list(evaluator, agent)
     assert evaluator.store.reading("a", "node-a").samples == 0
 
 
-async def test_a_list_that_was_answered_replaces_those_before(evaluator, agent):
+async def test_answered_subscription_replaces_earlier_ones(evaluator, agent):
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -226,11 +226,11 @@ async def test_each_node_has_its_readings(evaluator, agent):
         ({"generation": 2, "full": True, "absent": [0], "unread": [0]}, "named more than once"),
         ({"generation": 2, "full": True, "several": [several(0, 1)]}, "1 samples"),
         ({"generation": 2, "full": True, "several": [several(0, 2**32 - 1)]}, "4294967295 samples"),
-        ({"generation": 2, "indices": [0], "values": [1.0]}, "a full report has to come first"),
-        ({"generation": 2}, "a full report has to come first"),
+        ({"generation": 2, "indices": [0], "values": [1.0]}, "a full report is required first"),
+        ({"generation": 2}, "a full report is required first"),
     ],
 )
-async def test_a_report_that_breaks_the_protocol_ends_its_stream_with_a_clear_status(
+async def test_protocol_error_ends_the_stream_with_a_clear_status(
     evaluator, agent, fields, sentence
 ):
     evaluator.want("a")
@@ -249,7 +249,7 @@ async def test_a_report_that_breaks_the_protocol_ends_its_stream_with_a_clear_st
 
 
 @pytest.mark.parametrize("breaks", [True, False], ids=["breaks the protocol", "goes away"])
-async def test_a_stream_ends_also_while_a_list_is_on_its_way_to_a_slow_agent(
+async def test_stream_ends_although_a_subscription_is_being_sent_to_a_slow_agent(
     evaluator, agent, breaks
 ):
     evaluator.want(*(f"metric_{number:0100d}" for number in range(20_000)))
@@ -267,7 +267,7 @@ async def test_a_stream_ends_also_while_a_list_is_on_its_way_to_a_slow_agent(
     assert ("generation 99" in details) is breaks
 
 
-async def test_a_new_list_has_to_be_answered_in_full_before_changes(evaluator, agent):
+async def test_new_subscription_must_be_answered_in_full_first(evaluator, agent):
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -277,11 +277,11 @@ async def test_a_new_list_has_to_be_answered_in_full_before_changes(evaluator, a
     await node.hear()
     await node.say(generation=3, indices=[1], values=[1.0])
     code, details = await node.ended()
-    assert (code, details) == (INVALID, "a full report has to come first")
+    assert (code, details) == (INVALID, "a full report is required first")
 
 
-async def test_a_node_that_was_forgotten_has_to_begin_anew(evaluator, agent):
-    """Its changes alone would leave what it does not repeat awaited for ever."""
+async def test_forgotten_node_must_start_over(evaluator, agent):
+    """Changes alone would leave the other metrics pending forever."""
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -293,13 +293,13 @@ async def test_a_node_that_was_forgotten_has_to_begin_anew(evaluator, agent):
     assert not evaluator.store.knows("node-a")
 
 
-async def test_who_does_not_say_its_name_is_turned_away(agent):
+async def test_missing_node_name_is_rejected(agent):
     node = await agent("")
     await node.say()
     assert await node.ended() == (INVALID, "a Report needs a node_name")
 
 
-async def test_a_report_beyond_all_measure_is_turned_away(evaluator, agent):
+async def test_oversized_report_is_rejected(evaluator, agent):
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -309,7 +309,7 @@ async def test_a_report_beyond_all_measure_is_turned_away(evaluator, agent):
     assert evaluator.reports == []
 
 
-async def test_who_says_nothing_and_goes_leaves_nothing_behind(evaluator, agent, until):
+async def test_stream_without_a_report_leaves_nothing_behind(evaluator, agent, until):
     node = await agent()
     await node.stream.done_writing()
     assert (await node.ended())[0] is grpc.StatusCode.OK
@@ -317,7 +317,7 @@ async def test_who_says_nothing_and_goes_leaves_nothing_behind(evaluator, agent,
 
 
 @pytest.mark.parametrize("how", ["done_writing", "cancel"])
-async def test_a_stream_that_ends_is_no_longer_counted(evaluator, agent, until, how):
+async def test_ended_stream_is_no_longer_counted(evaluator, agent, until, how):
     evaluator.want("a")
     one, other = await agent(), await agent("node-b")
     await one.introduced()
@@ -332,7 +332,7 @@ async def test_a_stream_that_ends_is_no_longer_counted(evaluator, agent, until, 
     assert list((await other.hear()).metrics) == ["a", "b"]
 
 
-async def test_a_node_that_connects_again_before_it_was_missed_is_one_node(evaluator, agent, until):
+async def test_early_reconnect_counts_as_one_node(evaluator, agent, until):
     old, new = await agent(), await agent()
     await old.introduced()
     await new.introduced()
@@ -353,13 +353,13 @@ async def test_stopping_ends_all_streams(evaluator, agent):
     assert code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
 
 
-async def test_a_port_in_use_is_an_error_of_the_system(evaluator):
+async def test_port_in_use_is_an_os_error(evaluator):
     with pytest.raises(OSError, match=f"cannot listen for agents on 127.0.0.1:{evaluator.port}"):
         await Evaluator().agents.start(f"127.0.0.1:{evaluator.port}")
 
 
 class Broken:
-    """A stream whose transport broke while it was being written to: gRPC takes no operation on it, and does not know why yet."""
+    """A stream whose transport broke during a write: gRPC accepts no operation on it and has no status yet."""
 
     async def abort(self, code, details):
         raise grpc.aio.InternalError("Failed grpc_call_start_batch: 8")
@@ -368,7 +368,7 @@ class Broken:
         return "ipv4:127.0.0.1:1"
 
 
-async def test_a_reason_that_cannot_be_said_is_the_end_of_a_stream_and_no_failure_of_ours():
+async def test_failed_abort_ends_the_stream_and_is_no_failure():
     with pytest.raises(asyncio.CancelledError):  # what gRPC takes for the end, without a word
         await server._abort(
             Broken(), StreamRejection(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")

@@ -1,4 +1,4 @@
-"""How many streams a node may have, how often they begin, and which of them counts."""
+"""Streams per node: how many, how often they start, and which one counts."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def registry(**limits):
     return StreamRegistry(AgentLimits(**(usual | limits)))
 
 
-def test_the_newest_stream_of_a_node_counts_and_knows_which_it_replaces():
+def test_newest_stream_of_a_node_counts_and_knows_its_predecessor():
     made = registry()
     assert made.enter("a", "first", 0.0) is None
     assert made.enter("b", "other", 0.0) is None
@@ -19,7 +19,7 @@ def test_the_newest_stream_of_a_node_counts_and_knows_which_it_replaces():
     assert (len(made), set(made.current)) == (2, {"second", "other"})
 
 
-def test_one_that_was_replaced_takes_nothing_along_when_it_goes():
+def test_replaced_stream_removes_nothing_when_it_ends():
     made = registry()
     made.enter("a", "first", 0.0)
     made.enter("a", "second", 0.0)
@@ -29,11 +29,11 @@ def test_one_that_was_replaced_takes_nothing_along_when_it_goes():
     assert len(made) == 0
 
 
-def test_streams_that_do_not_come_to_their_end_are_counted_until_they_do():
+def test_streams_are_counted_until_they_end():
     made = registry()
     for stream in ("first", "second", "third"):
         made.enter("a", stream, 0.0)
-    with pytest.raises(TooManyError, match="node a has 3 streams already"):
+    with pytest.raises(TooManyError, match="node a already has 3 open streams"):
         made.enter("a", "fourth", 0.0)
     assert made.current == ("third",)
     made.enter("b", "of another node", 0.0)
@@ -41,13 +41,13 @@ def test_streams_that_do_not_come_to_their_end_are_counted_until_they_do():
     assert made.enter("a", "fourth", 0.0) == "third"
 
 
-def test_streams_of_one_node_begin_at_a_bounded_pace_and_those_of_others_do_not_care():
+def test_new_streams_are_rate_limited_per_node():
     made = registry(beginnings=2)
     for stream in ("first", "second"):
         made.enter("a", stream, 0.0)
         made.leave("a", stream)
     for now in (0.0, 4.9):
-        with pytest.raises(TooManyError, match="streams of node a begin too often"):
+        with pytest.raises(TooManyError, match="streams of node a are opened too often"):
             made.enter("a", "third", now)
     made.enter("b", "other", 4.9)
     made.enter("a", "third", 5.1)
@@ -56,7 +56,7 @@ def test_streams_of_one_node_begin_at_a_bounded_pace_and_those_of_others_do_not_
         made.enter("a", "fourth", 5.2)
 
 
-def test_one_that_was_refused_changes_nothing():
+def test_rejected_stream_changes_nothing():
     made = registry(beginnings=1)
     made.enter("a", "first", 0.0)
     for _ in range(10):
@@ -66,7 +66,7 @@ def test_one_that_was_refused_changes_nothing():
     assert made.enter("a", "second", 6.0) == "first"
 
 
-def test_names_that_come_once_are_not_remembered_for_ever(monkeypatch):
+def test_short_lived_names_are_forgotten(monkeypatch):
     monkeypatch.setattr("evaluator.sources.agents.streams._REMEMBERED", 10)
     made = registry(beginnings=1)
     for number in range(1000):

@@ -1,4 +1,4 @@
-"""Tokens are reviewed once in a while, and an API server that is away costs no agent its stream."""
+"""Tokens are reviewed rarely, and an API outage ends no stream."""
 
 import asyncio
 
@@ -73,7 +73,7 @@ def reviewer(authority, clock):
     return TokenAuthenticator(authority, audience="us", account="p/agent", clock=clock)
 
 
-async def test_an_answer_is_remembered_for_a_minute(reviewer, authority, clock):
+async def test_result_is_cached_for_a_minute(reviewer, authority, clock):
     assert [await reviewer.node_of("node-a") for _ in range(3)] == ["node-a"] * 3
     clock.now = 60.0
     await reviewer.node_of("node-a")
@@ -85,7 +85,7 @@ async def test_an_answer_is_remembered_for_a_minute(reviewer, authority, clock):
     assert len(authority.asked) == 2
 
 
-async def test_a_no_is_remembered_too(reviewer, authority, clock):
+async def test_rejection_is_cached_too(reviewer, authority, clock):
     authority.revoked.add("x")
     for _ in range(3):
         with pytest.raises(NotAnAgentError, match="revoked"):
@@ -96,7 +96,7 @@ async def test_a_no_is_remembered_too(reviewer, authority, clock):
     assert await reviewer.node_of("x") == "x"
 
 
-async def test_a_token_that_the_review_repeats_is_not_told(reviewer, authority):
+async def test_token_in_a_review_error_is_redacted(reviewer, authority):
     async def repeats(token, _audience):
         return TokenReview(error=f"no such token: {token}")
 
@@ -107,7 +107,7 @@ async def test_a_token_that_the_review_repeats_is_not_told(reviewer, authority):
         await reviewer.node_of("eyJhbGciOi")
 
 
-async def test_many_with_one_token_ask_once(reviewer, authority):
+async def test_concurrent_reviews_of_one_token_are_one_request(reviewer, authority):
     authority.free.clear()
     asking = [asyncio.create_task(reviewer.node_of("node-a")) for _ in range(20)]
     await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_many_with_one_token_ask_once(reviewer, authority):
     assert len(authority.asked) == 1
 
 
-async def test_a_flood_of_tokens_asks_a_few_at_a_time(reviewer, authority):
+async def test_flood_of_tokens_is_reviewed_a_few_at_a_time(reviewer, authority):
     authority.free.clear()
     asking = [asyncio.create_task(reviewer.node_of(f"n-{number}")) for number in range(100)]
     for _ in range(10):
@@ -129,9 +129,7 @@ async def test_a_flood_of_tokens_asks_a_few_at_a_time(reviewer, authority):
     assert len(await asyncio.gather(*asking)) == 100
 
 
-async def test_while_the_api_server_is_away_an_older_yes_counts_for_an_hour(
-    reviewer, authority, clock
-):
+async def test_older_acceptance_counts_for_an_hour_during_an_api_outage(reviewer, authority, clock):
     await reviewer.node_of("node-a")
     authority.error = KubeError(0, "connection refused")
     clock.now = 3599.0
@@ -143,9 +141,7 @@ async def test_while_the_api_server_is_away_an_older_yes_counts_for_an_hour(
     assert await reviewer.node_of("node-a") == "node-a"
 
 
-async def test_while_the_api_server_is_away_an_older_no_does_not_turn_into_a_yes(
-    reviewer, authority, clock
-):
+async def test_older_rejection_stays_during_an_api_outage(reviewer, authority, clock):
     authority.revoked.add("x")
     with pytest.raises(NotAnAgentError):
         await reviewer.node_of("x")
@@ -155,13 +151,13 @@ async def test_while_the_api_server_is_away_an_older_no_does_not_turn_into_a_yes
         await reviewer.node_of("x")
 
 
-async def test_where_the_token_names_a_pod_its_node_is_looked_up(reviewer, authority):
+async def test_node_of_a_pod_bound_token_is_looked_up(reviewer, authority):
     authority.pods["agent-x"] = ("u", "node-a")
     assert await reviewer.node_of("pod:agent-x") == "node-a"
 
 
 @pytest.mark.parametrize("pod", [None, ("another", "node-a"), ("u", "")])
-async def test_a_pod_that_is_gone_or_another_or_nowhere_is_no_agent(reviewer, authority, pod):
+async def test_missing_replaced_or_unbound_pod_is_rejected(reviewer, authority, pod):
     if pod:
         authority.pods["agent-x"] = pod
     with pytest.raises(NotAnAgentError, match="agent-x is gone"):
@@ -169,7 +165,7 @@ async def test_a_pod_that_is_gone_or_another_or_nowhere_is_no_agent(reviewer, au
 
 
 async def refused(reviewer, tokens, peer):
-    """How many of these tokens were reviewed and found invalid, and how many were not reviewed."""
+    """The number of these tokens reviewed as invalid, and the number not reviewed."""
     results = await asyncio.gather(
         *(reviewer.node_of(token, peer) for token in tokens), return_exceptions=True
     )
@@ -194,21 +190,21 @@ async def test_invalid_tokens_of_one_address_are_reviewed_at_a_bounded_rate(
     assert len(authority.asked) == 20
 
 
-async def test_another_port_of_an_address_is_no_other_address(reviewer, authority):
+async def test_ports_of_an_address_share_its_rate(reviewer, authority):
     for port in range(100):
         await refused(reviewer, made_up(authority, 1, f"p{port}"), f"ipv4:10.0.0.9:{port}")
     assert len(authority.asked) == 10
 
 
-async def test_a_flood_of_one_address_delays_no_agent_at_another(reviewer, authority):
+async def test_flood_of_one_address_delays_no_agent_at_another(reviewer, authority):
     await refused(reviewer, made_up(authority, 500), STRANGER)
     assert await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711") == "node-a"
 
 
-async def test_a_flood_of_many_addresses_delays_no_agent_whose_address_was_good(
+async def test_flood_of_many_addresses_delays_no_agent_at_a_known_good_address(
     reviewer, authority, clock
 ):
-    """The rate for all addresses is used up, and the clock stands still: whoever had to wait would wait for ever."""
+    """The global rate is used up and the clock is fixed: a waiting request would wait forever."""
     await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711")
     for address in range(10):
         await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
@@ -221,7 +217,7 @@ async def test_a_flood_of_many_addresses_delays_no_agent_whose_address_was_good(
     stranger.cancel()
 
 
-async def test_addresses_that_come_at_the_same_time_share_one_rate(reviewer, authority):
+async def test_concurrent_new_addresses_share_one_rate(reviewer, authority):
     floods = [
         asyncio.create_task(
             refused(reviewer, made_up(authority, 10, f"a{n}"), f"ipv4:10.0.1.{n}:1")
@@ -235,9 +231,7 @@ async def test_addresses_that_come_at_the_same_time_share_one_rate(reviewer, aut
         flood.cancel()
 
 
-async def test_a_valid_token_is_reviewed_again_whatever_its_address_does(
-    reviewer, authority, clock
-):
+async def test_valid_token_is_reviewed_again_despite_its_address(reviewer, authority, clock):
     await reviewer.node_of("node-a", STRANGER)
     await refused(reviewer, made_up(authority, 500), STRANGER)
     clock.now = 61.0
@@ -246,14 +240,14 @@ async def test_a_valid_token_is_reviewed_again_whatever_its_address_does(
     assert authority.asked[-1] == "node-a"
 
 
-async def test_valid_tokens_are_not_limited_even_from_one_address(reviewer, authority):
-    """A fleet behind a proxy, after a restart of ours."""
+async def test_valid_tokens_of_one_address_are_not_limited(reviewer, authority):
+    """A fleet behind a proxy after a restart of the evaluator."""
     tokens = [f"n-{number}" for number in range(2_000)]
     found = await asyncio.gather(*(reviewer.node_of(token, STRANGER) for token in tokens))
     assert found == tokens
 
 
-async def test_a_flood_of_invalid_tokens_displaces_no_valid_one(authority, clock):
+async def test_flood_of_invalid_tokens_evicts_no_valid_one(authority, clock):
     limits = ReviewLimits(peer_rate=1e6, peer_burst=100_000, rate=1e6, burst=100_000)
     reviewer = TokenAuthenticator(
         authority, audience="us", account="p/agent", limits=limits, clock=clock
@@ -264,7 +258,7 @@ async def test_a_flood_of_invalid_tokens_displaces_no_valid_one(authority, clock
     assert authority.asked.count("node-a") == 1
 
 
-async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(reviewer, authority):
+async def test_cancelled_wait_passes_its_slot_on(reviewer, authority):
     authority.free.clear()
     asking = [asyncio.create_task(reviewer.node_of(f"n-{n}", STRANGER)) for n in range(30)]
     await asyncio.sleep(0)
@@ -275,7 +269,7 @@ async def test_who_gives_up_waiting_leaves_the_turn_to_the_next(reviewer, author
     assert found[20:] == [f"n-{n}" for n in range(20, 30)]
 
 
-async def test_reviews_without_an_answer_are_not_charged(reviewer, authority):
+async def test_reviews_without_a_response_are_not_charged(reviewer, authority):
     authority.error = KubeError(500, "broken")
     await refused(reviewer, [f"n-{n}" for n in range(50)], STRANGER)
     authority.error = None
@@ -294,12 +288,12 @@ async def test_reviews_without_an_answer_are_not_charged(reviewer, authority):
         ("", ""),
     ],
 )
-def test_what_one_peer_controls(peer, key):
+def test_peer_address_is_reduced_to_its_network(peer, key):
     assert network(peer) == key
 
 
 @pytest.mark.parametrize("token", ["", "x" * 20_000])
-async def test_what_is_no_token_is_not_even_asked_about(reviewer, authority, token):
+async def test_malformed_token_is_not_reviewed(reviewer, authority, token):
     with pytest.raises(NotAnAgentError):
         await reviewer.node_of(token)
     assert authority.asked == []

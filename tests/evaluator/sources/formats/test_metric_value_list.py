@@ -1,4 +1,4 @@
-"""The custom metrics API's answers, of both versions: quantities, time stamps, and items that are broken."""
+"""Responses of the custom metrics API in both versions: quantities, timestamps, and invalid items."""
 
 import json
 import math
@@ -31,8 +31,8 @@ def parse(*items, now=NOW):
     return metric_value_list.parse(json.dumps({"items": items}).encode(), now)
 
 
-def test_an_answer_of_v1beta2():
-    """As prometheus-adapter writes it."""
+def test_v1beta2_list_is_decoded():
+    """As prometheus-adapter formats it."""
     body = b"""{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","metadata":{},"items":[
       {"describedObject":{"kind":"Node","name":"node-a","apiVersion":"/v1"},
        "metric":{"name":"health_metric","selector":null},"timestamp":"2026-11-20T11:59:50Z","value":"1500m"},
@@ -44,7 +44,7 @@ def test_an_answer_of_v1beta2():
     assert answer.flaws == ()
 
 
-def test_an_answer_of_v1beta1():
+def test_v1beta1_list_is_decoded():
     body = b"""{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta1","metadata":{"selfLink":"/apis"},
       "items":[{"describedObject":{"kind":"Node","name":"node-a","apiVersion":"/v1"},"metricName":"health_metric",
       "timestamp":"2026-11-20T12:00:00Z","window":60,"value":"0","selector":null}]}"""
@@ -76,23 +76,23 @@ def test_values_are_quantities(value, number):
         ("0001-01-01T00:00:00Z", None),
     ],
 )
-def test_a_reading_is_as_old_as_its_time_stamp_says(timestamp, here):
+def test_reading_has_the_age_of_its_timestamp(timestamp, here):
     at = parse(item("a", timestamp=timestamp)).readings["a"].at
     assert at == here if here is not None else at < -1e9
 
 
-def test_the_server_s_clock_is_compared_with_itself():
-    """Ours may be hours off."""
+def test_age_uses_the_servers_clock_only():
+    """Our clock may be hours off."""
     server = moment("Fri, 20 Nov 2026 12:00:00 GMT", here=500.0, wall=THERE + 7200)
     assert parse(item("a", timestamp="2026-11-20T11:59:50Z"), now=server).readings["a"].at == 490.0
 
 
 @pytest.mark.parametrize("date", ["", "soon"])
-def test_without_a_date_our_own_clock_has_to_do(date):
+def test_missing_date_header_falls_back_to_our_clock(date):
     assert moment(date, here=500.0, wall=THERE) == NOW
 
 
-def test_several_values_of_one_node_are_several_samples_as_old_as_the_oldest():
+def test_several_values_of_a_node_are_several_samples_of_the_oldest_age():
     found = parse(item("a", "1"), item("a", "2", "2026-11-20T11:59:50Z")).readings["a"]
     assert (found.samples, found.at) == (2, 490.0)
     assert math.isnan(found.value)
@@ -107,12 +107,12 @@ def test_several_values_of_one_node_are_several_samples_as_old_as_the_oldest():
         (item("b", timestamp="noon"), "noon"),
         (item("b", timestamp="2026-11-20T12:00:00"), "a time without a zone"),
         (item(""), "it names no node"),
-        (item("b", window=-1), "a window of less than nothing"),
+        (item("b", window=-1), "a negative window"),
         (item("b", windowSeconds="x"), "windowSeconds"),
         (7, "Expected `object`"),
     ],
 )
-def test_an_item_that_cannot_be_read_hides_no_other(broken, why):
+def test_unreadable_item_hides_no_other(broken, why):
     answer = parse(item("a"), broken)
     assert answer.readings.keys() == {"a"}
     (flaw,) = answer.flaws
@@ -120,7 +120,7 @@ def test_an_item_that_cannot_be_read_hides_no_other(broken, why):
     assert why in flaw
 
 
-def test_the_first_kind_of_flaw_stands_for_all_of_them():
+def test_first_flaw_is_reported_for_all():
     answer = parse(item("a"), *(item(f"b{n}", "x") for n in range(50)), item("c", None))
     assert answer.flaws == (
         "50 of 52 values cannot be read: not a quantity: 'x' (write it like 3, 1500m, 2Gi or 1e3)",
@@ -148,7 +148,7 @@ def refused(body):
         (b"", "malformed"),
     ],
 )
-def test_what_says_nothing_of_any_node_is_no_answer(body, reason):
+def test_list_without_nodes_is_rejected(body, reason):
     assert refused(body) == reason
 
 
@@ -174,7 +174,7 @@ anything = st.recursive(
         max_size=3,
     )
 )
-def test_whatever_comes_is_an_answer_or_a_refusal(items):
+def test_any_input_is_decoded_or_rejected(items):
     try:
         answer = metric_value_list.parse(msgspec.json.encode({"items": items}), NOW)
     except SourceError:

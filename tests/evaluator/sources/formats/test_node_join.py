@@ -1,4 +1,4 @@
-"""Which node a series is about: by its label, else by the instance that was scraped."""
+"""The node of a series: by its label, else by the scraped instance."""
 
 import pytest
 
@@ -47,19 +47,19 @@ NODES = [
         ({}, None),
     ],
 )
-def test_the_node_of_a_series(labels, found):
+def test_node_of_a_series_is_found(labels, found):
     assert NodeNames(NODES, "node").node(labels) == found
 
 
-def test_the_label_is_the_user_s_choice():
+def test_node_label_is_configurable():
     names = NodeNames(NODES, "kubernetes_node")
     assert names.node({"kubernetes_node": "node-b", "node": "node-a"}) == "node-b"
 
 
-def test_a_node_s_name_goes_before_another_name_of_a_node():
-    """node-c calls itself node-a."""
+def test_node_name_precedes_other_addresses():
+    """The address of node-c is "node-a"."""
     assert NodeNames(NODES, "node").node({"instance": "node-a:9100"}) == "node-a"
 
 
-def test_a_node_without_addresses_has_its_name():
+def test_node_without_addresses_has_its_name():
     assert NodeNames([Node(ObjectMeta("x"))], "node").node({"instance": "x:1"}) == "x"

@@ -1,4 +1,4 @@
-"""Prometheus' answers: joined with nodes by label, several series of a node, odd values, and what is no vector."""
+"""Prometheus vectors: joined with nodes, several series per node, unusual values, invalid results."""
 
 import json
 import math
@@ -27,7 +27,7 @@ def answer(*result, kind="vector", **more):
     return prometheus_vector.parse(json.dumps(body).encode(), "m", join, NOW)
 
 
-def test_a_series_is_its_node_s_reading():
+def test_series_is_its_nodes_reading():
     found = answer(series("a", "1.5"), series("b", "2e3", at=NOW.there - 10))
     assert found.readings == {"a": (1, 1.5, 500.0), "b": (1, 2000.0, 490.0)}
     assert found.flaws == ()
@@ -36,7 +36,7 @@ def test_a_series_is_its_node_s_reading():
 @pytest.mark.parametrize(
     ("text", "value"), [("+Inf", math.inf), ("-Inf", -math.inf), ("9007199254740992", 2.0**53)]
 )
-def test_values_that_are_no_decimals(text, value):
+def test_non_decimal_values_are_parsed(text, value):
     assert answer(series(value=text)).readings["a"].value == value
 
 
@@ -46,20 +46,20 @@ def test_nan_is_a_sample_without_a_number():
     assert math.isnan(found.value)
 
 
-def test_several_series_of_one_node_are_several_samples():
+def test_several_series_of_a_node_are_several_samples():
     found = answer(series(cpu="0"), series(cpu="1"), series("b")).readings
     assert (found["a"].samples, found["b"].samples) == (2, 1)
     assert math.isnan(found["a"].value)
 
 
-def test_the_metric_s_own_name_goes_before_node_exporter_s():
+def test_metric_name_precedes_the_node_exporter_name():
     both = [series(value="1"), series(value="2") | {}, series("b", "3")]
     both[1]["metric"]["__name__"] = both[2]["metric"]["__name__"] = "node_m"
     found = answer(*both).readings
     assert (found["a"].value, found["b"].value) == (1.0, 3.0)
 
 
-def test_series_of_machines_that_are_no_nodes_are_passed_over():
+def test_series_of_other_machines_are_ignored():
     found = answer(
         series("a"), {"metric": {"instance": "10.0.0.1:9100"}, "value": [NOW.there, "1"]}
     )
@@ -72,7 +72,7 @@ def test_warnings_are_flaws():
     assert found.flaws == ("warning: partial response: a store is away",)
 
 
-def test_of_many_warnings_a_few_are_flaws():
+def test_few_of_many_warnings_are_flaws():
     found = answer(series(), warnings=[f"{number} is missing" for number in range(10_000)])
     assert found.flaws == tuple(f"warning: {number} is missing" for number in range(3))
 
@@ -83,7 +83,7 @@ def refused(body):
     return caught.value
 
 
-def test_series_of_which_none_is_a_node_s_say_by_an_example_why():
+def test_series_without_any_node_are_explained_by_an_example():
     body = {
         "status": "success",
         "data": {
@@ -94,7 +94,7 @@ def test_series_of_which_none_is_a_node_s_say_by_an_example_why():
     error = refused(json.dumps(body).encode())
     assert error.reason == "unjoined"
     assert str(error) == (
-        'its series name no node of the cluster (labels: instance="10.0.0.1:9100", job="x")'
+        'no series belongs to a node of the cluster (labels: instance="10.0.0.1:9100", job="x")'
     )
 
 
@@ -125,8 +125,8 @@ def test_series_of_which_none_is_a_node_s_say_by_an_example_why():
         ),
         (b'{"status":"success"}', "refused", "neither a result nor an error"),
         (b"{}", "refused", "neither"),
-        (b"<html>log in</html>", "malformed", "not an answer of Prometheus"),
-        (b"\xff", "malformed", "not an answer of Prometheus"),
+        (b"<html>log in</html>", "malformed", "not a response of Prometheus"),
+        (b"\xff", "malformed", "not a response of Prometheus"),
         (
             b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":"a"},'
             b'"value":[1,"one"]}]}}',
@@ -136,11 +136,11 @@ def test_series_of_which_none_is_a_node_s_say_by_an_example_why():
         (
             b'{"status":"success","data":{"resultType":"vector","result":[7]}}',
             "malformed",
-            "a vector that cannot be read",
+            "an invalid vector",
         ),
     ],
 )
-def test_what_is_no_vector_is_no_answer(body, reason, says):
+def test_other_result_types_are_rejected(body, reason, says):
     error = refused(body)
     assert error.reason == reason
     assert says in str(error)
@@ -154,7 +154,7 @@ def test_what_is_no_vector_is_no_answer(body, reason, says):
         ("sum", '{__name__="sum"} or {__name__="node_sum"}'),
     ],
 )
-def test_a_metric_without_a_query_is_asked_for_by_name(metric, query):
+def test_metric_without_a_query_is_queried_by_name(metric, query):
     assert prometheus_vector.selector(metric) == query
 
 
@@ -177,7 +177,7 @@ anything = st.recursive(
         max_size=3,
     )
 )
-def test_whatever_comes_is_an_answer_or_a_refusal(result):
+def test_any_input_is_decoded_or_rejected(result):
     body = {"status": "success", "data": {"resultType": "vector", "result": result}}
     try:
         found = prometheus_vector.parse(msgspec.json.encode(body), "m", join, NOW)

@@ -1,4 +1,4 @@
-"""How often series change and fall."""
+"""changes() and resets()."""
 
 import math
 
@@ -24,6 +24,6 @@ NAN = math.nan
         ([0.0, -0.0], 0, 0),
     ],
 )
-def test_changes_and_resets(window, values, changes, resets):
+def test_changes_and_resets_are_counted(window, values, changes, resets):
     assert RANGES["changes"].compute(window(values), 0, 60_000) == changes
     assert RANGES["resets"].compute(window(values), 0, 60_000) == resets

@@ -41,7 +41,7 @@ def series(le, counted, *, name="latency_bucket", **others):
         (0.5, [(-INF, 2), (2, 2), (INF, 4)], -INF),
     ],
 )
-def test_quantiles(q, buckets, found):
+def test_quantiles_are_interpolated(q, buckets, found):
     assert bucket_quantile(q, buckets) == pytest.approx(found)
 
 
@@ -57,7 +57,7 @@ def test_quantiles(q, buckets, found):
         (0.5, [(1, NAN), (2, 6), (INF, 8)]),
     ],
 )
-def test_quantiles_that_are_not_known(q, buckets):
+def test_undefined_quantiles_are_nan(q, buckets):
     assert math.isnan(bucket_quantile(q, buckets))
 
 
@@ -73,10 +73,10 @@ def test_each_set_of_other_labels_is_a_histogram():
     assert dict(histogram_quantile(0.5, vector)) == {(("disk", "a"),): 1.0, (("disk", "b"),): 0.5}
 
 
-def test_two_histograms_that_differ_in_their_name_alone_cannot_be_told_apart():
+def test_histograms_that_differ_only_in_name_are_an_error():
     with pytest.raises(EvaluationError, match="same labelset"):
         histogram_quantile(0.5, [series("+Inf", 1, name="a"), series("+Inf", 1, name="b")])
 
 
-def test_of_no_series_there_is_no_quantile():
+def test_no_series_have_no_quantile():
     assert histogram_quantile(0.5, []) == []

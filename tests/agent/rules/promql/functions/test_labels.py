@@ -1,4 +1,4 @@
-"""Labels made of other labels; the answers are those of Prometheus 2.42."""
+"""label_replace() and label_join(); the expected results are from Prometheus 2.42."""
 
 import pytest
 
@@ -55,36 +55,36 @@ def replaced(replacement, pattern, *, dst="out", src="disk"):
         ("", ""),
     ],
 )
-def test_references_in_a_replacement(replacement, found):
+def test_references_in_a_replacement_are_expanded(replacement, found):
     assert replaced(replacement, "(nvme[0-9]+)(?P<part>n.*)") == found
 
 
-def test_a_pattern_matches_the_whole_label_or_nothing_happens():
+def test_pattern_must_match_the_whole_label():
     assert label_replace([(DISK, 1.0)], "out", "x", "disk", "nvme") == [(DISK, 1.0)]
     assert replaced("x", "sda|nvme.*") == "x"
 
 
-def test_a_group_that_took_no_part_is_empty():
+def test_unmatched_group_is_empty():
     assert replaced("<$1>", "(sda)?nvme.*") == "<>"
 
 
-def test_a_label_that_is_not_there_is_empty_and_can_match():
+def test_missing_label_is_empty_and_can_match():
     assert replaced("none", "", src="missing") == "none"
     assert replaced("some", ".+", src="missing") == ""
 
 
-def test_an_empty_replacement_takes_the_label_away():
+def test_empty_replacement_removes_the_label():
     assert label_replace([(DISK, 1.0)], "disk", "", "disk", ".*") == [
         (labels.of_series("io", (("host", "a"),)), 1.0)
     ]
 
 
-def test_the_name_is_a_label_too():
+def test_metric_name_is_a_label_too():
     ((found, _),) = label_replace([(DISK, 1.0)], "__name__", "disk_$1", "__name__", "(.*)")
     assert labels.value(found, "__name__") == "disk_io"
 
 
-def test_other_series_are_looked_at_afresh():
+def test_other_series_are_relabelled_again():
     relabelling = Relabelling(replacing("out", "$1", "disk", compiled("sd(.)")))
     for disk in ("sda", "sdb", "sda"):
         series = labels.of_series("io", (("disk", disk),))
@@ -103,7 +103,7 @@ def test_other_series_are_looked_at_afresh():
         ("host", "/", [], ""),
     ],
 )
-def test_joins(dst, separator, sources, found):
+def test_labels_are_joined(dst, separator, sources, found):
     ((result, _),) = label_join([(DISK, 1.0)], dst, separator, sources)
     assert labels.value(result, dst) == found
 
@@ -115,19 +115,19 @@ def test_joins(dst, separator, sources, found):
         lambda vector: label_join(vector, "disk", "-", ["host"]),
     ],
 )
-def test_two_series_may_not_become_one(call):
+def test_series_that_become_equal_are_an_error(call):
     other = labels.of_series("io", (("disk", "sda"), ("host", "a")))
     with pytest.raises(EvaluationError, match="same labelset"):
         call([(DISK, 1.0), (other, 2.0)])
 
 
-def test_a_label_joined_with_itself_again_and_again_does_not_fill_the_memory():
+def test_label_joined_repeatedly_does_not_fill_memory():
     longer = label_join([(DISK, 1.0)], "disk", "x" * 3000, ["disk", "disk"])
     with pytest.raises(EvaluationError, match="more than 4096 characters"):
         label_join(longer, "disk", "", ["disk", "disk"])
 
 
-def test_new_labels_are_counted_before_the_next_one_is_made():
+def test_new_labels_are_charged_before_the_next_is_made():
     made = []
 
     def relabel(found):
@@ -142,6 +142,6 @@ def test_new_labels_are_counted_before_the_next_one_is_made():
     assert len(made) == 3
 
 
-def test_a_replacement_is_refused_before_it_is_built():
+def test_oversized_replacement_is_rejected_before_it_is_built():
     with pytest.raises(EvaluationError, match="more than 4096 characters"):
         replaced("$1" * 9000, "(.*)")

@@ -1,4 +1,4 @@
-"""What holds for all samples: no function raises, runs of equal samples change nothing, and results stay in their bounds."""
+"""Properties for all samples: no function raises, run-length encoding does not matter, results stay within bounds."""
 
 import math
 from itertools import accumulate, pairwise
@@ -53,7 +53,7 @@ def test_no_samples_make_a_range_function_raise(runs, gaps, number):
 
 
 @given(runs_of(TAME), st.lists(st.integers(1, 100_000), min_size=1))
-def test_runs_are_only_another_way_to_write_samples(runs, gaps):
+def test_run_length_encoding_does_not_change_results(runs, gaps):
     merged = window(runs, gaps)
     single = window([(value, 1) for value in merged.values()], gaps)
     for name in RANGES:
@@ -70,7 +70,7 @@ def test_spread_and_slope_of_runs_are_those_of_their_samples(runs):
 
 
 @given(runs_of(st.integers(-1000, 1000).map(lambda value: value / 8)))
-def test_sums_and_means_are_exact_where_they_can_be(runs):
+def test_sums_and_means_are_exact_where_possible(runs):
     samples = window(runs)
     values = samples.values()
     assert ask("sum_over_time", samples) == sum(values)
@@ -81,7 +81,7 @@ def test_sums_and_means_are_exact_where_they_can_be(runs):
 
 
 @given(COUNTED)
-def test_a_counter_that_only_rises_has_no_negative_rate(values):
+def test_monotonic_counter_has_no_negative_rate(values):
     samples = window([(value, 1) for value in sorted(values)])
     for name in ("rate", "increase", "irate", "deriv"):
         assert ask(name, samples) >= (-1e-6 if name == "deriv" else 0), name
@@ -89,7 +89,7 @@ def test_a_counter_that_only_rises_has_no_negative_rate(values):
 
 
 @given(COUNTED)
-def test_a_counter_that_was_set_back_rose_by_its_steps(values):
+def test_increase_of_a_reset_counter_is_the_sum_of_its_steps(values):
     samples = window([(value, 1) for value in values])
     risen = sum(after if after < before else after - before for before, after in pairwise(values))
     ends = samples.times[0], samples.times[-1]
@@ -97,7 +97,7 @@ def test_a_counter_that_was_set_back_rose_by_its_steps(values):
 
 
 @given(COUNTED, st.integers(0, 100_000))
-def test_a_rate_is_its_increase_per_second(values, beyond):
+def test_rate_is_increase_per_second(values, beyond):
     samples = window([(value, 1) for value in values])
     end = samples.times[-1] + beyond
     increase = RANGES["increase"].compute(samples, 0, end)
@@ -135,7 +135,7 @@ def test_no_buckets_make_a_quantile_raise(buckets, q):
     st.floats(1e-6, 1),
     st.floats(1e-6, 1),
 )
-def test_a_greater_share_has_no_lesser_quantile(steps, one, other):
+def test_quantiles_are_monotonic(steps, one, other):
     # But for the share zero: where the first bucket is empty that is NaN, in Prometheus too.
     counts = list(accumulate(steps))
     buckets = [
@@ -147,7 +147,7 @@ def test_a_greater_share_has_no_lesser_quantile(steps, one, other):
 
 
 @given(st.text("$a1_{}é "))
-def test_templates_are_of_any_text_and_without_a_dollar_stand_for_themselves(text):
+def test_templates_accept_any_text_and_are_literal_without_a_dollar(text):
     assert len(parse_template(text).texts) == len(parse_template(text).groups) + 1
     plain = text.replace("$", "")
     assert parse_template(plain).texts == (plain,)

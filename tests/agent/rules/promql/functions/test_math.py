@@ -1,4 +1,4 @@
-"""Functions of one value, as Go computes them."""
+"""Functions of one value, as computed by Go."""
 
 import math
 
@@ -77,9 +77,9 @@ def same(one, other):
         ("sgn", (NAN,), NAN),
     ],
 )  # fmt: skip
-def test_values(name, arguments, found):
+def test_values_are_as_in_prometheus(name, arguments, found):
     assert same(POINTWISE[name](*arguments), found)
 
 
-def test_bounds_the_wrong_way_round_leave_nothing():
+def test_clamp_with_reversed_bounds_is_empty():
     assert POINTWISE["clamp"](5.0, 3.0, 0.0) is None

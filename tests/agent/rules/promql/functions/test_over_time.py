@@ -24,12 +24,12 @@ def ask(name, window, *numbers):
         ([7], 7, 7),
     ],
 )
-def test_nan_is_neither_lowest_nor_highest(window, values, lowest, highest):
+def test_nan_is_neither_minimum_nor_maximum(window, values, lowest, highest):
     assert ask("min_over_time", window(values)) == lowest
     assert ask("max_over_time", window(values)) == highest
 
 
-def test_nan_alone_is_both(window):
+def test_minimum_and_maximum_of_nan_are_nan(window):
     assert math.isnan(ask("min_over_time", window([NAN, NAN])))
     assert math.isnan(ask("max_over_time", window([NAN, NAN])))
 
@@ -41,7 +41,7 @@ def test_samples_are_counted_not_levels(window):
     assert ask("present_over_time", samples) == 1
 
 
-def test_only_the_last_sample_is_still_the_metric_itself():
+def test_only_last_over_time_keeps_the_metric_name():
     assert [name for name, function in RANGES.items() if function.keeps_name] == ["last_over_time"]
 
 
@@ -65,7 +65,7 @@ def test_only_the_last_sample_is_still_the_metric_itself():
         (0.5, [9, -INF, NAN, NAN, 9], -INF),
     ],
 )
-def test_quantiles_are_interpolated_and_nan_comes_first(window, q, values, found):
+def test_quantiles_are_interpolated_and_nan_sorts_first(window, q, values, found):
     assert ask("quantile_over_time", window(values), q) == pytest.approx(found)
 
 
@@ -80,6 +80,6 @@ def test_quantiles_are_interpolated_and_nan_comes_first(window, q, values, found
         (0.5, [-INF, INF]),
     ],
 )
-def test_quantiles_that_are_no_number(window, q, values):
+def test_quantile_outside_0_to_1_is_infinite_or_nan(window, q, values):
     # Infinity weighted with zero is NaN.
     assert math.isnan(ask("quantile_over_time", window(values), q))

@@ -1,4 +1,4 @@
-"""Sums, means and spreads over a range, where rounding shows above all."""
+"""Sums, means and deviations over a range, where rounding matters most."""
 
 import math
 
@@ -29,7 +29,7 @@ def ask(name, window):
         ([0, 0], 0),
     ],
 )
-def test_sums(window, values, found):
+def test_sums_are_compensated(window, values, found):
     assert ask("sum_over_time", window(values)) == found
 
 
@@ -48,19 +48,19 @@ def test_sums(window, values, found):
         ([7], 7),
     ],
 )
-def test_means(window, values, found):
+def test_means_are_incremental(window, values, found):
     assert ask("avg_over_time", window(values)) == pytest.approx(found, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["sum_over_time", "avg_over_time"])
 @pytest.mark.parametrize("values", [[-0.0], [-0.0, -0.0], [-0.0, 0.0]])
-def test_zero_has_no_sign_once_it_is_a_sum(window, name, values):
+def test_zero_sum_has_no_sign(window, name, values):
     assert math.copysign(1, ask(name, window(values))) == 1
 
 
 @pytest.mark.parametrize("name", ["sum_over_time", "avg_over_time"])
 @pytest.mark.parametrize("values", [[NAN], [1, NAN, 2], [INF, -INF], [INF, 1, NAN], [1, INF, -INF]])
-def test_sums_of_what_is_no_number(window, name, values):
+def test_sums_with_nan_and_infinity_follow_ieee(window, name, values):
     assert math.isnan(ask(name, window(values)))
 
 
@@ -76,7 +76,7 @@ def test_sums_of_what_is_no_number(window, name, values):
         ([0.1, 0.1, 0.1, 0.4], 0.016875),
     ],
 )
-def test_spreads(window, values, found):
+def test_variances_are_computed(window, values, found):
     assert ask("stdvar_over_time", window(values)) == pytest.approx(found, rel=1e-12)
     assert ask("stddev_over_time", window(values)) == pytest.approx(math.sqrt(found), rel=1e-12)
 
@@ -84,6 +84,6 @@ def test_spreads(window, values, found):
 @pytest.mark.parametrize(
     "values", [[NAN], [INF], [INF, INF], [1, INF], [1, NAN, 1], [1e308, -1e308]]
 )
-def test_spreads_of_what_is_no_number_or_too_great(window, values):
+def test_variances_of_nan_and_overflow_follow_ieee(window, values):
     assert not math.isfinite(ask("stdvar_over_time", window(values)))
     assert not math.isfinite(ask("stddev_over_time", window(values)))

@@ -1,4 +1,4 @@
-"""How fast counters and gauges move; the numbers are Prometheus 2.42's answers, or worked out by hand where that is said."""
+"""Rates of counters and gauges; expected results are from Prometheus 2.42 or computed by hand where noted."""
 
 import math
 
@@ -13,7 +13,7 @@ def ask(name, window, start, end):
     return RANGES[name].compute(window, start * 1000, end * 1000)
 
 
-def test_samples_at_both_ends_are_taken_as_they_are(window):
+def test_samples_at_both_ends_are_not_extrapolated(window):
     samples = window([100, 110, 120, 130, 140])
     assert ask("increase", samples, 0, 60) == 40
     assert ask("rate", samples, 0, 60) == pytest.approx(40 / 60)
@@ -34,7 +34,7 @@ def test_samples_at_both_ends_are_taken_as_they_are(window):
         (-10, 65, 75),
     ],
 )
-def test_what_was_seen_is_stretched_to_ends_that_are_near(window, start, end, seconds):
+def test_rate_is_extrapolated_to_near_ends(window, start, end, seconds):
     # Far from zero, so that its beginning has no say. By hand: 40 in 60 s.
     samples = window([1e6, 1e6 + 10, 1e6 + 20, 1e6 + 30, 1e6 + 40])
     for name in ("increase", "delta"):
@@ -55,13 +55,13 @@ def test_what_was_seen_is_stretched_to_ends_that_are_near(window, start, end, se
         ([-5, 5, 15], 20 * 45 / 30),  # no counter, so nothing follows from zero
     ],
 )
-def test_a_counter_is_not_stretched_beyond_where_it_was_zero(window, values, found):
+def test_counter_is_not_extrapolated_below_zero(window, values, found):
     samples = window(values, begin=15)
     assert ask("increase", samples, 0, 45) == pytest.approx(found)
     assert ask("delta", samples, 0, 45) == pytest.approx((values[-1] - values[0]) * 45 / 30)
 
 
-def test_zero_may_be_further_away_than_a_usual_gap_but_nearer_than_the_range(window):
+def test_zero_point_may_be_farther_than_a_gap_within_the_range(window):
     # By hand: zero is 30 s before the first sample, more than 1.1 gaps: half a gap is added.
     assert ask("increase", window([20, 30, 40], begin=60), 0, 90) == pytest.approx(20 * 37.5 / 30)
     # And here 16 s before, less than 1.1 gaps, though the range begins 60 s before.
@@ -79,18 +79,18 @@ def test_zero_may_be_further_away_than_a_usual_gap_but_nearer_than_the_range(win
         ([5, NAN, 3, 4], -1),  # a fall that NaN hides is none
     ],
 )
-def test_what_a_counter_had_before_it_was_set_back_counts(window, values, found):
+def test_value_before_a_counter_reset_counts(window, values, found):
     assert ask("increase", window(values), 0, 45) == found
     assert ask("rate", window(values), 0, 45) == pytest.approx(found / 45)
 
 
-def test_missing_samples_make_the_usual_gap_wider(window):
+def test_missing_samples_widen_the_average_gap(window):
     # By hand: 5 samples in 90 s, a gap of 22.5 s; the end is 24 s away, within 24.75 s.
     samples = window([1e6, 1e6 + 1, None, None, 1e6 + 4, 1e6 + 5, 1e6 + 6])
     assert ask("increase", samples, 0, 114) == pytest.approx(6 * 114 / 90)
 
 
-def test_the_last_two_samples_alone(window):
+def test_last_two_samples_determine_irate(window):
     assert ask("irate", window([1, 2, 100, 130]), 0, 600) == 2
     assert ask("idelta", window([1, 2, 100, 130]), 0, 600) == 30
     assert ask("irate", window([1, 2, 100, 30]), 0, 600) == 2
@@ -100,16 +100,16 @@ def test_the_last_two_samples_alone(window):
     assert ask("irate", window([100, None, None, 130]), 0, 600) == pytest.approx(30 / 45)
 
 
-def test_infinity_less_itself_is_nan(window):
+def test_infinity_minus_infinity_is_nan(window):
     for name in ("increase", "rate", "delta", "irate", "idelta"):
         assert math.isnan(ask(name, window([math.inf] * 3), 0, 30)), name
 
 
 @pytest.mark.parametrize("name", ["rate", "increase", "delta", "irate", "idelta"])
-def test_one_sample_says_nothing_of_a_movement(window, name):
+def test_one_sample_has_no_rate(window, name):
     assert ask(name, window([5]), -60, 60) is None
 
 
 @pytest.mark.parametrize("name", ["rate", "increase", "delta", "irate", "idelta"])
-def test_what_stands_still_does_not_move(window, name):
+def test_constant_series_has_rate_zero(window, name):
     assert ask(name, window([5] * 17280, every=5), 0, 86400) == 0

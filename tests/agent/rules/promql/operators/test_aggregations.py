@@ -1,4 +1,4 @@
-"""Aggregations, as Prometheus 2.42 answers for the same values."""
+"""Aggregations; expected results are from Prometheus 2.42."""
 
 import math
 
@@ -80,7 +80,7 @@ RACK = [
         ),
     ],
 )
-def test_elements_come_together_by_their_labels_and_lose_the_others(grouping, sums):
+def test_elements_are_grouped_by_labels_and_lose_the_others(grouping, sums):
     assert dict(aggregator("sum", grouping)(RACK, None)) == sums
 
 
@@ -119,7 +119,7 @@ def test_elements_come_together_by_their_labels_and_lose_the_others(grouping, su
         ("stddev", (1.7e308, -1.7e308), NAN),
     ],
 )
-def test_a_group_is_one_number(op, values, result):
+def test_group_aggregation_is_one(op, values, result):
     assert reduced(op, *values) == pytest.approx(result, rel=1e-12, abs=0, nan_ok=True)
 
 
@@ -139,7 +139,7 @@ def test_a_group_is_one_number(op, values, result):
         (NAN, (1.0, 2.0), NAN),
     ],
 )
-def test_a_quantile_lies_between_the_two_next_values(rank, values, result):
+def test_quantile_interpolates_between_neighbours(rank, values, result):
     assert reduced("quantile", *values, parameter=rank) == pytest.approx(result, nan_ok=True)
 
 
@@ -159,7 +159,7 @@ def test_a_quantile_lies_between_the_two_next_values(rank, values, result):
     ],
 )
 @pytest.mark.parametrize("step", [1, -1])
-def test_those_that_stand_out_keep_their_labels_in_whatever_order_they_come(op, wanted, kept, step):
+def test_topk_elements_keep_labels_in_any_input_order(op, wanted, kept, step):
     values = column(-1.0, 2.0, 2.0, INF, NAN)
     found = aggregator(op, ALL)(values[::step], wanted)
     assert found == [values[int(index)] for index in kept]
@@ -182,24 +182,24 @@ def test_those_that_stand_out_keep_their_labels_in_whatever_order_they_come(op, 
         ("topk", 1.0, (NAN, -INF), {"1"}),
     ],
 )
-def test_of_equals_those_stand_out_that_do_for_prometheus(op, wanted, values, kept):
+def test_topk_breaks_ties_as_prometheus(op, wanted, values, kept):
     found = aggregator(op, ALL)(column(*values), wanted)
     assert {labels.value(labels_, "i") for labels_, _ in found} == kept
 
 
-def test_each_group_has_those_that_stand_out():
+def test_each_group_has_its_topk():
     found = aggregator("topk", by("host"))(RACK, 1.0)
     assert sorted(found) == sorted([RACK[1], RACK[3], RACK[4]])
 
 
 @pytest.mark.parametrize("wanted", [NAN, INF, -INF, 1e19, -1e19])
 @pytest.mark.parametrize("op", ["topk", "bottomk"])
-def test_a_number_of_elements_that_is_none_is_an_error_even_of_nothing(op, wanted):
+def test_invalid_k_is_an_error_even_without_elements(op, wanted):
     with pytest.raises(EvaluationError, match="overflows int64"):
         aggregator(op, ALL)([], wanted)
 
 
-def test_counted_values_are_written_without_exponents():
+def test_counted_values_are_formatted_without_exponents():
     values = column(1.0, -0.0, 1e16, 1e-7, NAN, INF, -INF)
     found = aggregator("count_values", ALL)(values, "v")
     texts = ["1", "-0", "10000000000000000", "0.0000001", "NaN", "+Inf", "-Inf"]
@@ -222,7 +222,7 @@ def test_counted_values_are_written_without_exponents():
         ("__name__", without("i", "x"), {(): 4.0}),
     ],
 )
-def test_the_counted_value_becomes_a_label(name, grouping, counts):
+def test_counted_value_becomes_a_label(name, grouping, counts):
     vector = [
         (of(i="0", x="a"), 1.0),
         (of(i="1", x="a"), 1.0),
@@ -233,17 +233,17 @@ def test_the_counted_value_becomes_a_label(name, grouping, counts):
 
 
 @pytest.mark.parametrize("name", ["", "0x", "a-b", "é", "a:b", "a\n"])
-def test_counted_values_want_a_label_that_can_be(name):
+def test_count_values_needs_a_valid_label_name(name):
     with pytest.raises(EvaluationError, match="invalid label name"):
         aggregator("count_values", ALL)([], name)
 
 
 @pytest.mark.parametrize("op", sorted(SUPPORTED))
-def test_nothing_comes_of_nothing(op):
+def test_empty_input_has_an_empty_result(op):
     assert aggregator(op, by("x"))([], PARAMETERS.get(op)) == []
 
 
-def test_series_may_come_and_go_between_evaluations():
+def test_series_may_change_between_evaluations():
     total = aggregator("sum", by("host"))
     first = dict(total(RACK, None))
     assert dict(total(RACK[1:], None)) == first | {unnamed(host="a"): 2.0}
@@ -271,21 +271,21 @@ WHOLE = st.integers(-1000, 1000).map(float)
 
 
 @given(vectors_of(WHOLE), GROUPINGS)
-def test_the_groups_add_up_to_the_whole(vector, grouping):
+def test_sum_of_groups_is_the_total(vector, grouping):
     for op in ("sum", "count"):
         whole, parts = aggregator(op, ALL), aggregator(op, grouping)
         assert aggregator("sum", ALL)(parts(vector, None), None) == whole(vector, None)
 
 
 @given(vectors_of(WHOLE), GROUPINGS)
-def test_the_extremes_of_the_groups_hold_those_of_the_whole(vector, grouping):
+def test_extremes_of_groups_contain_the_total_extremes(vector, grouping):
     for op in ("min", "max"):
         whole, parts = aggregator(op, ALL), aggregator(op, grouping)
         assert whole(parts(vector, None), None) == whole(vector, None)
 
 
 @given(st.data(), st.sampled_from(sorted(SUPPORTED)), GROUPINGS)
-def test_the_order_of_the_elements_does_not_matter(data, op, grouping):
+def test_order_of_elements_does_not_matter(data, op, grouping):
     vector = data.draw(vectors_of(WHOLE | st.just(NAN) | st.just(INF)))
     other = data.draw(st.permutations(vector))
     parameter = PARAMETERS.get(op)
@@ -304,7 +304,7 @@ def test_no_number_is_an_error(vector, op, grouping):
 
 
 @given(vectors_of(st.floats(allow_nan=False)), st.integers(1, 5), GROUPINGS)
-def test_what_is_left_out_does_not_stand_out_more(vector, wanted, grouping):
+def test_omitted_elements_are_not_larger_than_topk(vector, wanted, grouping):
     kept = aggregator("topk", grouping)(vector, float(wanted))
     assert set(kept) <= set(vector)
     for group, size in aggregator("count", grouping)(vector, None):

@@ -1,4 +1,4 @@
-"""Binary operators, as Prometheus 2.42 answers for the same values."""
+"""Binary operators; expected results are from Prometheus 2.42."""
 
 import math
 
@@ -85,7 +85,7 @@ def exactly(value):
         (1.0, ">=", 1.0, 1.0),
     ],
 )
-def test_numbers_are_computed_as_go_does_wherever_they_stand(left, op, right, result):
+def test_arithmetic_follows_go_for_scalars_and_vectors(left, op, right, result):
     assert exactly(scalars(op)(left, right)) == exactly(result)
     for found in (
         vector_with_scalar(op, scalar_first=False, return_bool=True)([(of("m"), left)], right),
@@ -102,7 +102,7 @@ def test_no_two_numbers_are_an_error(op, left, right):
 
 
 @given(st.lists(st.tuples(st.floats(), st.floats())), st.sampled_from(sorted(ARITHMETIC)))
-def test_one_odd_number_does_not_change_the_others(pairs, op):
+def test_odd_number_does_not_change_other_elements(pairs, op):
     lefts = [(of("m", i=str(i)), left) for i, (left, _) in enumerate(pairs)]
     rights = [(of("n", i=str(i)), right) for i, (_, right) in enumerate(pairs)]
     found = vectors(op, Matching(), return_bool=False)(lefts, rights)
@@ -124,13 +124,13 @@ SERIES = [(of("m", i="0"), 1.0), (of("m", i="1"), 2.0), (of("n"), NAN)]
         (">", True, [0]),
     ],
 )
-def test_a_comparison_filters_and_keeps_the_vectors_side_and_name(op, scalar_first, kept):
+def test_comparison_filters_and_keeps_the_vectors_side_and_name(op, scalar_first, kept):
     found = vector_with_scalar(op, scalar_first, return_bool=False)(SERIES, 2.0)
     assert found == [SERIES[index] for index in kept]
 
 
 @pytest.mark.parametrize("scalar_first", [False, True])
-def test_bool_answers_for_each_element_without_the_name(scalar_first):
+def test_bool_comparison_answers_for_each_element_without_the_name(scalar_first):
     found = vector_with_scalar(">=", scalar_first, return_bool=True)(SERIES, 1.0)
     yes = 1.0
     no = 0.0 if scalar_first else 1.0
@@ -151,14 +151,14 @@ def test_atan2_keeps_the_name_as_in_this_version():
     assert vectors("atan2", Matching(), return_bool=False)(one, [(of("n", i="0"), 1.0)]) == one
 
 
-def test_the_scalar_stands_where_it_is_written():
+def test_scalar_keeps_its_side():
     three = [(of("m"), 3.0)]
     assert vector_with_scalar("-", scalar_first=True, return_bool=False)(three, 1.0) == [((), -2.0)]
     assert vector_with_scalar("-", scalar_first=False, return_bool=False)(three, 1.0) == [((), 2.0)]
 
 
 @pytest.mark.parametrize(("op", "return_bool"), [("+", False), (">", True)])
-def test_series_that_only_the_name_tells_apart_are_an_error(op, return_bool):
+def test_results_that_differ_only_in_name_are_an_error(op, return_bool):
     operator = vector_with_scalar(op, scalar_first=False, return_bool=return_bool)
     two = [(of("m", i="0"), 1.0), (of("n", i="0"), 2.0)]
     for _ in range(2):  # and stay one
@@ -167,13 +167,13 @@ def test_series_that_only_the_name_tells_apart_are_an_error(op, return_bool):
     assert operator(two[:1], 0.0) == [(unnamed(i="0"), 1.0)]
 
 
-def test_a_filter_may_hold_series_that_only_the_name_tells_apart():
+def test_filter_may_hold_series_that_differ_only_in_name():
     two = [(of("m", i="0"), 1.0), (of("n", i="0"), 2.0)]
     assert vector_with_scalar(">", scalar_first=False, return_bool=False)(two, 0.0) == two
 
 
 @pytest.mark.parametrize("op", sorted(SUPPORTED - {"and", "or", "unless"}))
-def test_nothing_comes_of_nothing(op):
+def test_empty_input_has_an_empty_result(op):
     assert vector_with_scalar(op, scalar_first=False, return_bool=False)([], 1.0) == []
     both = vectors(op, Matching(), return_bool=False)
     assert both([], SERIES) == both(SERIES, []) == both([], []) == []

@@ -1,4 +1,4 @@
-"""The largest of some numbers; which of equal ones is asked of aggregations, as Prometheus answers."""
+"""topk: the largest numbers; ties are tested with the aggregations."""
 
 import math
 
@@ -9,7 +9,7 @@ from agent.rules.promql.operators.topk import largest
 
 
 @given(st.integers(1, 12), st.lists(st.floats() | st.sampled_from([0.0, 1.0]), max_size=20))
-def test_the_largest_come_first_and_nan_last(wanted, numbers):
+def test_largest_values_come_first_and_nan_last(wanted, numbers):
     places = largest(wanted, numbers)
     assert len(set(places)) == len(places)
     found = [numbers[place] for place in places]

@@ -1,4 +1,4 @@
-"""Which elements of two vectors find each other, what results are called, and which matches are errors."""
+"""Vector matching: pairs, result labels, and errors."""
 
 import math
 
@@ -49,7 +49,7 @@ SERVERS = [
 ]
 
 
-def test_all_labels_must_agree_but_for_the_name():
+def test_all_labels_except_the_name_must_match():
     rights = [(of("n", method="get", code="500"), 48.0), (of("n", method="get"), 1.0)]
     assert found("/", Matching(), ERRORS, rights) == {unnamed(method="get", code="500"): 0.5}
 
@@ -61,7 +61,7 @@ def test_all_labels_must_agree_but_for_the_name():
         (ignoring("zone"), {unnamed(method="get"): 300.0, unnamed(method="post"): 30.0}),
     ],
 )
-def test_a_result_has_the_labels_that_agree(matching, result):
+def test_result_has_the_matching_labels(matching, result):
     assert found("/", matching, REQUESTS, SERVERS) == result
 
 
@@ -79,13 +79,11 @@ def test_a_result_has_the_labels_that_agree(matching, result):
         ),
     ],
 )
-def test_a_comparison_keeps_the_left_value_and_the_name_unless_only_some_labels_count(
-    matching, result
-):
+def test_comparison_keeps_left_value_and_name_unless_on_or_ignoring_is_given(matching, result):
     assert found(">", matching, REQUESTS, SERVERS) == result
 
 
-def test_bool_answers_for_all_pairs_without_the_name():
+def test_bool_comparison_answers_for_all_pairs_without_the_name():
     assert found(">", ignoring("zone"), REQUESTS, [SERVERS[0], (SERVERS[1][0], 500.0)], True) == {
         unnamed(method="get"): 1.0,
         unnamed(method="post"): 0.0,
@@ -100,7 +98,7 @@ RATIOS = {
 
 
 @pytest.mark.parametrize("matching", [on, ignoring])
-def test_many_keep_their_labels(matching):
+def test_group_left_keeps_labels_of_the_many_side(matching):
     names = ("method",) if matching is on else ("code",)
     left = matching(*names, card="many-to-one")
     assert found("/", left, ERRORS, REQUESTS) == pytest.approx(RATIOS)
@@ -119,21 +117,21 @@ def test_many_keep_their_labels(matching):
         (("__name__",), {"__name__": "server"}),
     ],
 )
-def test_labels_of_the_one_are_included(include, extra):
+def test_included_labels_are_copied_from_the_one_side(include, extra):
     matching = on("method", card="many-to-one", include=include)
     expected = labels.make({"method": "put", "code": "501", **extra}.items())
     one = [(of("server", method="put", zone="a"), 2.0)]
     assert found("*", matching, ERRORS, one) == {expected: 6.0}
 
 
-def test_bool_drops_even_a_name_that_was_included():
+def test_bool_drops_an_included_name_too():
     matching = on("method", card="many-to-one", include=("__name__",))
     one = [(of("server", method="put"), 2.0)]
     assert found(">", matching, ERRORS, one, True) == {unnamed(method="put", code="501"): 1.0}
     assert found(">", matching, ERRORS, one) == {of("server", method="put", code="501"): 3.0}
 
 
-def test_a_filter_of_one_to_many_keeps_the_left_value_and_the_labels_of_many():
+def test_group_right_filter_keeps_left_value_and_labels_of_the_many_side():
     matching = on("method", card="one-to-many")
     assert found(">", matching, REQUESTS, ERRORS) == {
         of("errors", method="get", code="500"): 600.0,
@@ -152,19 +150,19 @@ def test_a_filter_of_one_to_many_keeps_the_left_value_and_the_labels_of_many():
     ],
 )
 @pytest.mark.parametrize("op", ["+", ">"])
-def test_many_to_many_is_an_error_and_says_where(op, matching, lefts, rights, side):
+def test_many_to_many_is_an_error_that_names_the_side(op, matching, lefts, rights, side):
     with pytest.raises(EvaluationError, match="many-to-many matching not allowed") as raised:
         found(op, matching, lefts, rights)
     assert f'match group {{method="get"}} on the {side} hand-side' in str(raised.value)
     assert 'errors{code="404", method="get"}' in str(raised.value)
 
 
-def test_many_to_one_must_be_said():
+def test_many_to_one_needs_group_left():
     with pytest.raises(EvaluationError, match="must be explicit"):
         found("+", on("method"), ERRORS, REQUESTS)
 
 
-def test_many_to_one_must_be_said_even_where_names_tell_results_apart():
+def test_many_to_one_needs_group_left_even_if_names_distinguish_results():
     lefts = [(of("m", i="0"), 1.0), (of("n", i="0"), 2.0)]
     one = [(of("o", i="0"), 0.0)]
     with pytest.raises(EvaluationError, match="must be explicit"):
@@ -172,13 +170,13 @@ def test_many_to_one_must_be_said_even_where_names_tell_results_apart():
     assert found(">", ignoring(card="many-to-one"), lefts, one) == dict(lefts)
 
 
-def test_groups_must_not_fall_together():
+def test_duplicate_results_of_a_group_are_an_error():
     matching = on("method", card="many-to-one", include=("code",))
     with pytest.raises(EvaluationError, match="grouping labels must ensure unique matches"):
         found("+", matching, ERRORS, REQUESTS)
 
 
-def test_groups_must_not_fall_together_across_matches():
+def test_duplicate_results_across_matches_are_an_error():
     matching = ignoring("code", card="many-to-one", include=("method",))
     lefts = [(of("m", code="1", method="a"), 1.0), (of("n", code="1", method="a"), 2.0)]
     with pytest.raises(EvaluationError, match="unique matches"):
@@ -190,7 +188,7 @@ def test_groups_must_not_fall_together_across_matches():
         found("+", matching, lefts, rights)
 
 
-def test_only_what_passes_a_filter_can_be_in_the_way():
+def test_duplicates_removed_by_a_filter_are_no_error():
     one = [(of("requests", method="get"), 25.0)]
     assert found(">", on("method"), ERRORS[:2], one) == {unnamed(method="get"): 30.0}
     with pytest.raises(EvaluationError, match="must be explicit"):
@@ -199,13 +197,13 @@ def test_only_what_passes_a_filter_can_be_in_the_way():
         found(">", on("method"), ERRORS[:2], one, return_bool=True)
 
 
-def test_results_that_only_the_name_told_apart_are_an_error():
+def test_results_that_differ_only_in_name_are_an_error():
     sides = [(of("m", i="0"), 1.0), (of("n", i="0"), 2.0)]
     with pytest.raises(EvaluationError, match="same labelset"):
         found("+", on("__name__", "i"), sides, sides)
 
 
-def test_nobody_is_in_the_way_where_nobody_is():
+def test_duplicates_without_a_partner_are_no_error():
     assert found("+", on("method"), [], ERRORS) == {}
     assert found("+", on("method", card="one-to-many"), ERRORS, []) == {}
 
@@ -242,7 +240,7 @@ def test_series_and_values_may_change_between_evaluations():
         ("or", on(), ERRORS),
     ],
 )
-def test_sets_go_by_the_labels_that_agree_and_leave_elements_as_they_are(op, matching, result):
+def test_set_operators_use_matching_labels_and_keep_elements_unchanged(op, matching, result):
     assert vectors(op, matching, return_bool=False)(ERRORS, REQUESTS) == result
 
 
@@ -250,13 +248,13 @@ def test_sets_go_by_the_labels_that_agree_and_leave_elements_as_they_are(op, mat
     ("op", "only_left", "only_right"),
     [("and", [], []), ("or", ERRORS, ERRORS), ("unless", ERRORS, [])],
 )
-def test_an_empty_side_of_sets(op, only_left, only_right):
+def test_set_operators_accept_an_empty_side(op, only_left, only_right):
     operator = vectors(op, on(), return_bool=False)
     assert operator(ERRORS, []) == only_left
     assert operator([], ERRORS) == only_right
 
 
-def test_sets_know_what_vectors_they_were_given():
+def test_set_operators_cache_by_the_given_vectors():
     unless = vectors("unless", on("method"), return_bool=False)
     assert unless(ERRORS, REQUESTS) == [ERRORS[2]]
     assert unless(ERRORS, []) == ERRORS
@@ -280,7 +278,7 @@ MATCHINGS = st.builds(Matching, st.booleans(), NAMES, CARDS, INCLUDED)
 
 
 @given(MATCHINGS, VECTORS, VECTORS)
-def test_and_with_unless_are_the_left_side(matching, lefts, rights):
+def test_and_with_unless_equals_the_left_side(matching, lefts, rights):
     both, others, either = (vectors(op, matching, False) for op in ("and", "unless", "or"))
     assert sorted(both(lefts, rights) + others(lefts, rights)) == sorted(lefts)
     assert either(lefts, rights) == lefts + others(rights, lefts)
@@ -289,7 +287,7 @@ def test_and_with_unless_are_the_left_side(matching, lefts, rights):
 
 
 @given(MATCHINGS, VECTORS, VECTORS, st.sampled_from(["+", "<", "atan2"]), st.booleans())
-def test_a_match_has_distinct_results_or_says_why_not(matching, lefts, rights, op, return_bool):
+def test_match_has_distinct_results_or_an_error(matching, lefts, rights, op, return_bool):
     try:
         results = vectors(op, matching, return_bool)(lefts, rights)
     except EvaluationError:
@@ -298,7 +296,7 @@ def test_a_match_has_distinct_results_or_says_why_not(matching, lefts, rights, o
 
 
 @given(st.data(), MATCHINGS, VECTORS, VECTORS, st.sampled_from(["-", "<", "and", "or", "unless"]))
-def test_the_order_of_the_elements_does_not_matter(data, matching, lefts, rights, op):
+def test_order_of_elements_does_not_matter(data, matching, lefts, rights, op):
     def outcome(lefts, rights):
         try:
             return sorted(vectors(op, matching, False)(lefts, rights), key=repr)
@@ -310,7 +308,7 @@ def test_the_order_of_the_elements_does_not_matter(data, matching, lefts, rights
 
 
 @given(MATCHINGS, VECTORS, VECTORS)
-def test_a_mirrored_match_has_the_same_results(matching, lefts, rights):
+def test_swapped_match_has_the_same_results(matching, lefts, rights):
     mirrored = {"many-to-one": "one-to-many", "one-to-many": "many-to-one"}.get(matching.card)
     if mirrored is None:
         return

@@ -1,4 +1,4 @@
-"""Numbers as text, as Go's strconv.FormatFloat(x, 'f', -1, 64) writes them."""
+"""Numbers are formatted as by Go's strconv.FormatFloat(x, 'f', -1, 64)."""
 
 import math
 import re
@@ -32,12 +32,12 @@ from agent.rules.promql.syntax.float_format import positional
         (-math.inf, "-Inf"),
     ],
 )
-def test_there_is_never_an_exponent_nor_a_needless_digit(value, text):
+def test_text_has_no_exponent_and_no_needless_digit(value, text):
     assert positional(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_the_text_means_the_same_number(value):
+def test_text_denotes_the_same_number(value):
     text = positional(value)
     assert re.fullmatch(r"-?[0-9]+(\.[0-9]*[1-9])?", text)
     assert repr(float(text)) == repr(value)

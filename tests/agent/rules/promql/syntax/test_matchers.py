@@ -1,4 +1,4 @@
-"""Selectors: which series pass."""
+"""Selectors: which series match."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def matcher(name, sign, value):
         ("!~", "eth", True),
     ],
 )
-def test_a_matcher_looks_at_the_whole_value(sign, value, passes):
+def test_matcher_is_anchored(sign, value, passes):
     assert Selector("speed", (matcher("device", sign, value),))(ETH0) is passes
 
 
@@ -35,11 +35,11 @@ def test_a_matcher_looks_at_the_whole_value(sign, value, passes):
     ("sign", "value", "passes"),
     [("=", "", True), ("!=", "", False), ("=~", "|x", True), ("=~", "x", False), ("!~", "x", True)],
 )
-def test_a_label_that_is_not_there_is_empty(sign, value, passes):
+def test_missing_label_is_empty(sign, value, passes):
     assert Selector("speed", (matcher("port", sign, value),))(ETH0) is passes
 
 
-def test_the_name_and_all_matchers_must_pass():
+def test_name_and_all_matchers_must_match():
     one, other = matcher("node", "=", "a"), matcher("device", "=", "ib0")
     assert Selector("speed", (one,))(ETH0)
     assert not Selector("speed", (one, other))(ETH0)

@@ -1,4 +1,4 @@
-"""Values as promtool prints them; tests/agent/eval/test_command.py asks promtool itself."""
+"""Values are printed as by promtool; tests/agent/eval/test_command.py compares with promtool itself."""
 
 import math
 
@@ -10,7 +10,7 @@ from agent.rules.promql.syntax.printer import lines, series
 UNIX = 1_700_000_000_250
 
 
-def test_a_vector_is_a_line_for_each_series_sorted():
+def test_vector_is_one_sorted_line_per_series():
     vector = [
         (make({"__name__": "b", "cpu": "1"}.items()), 2.0),
         (make({"__name__": "b", "cpu": "0"}.items()), 1e21),
@@ -27,12 +27,12 @@ def test_a_vector_is_a_line_for_each_series_sorted():
     ]
 
 
-def test_a_scalar_and_a_string_are_one_line():
+def test_scalar_and_string_are_one_line():
     assert lines(-1.5, 1_700_000_000_000) == ["scalar: -1.5 @[1700000000]"]
     assert lines("words", UNIX) == ["words"]
 
 
-def test_no_series_are_no_line():
+def test_empty_vector_prints_nothing():
     assert lines([], UNIX) == []
 
 
@@ -47,5 +47,5 @@ def test_no_series_are_no_line():
         ("\u202e\U000e0001", r'"\u202e\U000e0001"'),
     ],
 )
-def test_a_label_is_quoted_as_go_does_and_drives_no_terminal(value, written):
+def test_label_is_quoted_as_by_go_without_control_characters(value, written):
     assert series(make({"__name__": "m", "l": value}.items())) == f"m{{l={written}}}"

@@ -1,4 +1,4 @@
-"""What a selector says exactly of its series, as absent() answers it."""
+"""Labels that a selector fixes exactly, for absent()."""
 
 import pytest
 
@@ -22,6 +22,6 @@ from agent.rules.promql.syntax.selectors import asserted
         ('{__name__="a", __name__="b", x="1"}', {"x": "1"}),
     ],
 )
-def test_what_is_asked_for_once_and_exactly_is_said(text, said):
+def test_exact_matchers_are_extracted(text, said):
     (need,) = parse(text).needs
     assert asserted(need.selector) == labels.make(said.items())

@@ -1,4 +1,4 @@
-"""The published numbers of each scorer, asked over HTTP of the real evaluator: nodes and pods in an API server, scores out."""
+"""The documented numbers of each scorer, over HTTP from the real evaluator."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ HELD = {"n1": (1000, 2048), "n2": (2000, 4096), "n3": (3600, 7000)}
 
 
 class Asked:
-    """A running evaluator with scorers, and how kube-safe-scheduler's and our own paths are asked."""
+    """A running evaluator with scorers, and requests by kube-safe-scheduler's and our own paths."""
 
     def __init__(self, session, names):
         self._session = session
@@ -83,7 +83,7 @@ def node(name, cpu, memory="16Gi", annotations=None):
 
 
 def pod(name, cpu, memory, on=None):
-    """One that asks for milli-CPU and MiB; on a node it has run there for long."""
+    """A pod with these milli-CPU and MiB; with a node, it has run there for long."""
     asked = {"cpu": f"{cpu}m"} if cpu else {}
     asked |= {"memory": f"{memory}Mi"} if memory else {}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {"app": "web"}}
@@ -99,7 +99,7 @@ def pod(name, cpu, memory, on=None):
 
 @contextlib.asynccontextmanager
 async def evaluator(folder, nodes, pods, *flags):
-    """The real program in front of this cluster, when it is ready."""
+    """The real program for this cluster, once it is ready."""
     server, processes = ApiServer(), Processes(folder / "logs")
     server.load("nodes", nodes)
     server.load("pods", pods)
@@ -154,7 +154,7 @@ KNOWN = {"measured": (9, 5), "forecast": (9, 5), "steady": (10, 6), "full": (0, 
 """safe-overload and safe-balance of nodes of 8000m, for a pod of 200m."""
 
 
-async def test_safe(tmp_path):
+async def test_safe_reproduces_the_documented_table(tmp_path):
     async with evaluator(tmp_path, alone(ALONE), [], "--scorers=safe") as asked:
         accepted = await asked.accepted(PREDICATE, cpu=200)
         assert accepted & {*KNOWN} == {"measured", "forecast", "steady"}
@@ -179,7 +179,7 @@ PIGEON = "/scheduler/priorities/pigeon-holing"
         ("bin-pack", {"n1": 10, "n2": 1, "n3": 0}),
     ],
 )
-async def test_pigeon(tmp_path, objective, wanted):
+async def test_pigeon_reproduces_the_documented_table(tmp_path, objective, wanted):
     flags = ("--scorers=pigeon", f"--pigeonObjective={objective}")
     async with evaluator(tmp_path, *holding(), *flags) as asked:
         assert await asked.scores(PIGEON, cpu=500, memory=1024) == wanted
@@ -187,7 +187,7 @@ async def test_pigeon(tmp_path, objective, wanted):
         assert await asked.scores(PIGEON, cpu=9000, memory=1024, name="large") == nowhere
 
 
-async def test_pigeon_learns_what_is_asked_for(tmp_path):
+async def test_pigeon_learns_the_demand(tmp_path):
     async with evaluator(tmp_path, *holding(), "--scorers=pigeon") as asked:
         for number in range(9):
             await asked.scores(PIGEON, cpu=100, memory=128, name=f"small-{number}")
@@ -197,7 +197,7 @@ async def test_pigeon_learns_what_is_asked_for(tmp_path):
         assert found == {"n1": 1, "n2": 10, "n3": 0}
 
 
-async def test_congestion_reward_and_template(tmp_path):
+async def test_congestion_reward_and_template_reproduce_the_documented_table(tmp_path):
     flags = ("--scorers=congestion,reward,template",)
     async with evaluator(tmp_path, alone(CONGESTED), [], *flags) as asked:
         assert await asked.scores("/scheduler/priorities/congestion") == {

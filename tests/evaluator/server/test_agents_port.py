@@ -1,4 +1,4 @@
-"""The agents' port is what the flags say: which files, who is believed, and for which nodes."""
+"""The agents' port as configured by flags: certificate files, authentication, and known nodes."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def test_plain_text_needs_no_files():
         ({"agent_cert": "/no/x", "agent_key": "/no/y", "unsafe": True}, "/no/x with key /no/y"),
     ],
 )
-def test_without_files_of_their_own_agents_see_those_of_the_scheduler(given, names):
+def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
     with pytest.raises(TlsError, match=names):
         agents_port.certificates(settings(**given))
 
 
-def test_a_node_has_to_exist_once_nodes_are_known():
+def test_node_must_exist_once_nodes_are_listed():
     cluster = ClusterCache()
     verifier = agents_port.verifier(settings(unsafe=True), cluster, authority=None)
     assert verifier.missing("node-a") is None, "nobody knows yet which nodes there are"

@@ -1,4 +1,4 @@
-"""Policies whose rules depend on the pod, asked about over the scheduler's port: the answer is for what the pod asks for."""
+"""Policies with per-pod rules, over the extender's port."""
 
 import json
 
@@ -22,11 +22,11 @@ REASON = "violating safe: plimsoll_risk GreaterThan 0.5"
 
 
 class Share:
-    """A scorer: the risk is the share of 1000m that is asked for, once the pod is there too."""
+    """A scorer whose risk is the requested share of 1000m, including the pod."""
 
     predicates = priorities = metrics = ()
 
-    def assess(self, view, pod):
+    def score(self, view, pod):
         if pod.requests.get(CPU) == 13_000:
             raise ZeroDivisionError
         risk = (view.requested[CPU] + pod.requests.get(CPU, 0.0)) / 1000.0
@@ -60,14 +60,14 @@ def body(cpu, policy="safe"):
     ("cpu", "refused"),
     [("50m", []), ("100m", ["node-c"]), ("0.3", ["node-b", "node-c"]), ("2", [*NODES])],
 )
-async def test_the_more_a_pod_asks_for_the_fewer_nodes_take_it(server, cpu, refused):
+async def test_larger_requests_fit_fewer_nodes(server, cpu, refused):
     reply = await server.post("/scheduler/filter", body(cpu))
     answer = json.loads(reply.body)
     assert (reply.status, answer["FailedNodes"]) == (200, dict.fromkeys(refused, REASON))
     assert answer["NodeNames"] == [name for name in NODES if name not in refused]
 
 
-async def test_nodes_are_ranked_for_it(server):
+async def test_nodes_are_ranked_per_pod(server):
     reply = await server.post("/scheduler/prioritize", body("100m"))
     assert [(one["Host"], one["Score"]) for one in json.loads(reply.body)] == [
         ("node-a", 10),
@@ -76,18 +76,18 @@ async def test_nodes_are_ranked_for_it(server):
     ]
 
 
-async def test_a_pod_whose_amounts_cannot_be_read_is_refused_in_words(server):
+async def test_pod_with_invalid_requests_is_rejected_with_a_reason(server):
     reply = await server.post("/scheduler/filter", body("much"))
     assert reply.status == 400
     assert "much" in json.loads(reply.body)["Error"]
 
 
-async def test_a_pod_of_no_such_policy_is_not_looked_into(server):
+async def test_requests_of_a_pod_without_a_scorer_policy_are_not_decoded(server):
     reply = await server.post("/scheduler/filter", body("much", policy="other"))
     assert (reply.status, json.loads(reply.body)["FailedNodes"]) == (200, {})
 
 
-async def test_a_scorer_that_fails_is_told_of_in_words(server):
+async def test_failing_scorer_is_reported_in_words(server):
     reply = await server.post("/scheduler/filter", body("13"))
     assert (reply.status, json.loads(reply.body)["Error"]) == (
         500,

@@ -1,4 +1,4 @@
-"""The loop that decides on gangs when leaders change, the API server refuses or says nothing, and clocks are set back."""
+"""The gang controller under leader changes, API failures and clocks set back."""
 
 import asyncio
 import itertools
@@ -21,7 +21,7 @@ from tests.evaluator.gangs.replicas import (
 
 
 @pytest.mark.parametrize("owned", [True, False])
-async def test_who_takes_over_in_the_middle_of_a_gang_finishes_it(api, replica, held, until, owned):
+async def test_new_leader_finishes_a_half_ungated_gang(api, replica, held, until, owned):
     one = await replica(leads=False)
     ungate_pods = one.kube.patch_pod
 
@@ -43,8 +43,8 @@ async def test_who_takes_over_in_the_middle_of_a_gang_finishes_it(api, replica, 
     assert other.state("rival").waits
 
 
-async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica, held, until):
-    """Another one may have led meanwhile: what is so, pods tell."""
+async def test_returning_leader_starts_without_old_state(api, replica, held, until):
+    """Another replica may have led meanwhile: the pods are the truth."""
     one = await replica()
     await held("train", "a", "b")
     await free(api, "a", "b")
@@ -57,9 +57,7 @@ async def test_a_leader_that_comes_back_has_forgotten_what_it_knew(api, replica,
     assert await going(api) == set()
 
 
-async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_before(
-    api, replica, held, until
-):
+async def test_former_leader_does_not_act_on_old_decisions(api, replica, held, until):
     one = await replica(leads=False, gate_max_age=1.0)
     ungate_pods, seen, listed = one.kube.patch_pod, [], asyncio.get_running_loop().create_future()
 
@@ -83,10 +81,10 @@ async def test_a_leader_that_was_another_meanwhile_acts_on_nothing_it_decided_be
     await free(api, "a", "b")
 
 
-async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
+async def test_decision_interrupted_by_a_leadership_change_is_dropped(
     api, replica, held, until, monkeypatch
 ):
-    """It gives way to others, in which time anything may happen."""
+    """The decision yields to the event loop, so anything may happen meanwhile."""
     monkeypatch.setattr(controller, "_SLICE", 0.0)
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
@@ -117,7 +115,7 @@ async def test_a_decision_that_was_under_way_when_another_led_comes_to_nothing(
     await free(api, "a", "b")
 
 
-async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, until):
+async def test_rejected_gang_delays_no_other(api, replica, held, until):
     one = await replica(leads=False)
     ungate_pods = one.kube.patch_pod
     refused = True
@@ -144,8 +142,8 @@ async def test_a_gang_that_is_refused_keeps_nobody_waiting(api, replica, held, u
     await free(api, "s0", "s1", "f0", "f1")
 
 
-async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, replica, held, until):
-    """Each is tried again by itself, and there may be hundreds: they must not keep the API server busy saying no."""
+async def test_rejections_of_every_gang_are_retried_with_backoff(api, replica, held, until):
+    """Each is retried separately, and there may be hundreds: rejected requests must not load the API server."""
     one, tried = await replica(leads=False), []
 
     async def denied(*_):
@@ -162,7 +160,7 @@ async def test_where_every_gang_is_refused_it_is_asked_ever_more_slowly(api, rep
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
-async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, until, status):
+async def test_unavailable_api_server_does_not_change_the_order(api, replica, held, until, status):
     one = await replica(leads=False)
     ungate_pods, failed = one.kube.patch_pod, []
 
@@ -180,8 +178,8 @@ async def test_a_server_that_serves_nobody_changes_no_order(api, replica, held, 
     await until(lambda: one.state("second") is GangState.WAITS_FOR_TURN)
 
 
-async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
-    """The gate was lifted, and nobody said so: the gang is admitted all the same, and the others wait for it."""
+async def test_lost_response_is_detected(api, replica, held, until):
+    """The gate was lifted without a response: the gang counts as admitted, and others wait for it."""
     one = await replica(leads=False)
     ungate_pods, lost = one.kube.patch_pod, []
 
@@ -204,9 +202,7 @@ async def test_an_answer_that_got_lost_is_found_out(api, replica, held, until):
     await free(api, "f0", "f1", "s0", "s1")
 
 
-async def test_a_watch_that_does_not_tell_of_our_own_writes_is_not_believed(
-    api, replica, held, until
-):
+async def test_watch_that_misses_own_writes_is_listed_again(api, replica, held, until):
     one = await replica(leads=False)
     one.gang_controller._patience = 0.1
     asked = []
@@ -224,7 +220,7 @@ async def test_a_watch_that_does_not_tell_of_our_own_writes_is_not_believed(
     await until(lambda: one.state("train") is GangState.RELEASED)
 
 
-async def test_a_clock_that_is_set_back_keeps_nobody_waiting(api, replica, held, until):
+async def test_clock_set_back_delays_no_gang(api, replica, held, until):
     one = await replica(gang_timeout=0.3)
     await held("first", "f0", "f1")
     await free(api, "f0", "f1")

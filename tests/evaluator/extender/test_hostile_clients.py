@@ -1,4 +1,4 @@
-"""Clients that mean harm: each costs the extender no more than its limits say, and a client that means none is answered."""
+"""Hostile clients: each costs no more than the limits allow, and other clients are answered."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ async def is_refused_and_closed(peer, status):
 
 @contextlib.asynccontextmanager
 async def trickling(peer, text):
-    """Say these bytes again and again, one at a time and slowly, as long as the block runs."""
+    """Send these bytes repeatedly, one at a time and slowly, until the block ends."""
 
     async def trickle():
         while True:
@@ -75,22 +75,22 @@ async def trickling(peer, text):
 
 
 class TestSlowness:
-    """Time is taken from the first byte to the last: a byte now and then buys none."""
+    """Time counts from the first byte to the last; slow bytes do not extend it."""
 
-    async def test_a_header_that_trickles(self, extender, decisions, dial):
+    async def test_slow_header_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, header=SOON)).port)
         await peer.say(b"POST /scheduler/filter HTTP/1.1\r\n")
         async with trickling(peer, b"X: y\r\n"):
             await is_refused_and_closed(peer, 408)
 
-    async def test_empty_lines_that_trickle(self, extender, decisions, dial):
+    async def test_slow_empty_lines_time_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, header=SOON)).port)
         async with trickling(peer, b"\r\n"):
             for reply in await peer.replies():
                 is_refusal(reply, 408)
 
-    async def test_empty_lines_that_trickle_between_two_requests(self, extender, decisions, dial):
-        """Or a connection would be neither idle nor in a request, for ever."""
+    async def test_slow_empty_lines_between_two_requests_time_out(self, extender, decisions, dial):
+        """Otherwise a connection could stay neither idle nor within a request."""
         limits = {"header": LATER, "idle": LATER}
         peer = await dial((await extender(decisions, **limits)).port)
         is_the_answer(await peer.ask(post()))
@@ -99,28 +99,28 @@ class TestSlowness:
                 is_refusal(reply, 408)
 
     @pytest.mark.parametrize("cut", [1, 10, 40, -1])
-    async def test_half_a_header(self, extender, decisions, dial, cut):
+    async def test_half_a_header_times_out(self, extender, decisions, dial, cut):
         peer = await dial((await extender(decisions, header=SOON)).port)
         await peer.say(SIZED[:cut])
         await is_refused_and_closed(peer, 408)
 
-    async def test_half_a_header_of_a_later_request(self, extender, decisions, dial):
+    async def test_half_a_header_of_a_later_request_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
         await peer.say(SIZED[:20])
         await is_refused_and_closed(peer, 408)
 
-    async def test_a_connection_on_which_nothing_is_said(self, extender, decisions, dial):
+    async def test_silent_connection_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, header=SOON)).port)
         assert await peer.rest() == b""
 
-    async def test_a_connection_that_is_left_idle(self, extender, decisions, dial):
+    async def test_idle_connection_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, idle=LATER)).port)
         is_the_answer(await peer.ask(post()))
         assert await peer.rest() == b""
 
-    async def test_being_idle_is_no_part_of_a_header(self, extender, decisions, dial):
-        """Between two requests `Limits.idle` counts, not `Limits.header`."""
+    async def test_idle_time_does_not_count_as_header_time(self, extender, decisions, dial):
+        """Between two requests `Limits.idle` applies, not `Limits.header`."""
         peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
         await asyncio.sleep(1.1 * LATER)
@@ -137,7 +137,7 @@ class TestSlowness:
         ],
         ids=["body", "chunks", "chunk extension", "chunk size", "trailers"],
     )
-    async def test_a_body_that_trickles(self, extender, decisions, dial, begin, text):
+    async def test_slow_body_times_out(self, extender, decisions, dial, begin, text):
         peer = await dial((await extender(decisions, body=SOON)).port)
         await peer.say(begin)
         async with trickling(peer, text):
@@ -146,18 +146,18 @@ class TestSlowness:
         is_refusal(reply, 408 if reply.status != 400 or text != b"0" else 400)
 
     @pytest.mark.parametrize("sent", [b"", b"{", QUESTION[:-1]])
-    async def test_a_body_that_stops(self, extender, decisions, dial, sent):
+    async def test_stalled_body_times_out(self, extender, decisions, dial, sent):
         peer = await dial((await extender(decisions, body=SOON)).port)
         await peer.say(SIZED + sent)
         await is_refused_and_closed(peer, 408)
 
-    async def test_a_body_that_was_asked_for_and_never_comes(self, extender, decisions, dial):
+    async def test_body_missing_after_continue_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, body=SOON)).port)
         await peer.say(head(b"Content-Length: 10", b"Expect: 100-continue"))
         assert (await peer.reply()).status == 100
         await is_refused_and_closed(peer, 408)
 
-    async def test_what_comes_after_a_timeout_is_no_request(self, extender, decisions, dial):
+    async def test_bytes_after_a_timeout_are_no_request(self, extender, decisions, dial):
         server = await extender(decisions, body=SOON)
         peer = await dial(server.port)
         await peer.say(SIZED + QUESTION[:-1])
@@ -172,9 +172,9 @@ LONG_NAMES = [f"{i:0250d}" for i in range(40_000)]  # an answer of 10 MB: more t
 
 
 class TestDeafness:
-    """Clients that ask and do not listen."""
+    """Clients that send requests and do not read responses."""
 
-    async def test_an_answer_that_is_not_taken(self, extender, decisions, dial, until):
+    async def test_unread_response_times_out(self, extender, decisions, dial, until):
         server = await extender(decisions, send=SOON)
         files = open_files()
         peer = await dial(server.port)
@@ -184,17 +184,17 @@ class TestDeafness:
         await until(lambda: open_files() <= files + 1)  # the client's own
         is_the_answer(await (await dial(server.port)).ask(post()))
 
-    async def test_an_answer_that_is_taken_slowly_but_is_taken(self, extender, decisions, dial):
+    async def test_slowly_read_response_is_sent_whole(self, extender, decisions, dial):
         server = await extender(decisions)
         peer = await dial(server.port)
         await peer.say(post(question(LONG_NAMES, policy="")))
         reply = await peer.reply()
         assert json.loads(reply.body)["NodeNames"] == LONG_NAMES
 
-    async def test_requests_without_end_whose_answers_are_not_taken(
+    async def test_endless_requests_with_unread_responses_time_out(
         self, extender, decisions, dial, until
     ):
-        """The server reads no further than it can write: what it holds for a client is bounded."""
+        """The server stops reading while it cannot write: memory per client is bounded."""
         server = await extender(decisions, send=SOON)
         peer = await dial(server.port)
         peer.writer.transport.pause_reading()
@@ -212,7 +212,7 @@ async def says_again_and_again(peer, raw, times):
 
 
 class TestSize:
-    """What is too much is refused before it is held."""
+    """Excess is rejected before it is stored."""
 
     @pytest.mark.parametrize(
         "begin",
@@ -225,17 +225,17 @@ class TestSize:
         ],
         ids=["target", "method", "value", "name", "fields"],
     )
-    async def test_a_header_without_end(self, server, dial, begin):
+    async def test_endless_header_is_rejected(self, server, dial, begin):
         peer = await dial(server.port)
         await peer.say(begin)
         await is_refused_and_closed(peer, 431)
 
-    async def test_a_whole_header_that_is_too_large(self, server, dial):
+    async def test_oversized_whole_header_is_rejected(self, server, dial):
         peer = await dial(server.port)
         await peer.say(post(QUESTION, b"X: " + b"y" * 20_000) + post())
         await is_refused_and_closed(peer, 431)
 
-    async def test_a_header_up_to_the_limit(self, extender, decisions, dial):
+    async def test_header_up_to_the_limit_is_accepted(self, extender, decisions, dial):
         small = await extender(decisions, header_bytes=4096)
         room = 4096 - len(head(b"Content-Length: %d" % len(QUESTION), b"X: "))
         is_the_answer(await (await dial(small.port)).ask(post(QUESTION, b"X: " + b"y" * room)))
@@ -244,7 +244,7 @@ class TestSize:
         await is_refused_and_closed(peer, 431)
 
     @pytest.mark.parametrize("end", [b"0\r\n" + b"X: y\r\n" * 4_000, b"1;" + b"x" * 20_000])
-    async def test_trailers_and_chunk_extensions_without_end(self, server, dial, end):
+    async def test_endless_trailers_and_chunk_extensions_are_rejected(self, server, dial, end):
         peer = await dial(server.port)
         await peer.say(CHUNKED + b"%x\r\n%s\r\n" % (len(QUESTION), QUESTION) + end)
         (reply,) = await peer.replies()
@@ -262,7 +262,7 @@ class TestSize:
         ],
         ids=["announced", "announced beyond all measure", "a chunk", "chunks", "many chunks"],
     )
-    async def test_a_body_beyond_the_cap(self, extender, decisions, dial, request_):
+    async def test_body_beyond_the_limit_is_rejected(self, extender, decisions, dial, request_):
         server = await extender(decisions, body_bytes=1000)
         peer = await dial(server.port)
         await peer.say(request_)
@@ -273,7 +273,7 @@ class TestSize:
         assert await peer.rest() == b""
         assert server.counted("filter", 200, "decided") is None
 
-    async def test_the_refusal_is_there_before_the_body(self, extender, decisions, dial):
+    async def test_oversized_body_is_rejected_before_it_is_sent(self, extender, decisions, dial):
         server = await extender(decisions, body_bytes=1000)
         is_refusal(await (await dial(server.port)).ask(head(b"Content-Length: 2000000")), 413)
 
@@ -282,7 +282,7 @@ class TestSize:
         [(b"POST /scheduler/bind HTTP/1.1", 404), (b"PUT /scheduler/filter HTTP/1.1", 405)],
     )
     @pytest.mark.parametrize("framing", [b"Content-Length: 2000", b"Transfer-Encoding: chunked"])
-    async def test_a_wrong_path_or_method_is_refused_before_the_body(
+    async def test_wrong_path_or_method_is_rejected_before_the_body(
         self, server, dial, start, status, framing
     ):
         peer = await dial(server.port)
@@ -290,7 +290,7 @@ class TestSize:
         is_refusal(reply, status)
         assert reply.headers["connection"] == "close"
 
-    async def test_a_header_of_too_many_fields(self, server, dial):
+    async def test_header_with_too_many_fields_is_rejected(self, server, dial):
         peer = await dial(server.port)
         await peer.say(post(QUESTION, *[b"X: y"] * 99) + post())
         await is_refused_and_closed(peer, 431)
@@ -298,22 +298,22 @@ class TestSize:
     @pytest.mark.parametrize(
         "framing", [b"Content-Length: 20000000", b"Transfer-Encoding: chunked"]
     )
-    async def test_the_refusal_reaches_who_sends_everything_first(
+    async def test_rejection_reaches_a_client_that_sends_everything_first(
         self, extender, decisions, framing
     ):
-        """RFC 9112 9.6: a connection that is closed at once would break such a client before it reads why."""
+        """RFC 9112 9.6: closing at once would break such a client before it reads the response."""
         server = await extender(decisions, body_bytes=1000, linger=PATIENCE)
         raw = head(framing) + b"1312d00\r\n" + bytes(20_000_000)
         assert b" 413 " in await asyncio.to_thread(sends_everything_first, server.port, raw)
 
     @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"Pod":', b'{"Pod":{"metadata":'])
-    async def test_nesting_without_end(self, server, dial, opening):
+    async def test_endless_nesting_is_rejected(self, server, dial, opening):
         peer = await dial(server.port)
         is_refusal(await peer.ask(post(opening * 300_000)), 400)
         is_the_answer(await peer.ask(post()))
 
-    async def test_what_is_asked_for_adds_no_series(self, server, dial):
-        """Or anybody could fill the monitoring."""
+    async def test_unknown_paths_and_methods_add_no_series(self, server, dial):
+        """Otherwise clients could create series without bound."""
         peer = await dial(server.port)
         for start in (b"POST /x", b"BREW /scheduler/filter"):
             await peer.ask(head(b"Content-Length: 0", start=start + b" HTTP/1.1"))
@@ -344,9 +344,9 @@ def padded(size):
 
 
 class TestAllBodiesTogether:
-    """`Limits.bodies_bytes`: what has come of all bodies, not what was promised."""
+    """`Limits.bodies_bytes` counts received bytes of all bodies, not announced ones."""
 
-    async def test_one_body_too_many_is_told_to_come_again(self, extender, decisions, dial):
+    async def test_body_beyond_the_total_limit_gets_retry_later(self, extender, decisions, dial):
         server = await extender(decisions, **BODIES)
         holder, other = await dial(server.port), await dial(server.port)
         large, small = padded(390_000), padded(150_000)
@@ -361,14 +361,14 @@ class TestAllBodiesTogether:
     @pytest.mark.parametrize(
         "framing", [b"Content-Length: %d" % CAP, b"Transfer-Encoding: chunked"]
     )
-    async def test_promises_cost_nothing(self, extender, decisions, dial, framing):
+    async def test_announced_lengths_reserve_no_memory(self, extender, decisions, dial, framing):
         server = await extender(decisions, **BODIES)
         for _ in range(20):
             await (await dial(server.port)).say(head(framing))
         peer = await dial(server.port)
         is_the_answer(await peer.ask(post(padded(CAP // 2))))
 
-    async def test_what_is_held_is_given_back_however_it_ends(
+    async def test_reserved_memory_is_released_however_a_request_ends(
         self, extender, decisions, dial, until
     ):
         server = await extender(decisions, body_bytes=CAP, bodies_bytes=CAP, body=LATER)
@@ -396,15 +396,15 @@ class TestAllBodiesTogether:
 
 
 async def until_received(server, dial):
-    """What was sent before has been read: connections are served in turn."""
+    """The server has read what was sent earlier: connections are served in turn."""
     for _ in range(3):
         assert (await (await dial(server.port)).ask(head(start=b"GET / HTTP/1.1"))).status == 404
 
 
 class TestCrowds:
-    """`Limits.connections`: who has to go, and who stays out."""
+    """`Limits.connections`: which connection is closed and which is rejected."""
 
-    async def test_the_one_that_is_idle_longest_goes(self, extender, decisions, dial):
+    async def test_connection_idle_longest_is_closed_first(self, extender, decisions, dial):
         server = await extender(decisions, connections=2)
         first, second = await dial(server.port), await dial(server.port)
         for peer in (first, second, first):
@@ -419,7 +419,7 @@ class TestCrowds:
         [b"", b"POST /sched", SIZED[:-2], b"\r\n", b"\x16\x03\x01\x02\x00\x01"],
         ids=["nothing", "a line", "a header", "an empty line", "TLS"],
     )
-    async def test_strangers_keep_nobody_out_and_drive_nobody_out(
+    async def test_unauthenticated_connections_do_not_displace_clients_or_block_new_ones(
         self, extender, decisions, dial, said
     ):
         server = await extender(decisions, connections=8)
@@ -432,7 +432,7 @@ class TestCrowds:
         is_the_answer(await newcomer.ask(post()))
         assert server.connections <= 8
 
-    async def test_who_is_in_the_middle_of_a_request_is_not_driven_out_by_the_silent(
+    async def test_open_request_is_not_displaced_by_silent_connections(
         self, extender, decisions, dial
     ):
         server = await extender(decisions, connections=8)
@@ -443,7 +443,7 @@ class TestCrowds:
             await dial(server.port)
         is_the_answer(await client.ask(QUESTION[-1:]))
 
-    async def test_a_flood_of_connections_that_come_and_go(self, server, dial):
+    async def test_flood_of_short_connections_is_survived(self, server, dial):
         client = await dial(server.port)
         for _ in range(200):
             (await dial(server.port)).vanish()
@@ -455,13 +455,13 @@ def open_files():
 
 
 def at_rest(server):
-    """What an attack must leave as it was: descriptors, tasks and connections."""
+    """Values that an attack must not change: descriptors, tasks and connections."""
     gc.collect()
     return open_files(), len(asyncio.all_tasks()), server.connections
 
 
 async def nothing_is_left(server, before, until):
-    """What was on its way out as an attack began may be gone by now."""
+    """Responses in flight when an attack began may have completed."""
 
     def more():
         return [now - then for now, then in zip(at_rest(server), before, strict=True) if now > then]
@@ -512,7 +512,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize(("said", "deaf"), ATTACKS.values(), ids=ATTACKS.keys())
-async def test_under_attack_a_client_is_answered_and_afterwards_nothing_is_left(
+async def test_client_is_answered_under_attack_and_nothing_leaks(
     server, dial, until, soak, said, deaf
 ):
     client = await dial(server.port)
@@ -533,7 +533,7 @@ async def test_under_attack_a_client_is_answered_and_afterwards_nothing_is_left(
 
 
 @pytest.mark.parametrize("kind", ["half a hello", "no hello", "a hello and no more"])
-async def test_half_handshakes_harm_nobody(
+async def test_half_handshakes_do_no_harm(
     extender, decisions, dial, until, secured, authority, kind
 ):
     server = await extender(decisions, handshake=1.0, connections=16, tls=secured)
@@ -562,7 +562,7 @@ def client_hello(context):
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["silent", "half a hello"])
-async def test_a_handshake_that_does_not_come(extender, decisions, dial, secured, authority, begun):
+async def test_missing_handshake_times_out(extender, decisions, dial, secured, authority, begun):
     server = await extender(decisions, handshake=SOON, tls=secured)
     peer = await dial(server.port)
     if begun:
@@ -570,13 +570,13 @@ async def test_a_handshake_that_does_not_come(extender, decisions, dial, secured
     await peer.rest()  # a TLS alert, or nothing
 
 
-async def test_a_handshake_and_then_silence(extender, decisions, dial, secured, authority):
+async def test_silence_after_a_handshake_times_out(extender, decisions, dial, secured, authority):
     server = await extender(decisions, header=LATER, tls=secured)
     peer = await dial(server.port, authority.client(*authority.issue("kube-scheduler")))
     assert await peer.rest() == b""
 
 
-async def test_an_answer_that_is_not_taken_over_tls(
+async def test_unread_response_over_tls_times_out(
     extender, decisions, dial, until, secured, authority
 ):
     server = await extender(decisions, send=SOON, linger=SOON, tls=secured)

@@ -1,4 +1,4 @@
-"""Whatever lies between the evaluator and its API server: it goes on answering, it converges, and no label flaps."""
+"""Under any injected fault the evaluator answers, converges, and no label flaps."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def bad(request, weather):
     }[request.param]
 
 
-async def test_it_answers_on_and_converges_afterwards(world, weather, bad):
+async def test_answers_continue_during_faults_and_state_converges_afterwards(world, weather, bad):
     world.proxy.spoil(bad)
     world.nodes["node-b"].value = 1.0
     # Readings do not come through the API server: what follows from them is answered at once.

@@ -1,4 +1,4 @@
-"""A gang whose gates cannot be lifted is left alone for a while, says why, and holds up nobody."""
+"""A gang that cannot be ungated backs off, reports why, and delays no other."""
 
 import pytest
 
@@ -12,7 +12,7 @@ WHY = "PATCH /api/v1/namespaces/default/pods/a: 403 denied"
 
 @pytest.fixture
 def outcome(a_pod, gangs_of, space_of):
-    """What is decided of two gangs of two that both fit; the first goes first."""
+    """The decision about two gangs of two pods that both fit; the first one is first."""
     pods = [a_pod(f"{name}-{n}", name, 2) for name in ("first", "second") for n in range(2)]
     pods += [a_pod(f"first-{n}", "first", 2, priority=9) for n in range(2)]
     there = list({pod.name: pod for pod in pods}.values())
@@ -30,20 +30,20 @@ def ungate_failed(memory=None, now=1000.0):
     return (memory or GangHistory()).ungate_failed(FIRST, WHY, now=now, random=lambda: 0.0)
 
 
-def test_the_next_one_goes_and_it_says_why(outcome):
+def test_next_gang_is_released_and_the_failure_is_explained(outcome):
     found = outcome(ungate_failed(), 1000.0)
     assert [release.gang for release in found.releases] == [SECOND]
     assert found.verdicts[FIRST].state is GangState.NOT_LIFTED
     assert WHY in found.verdicts[FIRST].message
 
 
-def test_it_is_first_again_after_a_second(outcome):
+def test_failed_gang_is_first_again_after_a_second(outcome):
     found = outcome(ungate_failed(), 1000.0)
     assert found.again == 1001.0
     assert [release.gang for release in outcome(found.memory, 1001.0).releases] == [FIRST]
 
 
-def test_it_is_left_alone_for_longer_each_time_until_it_goes(outcome):
+def test_failed_gang_backs_off_exponentially_until_ungated(outcome):
     memory = ungate_failed(ungate_failed())
     assert outcome(memory, 1001.5).verdicts[FIRST].state is GangState.NOT_LIFTED
     for _ in range(10):
@@ -54,7 +54,7 @@ def test_it_is_left_alone_for_longer_each_time_until_it_goes(outcome):
     assert outcome(memory.released(release, now=1030.0), 1030.0).memory.ungate_failures == {}
 
 
-def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
+def test_rejected_replacement_delays_no_other(outcome, a_pod):
     placed = a_pod("first-0", "first", 2, node="n", admitted=900.0)
     pods = [
         placed,
@@ -66,11 +66,11 @@ def test_a_replacement_that_is_refused_keeps_nobody_waiting(outcome, a_pod):
     assert [(one.gang, one.reason) for one in found.releases] == [(SECOND, GangReason.ADMITTED)]
 
 
-def test_what_is_overdue_is_not_tried_in_every_decision(outcome):
+def test_overdue_pods_are_not_retried_in_every_decision(outcome):
     due = GangRelease(FIRST, GangReason.OVERDUE, ())
     found = outcome(ungate_failed(now=5000.0), 5000.0, gate_max_age=10.0)
     assert [one.gang for one in found.releases if one.reason is due.reason] == [SECOND]
 
 
-def test_a_gang_that_is_gone_is_forgotten(outcome, a_pod):
+def test_deleted_gang_is_forgotten(outcome, a_pod):
     assert outcome(ungate_failed(), 1000.0, [a_pod("x")]).memory.ungate_failures == {}

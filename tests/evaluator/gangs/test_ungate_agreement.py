@@ -1,4 +1,4 @@
-"""What is decided, and what is found right before it is done, go by the same rules: else a gang would be let go, and never go."""
+"""decide() and the check before ungating agree; otherwise a gang would be released and never ungated."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ PODS = st.lists(
 
 
 def made(a_pod, number, told):
-    """A pod that can be: one with a node has no gates, and one that our gate holds was not admitted."""
+    """A valid pod: one with a node has no gates, and a gated one was not admitted."""
     told = dict(told)
     group, minimum, node = told.pop("group"), told.pop("minimum"), told.pop("node")
     gated = told.pop("gated") and not node
@@ -48,7 +48,7 @@ def made(a_pod, number, told):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(told=PODS, count_all=st.booleans(), old=st.booleans())
-def test_who_is_to_go_goes(a_pod, space_of, told, count_all, old):
+def test_released_pods_are_those_due_for_ungating(a_pod, space_of, told, count_all, old):
     pods = [made(a_pod, number, one) for number, one in enumerate(told)]
     keys = {gang_of(pod) for pod in pods} - {None}
     gangs = [gang_among(key, pods, count_all=count_all) for key in sorted(keys)]

@@ -1,5 +1,6 @@
-"""HTTP/1.1 as RFC 9110 and RFC 9112 have it: what must be served, what must be refused, and that no two readers of the same
-bytes could see different requests in them."""
+"""HTTP/1.1 by RFC 9110 and RFC 9112: what must be served, what must be rejected, and no ambiguous framing
+(request smuggling).
+"""
 
 import asyncio
 import datetime
@@ -30,7 +31,7 @@ TRAP_BODY = QUESTION.replace(b'"web"', b'"smuggled"')
 
 
 def raw(*lines, start=b"POST /scheduler/filter HTTP/1.1", host=b"Host: x", body=b""):
-    """A request as it goes over the wire."""
+    """A request as bytes."""
     return b"\r\n".join([line for line in (start, host, *lines) if line] + [b"", body])
 
 
@@ -53,7 +54,7 @@ def is_the_answer(reply):
 
 
 def is_refusal(reply, *statuses):
-    """JSON that kube-scheduler shows, in a sentence, which gives nothing of the inside away."""
+    """A JSON error that kube-scheduler shows, without internals."""
     assert reply.status in statuses, reply
     ((key, sentence),) = json.loads(reply.body).items()
     assert key == "Error"
@@ -64,7 +65,7 @@ def is_refusal(reply, *statuses):
 
 
 def is_dressed(reply):
-    """The headers that every answer has, and none that helps an attacker to choose his tools."""
+    """Every response has these headers, and none that identifies the software."""
     assert reply.headers["content-type"].startswith("application/json")
     assert int(reply.headers["content-length"]) == len(reply.body)
     said = parsedate_to_datetime(reply.headers["date"])
@@ -126,7 +127,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("request_", GOOD.values(), ids=GOOD.keys())
-async def test_what_is_right_is_answered_and_ends_where_it_ends(server, dial, request_):
+async def test_valid_request_is_answered_and_ends_at_its_end(server, dial, request_):
     peer = await dial(server.port)
     await peer.say(request_ + sized() + request_)
     for _ in range(3):
@@ -135,7 +136,7 @@ async def test_what_is_right_is_answered_and_ends_where_it_ends(server, dial, re
 
 
 @pytest.mark.parametrize("request_", GOOD.values(), ids=GOOD.keys())
-async def test_what_is_right_may_come_byte_by_byte(server, dial, request_):
+async def test_valid_request_may_arrive_byte_by_byte(server, dial, request_):
     peer = await dial(server.port)
     for byte in request_:
         await peer.say(bytes([byte]))
@@ -245,9 +246,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("request_", FAULTY.values(), ids=FAULTY.keys())
-async def test_what_two_could_read_in_two_ways_is_refused_with_all_that_follows(
-    server, dial, request_
-):
+async def test_ambiguous_framing_is_rejected_with_all_that_follows(server, dial, request_):
     peer = await dial(server.port)
     await peer.say(request_ + TRAP + TRAP)
     (reply,) = await peer.replies()
@@ -258,7 +257,7 @@ async def test_what_two_could_read_in_two_ways_is_refused_with_all_that_follows(
 
 
 @pytest.mark.parametrize("request_", FAULTY.values(), ids=FAULTY.keys())
-async def test_it_is_refused_also_behind_one_that_is_right(server, dial, request_):
+async def test_ambiguous_framing_is_rejected_after_a_valid_request_too(server, dial, request_):
     peer = await dial(server.port)
     await peer.say(sized() + request_ + TRAP)
     right, wrong = await peer.replies()
@@ -301,7 +300,7 @@ OTHER_VERSIONS = {
 
 
 @pytest.mark.parametrize("request_", OTHER_VERSIONS.values(), ids=OTHER_VERSIONS.keys())
-async def test_other_versions_than_one_are_refused(server, dial, request_):
+async def test_other_major_versions_than_one_are_rejected(server, dial, request_):
     peer = await dial(server.port)
     await peer.say(request_ + TRAP)
     (reply,) = await peer.replies()
@@ -338,7 +337,7 @@ ELSEWHERE = {
 
 @pytest.mark.parametrize(("start", "status"), ELSEWHERE.values(), ids=ELSEWHERE.keys())
 @pytest.mark.parametrize("framing", ["length", "chunks"])
-async def test_the_body_of_a_refused_request_is_no_request(server, dial, start, status, framing):
+async def test_body_of_a_rejected_request_is_no_request(server, dial, start, status, framing):
     hidden = (
         sized(TRAP, start=start)
         if framing == "length"
@@ -358,7 +357,7 @@ async def test_the_body_of_a_refused_request_is_no_request(server, dial, start, 
     assert server.counted("prioritize", 200, "decided") is None
 
 
-async def test_head_is_told_what_is_allowed_and_nothing_more(server, dial):
+async def test_head_response_lists_allowed_methods_without_a_body(server, dial):
     peer = await dial(server.port)
     await peer.say(
         raw(start=b"HEAD /scheduler/filter HTTP/1.1") + sized(QUESTION, b"Connection: close")
@@ -371,7 +370,7 @@ async def test_head_is_told_what_is_allowed_and_nothing_more(server, dial):
         is_the_answer(await peer.reply())
 
 
-async def test_a_post_without_a_body_is_refused_and_what_follows_is_a_request(server, dial):
+async def test_post_without_a_length_is_rejected_and_the_next_request_is_read(server, dial):
     peer = await dial(server.port)
     await peer.say(raw() + sized(QUESTION, b"Connection: close"))
     first, second = await peer.replies()
@@ -380,8 +379,8 @@ async def test_a_post_without_a_body_is_refused_and_what_follows_is_a_request(se
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate", b"br"])
-async def test_no_body_is_unpacked(server, dial, coding):
-    """Or a few kilobytes could become gigabytes."""
+async def test_compressed_body_is_rejected(server, dial, coding):
+    """Otherwise a few kilobytes could become gigabytes."""
     peer = await dial(server.port)
     is_refusal(
         await peer.ask(sized(gzip.compress(QUESTION), b"Content-Encoding: " + coding)), 400, 415
@@ -389,7 +388,7 @@ async def test_no_body_is_unpacked(server, dial, coding):
 
 
 class TestConnections:
-    """RFC 9112 9: who keeps a connection, and who ends it."""
+    """RFC 9112 9: persistence of connections."""
 
     @pytest.mark.parametrize(
         "lines",
@@ -402,7 +401,7 @@ class TestConnections:
             (b"Connection: keep-alive", b"Connection: close"),
         ],
     )
-    async def test_a_client_may_want_one_answer_only(self, server, dial, lines):
+    async def test_connection_close_is_respected(self, server, dial, lines):
         peer = await dial(server.port)
         await peer.say(sized(QUESTION, *lines) + TRAP)
         (reply,) = await peer.replies()
@@ -410,7 +409,7 @@ class TestConnections:
         assert reply.headers["connection"] == "close"
         assert server.counted("prioritize", 200, "decided") is None
 
-    async def test_http_1_0_is_answered_and_may_be_without_host(self, server, dial):
+    async def test_http_1_0_is_answered_and_needs_no_host(self, server, dial):
         peer = await dial(server.port)
         start = b"POST /scheduler/filter HTTP/1.0"
         await peer.say(sized(start=start, host=b"") + TRAP)
@@ -418,7 +417,7 @@ class TestConnections:
         is_the_answer(reply)
         assert server.counted("prioritize", 200, "decided") is None
 
-    async def test_http_1_0_may_ask_to_be_kept(self, server, dial):
+    async def test_http_1_0_connection_can_be_kept_alive(self, server, dial):
         peer = await dial(server.port)
         start = b"POST /scheduler/filter HTTP/1.0"
         reply = await peer.ask(sized(QUESTION, b"Connection: keep-alive", start=start))
@@ -429,7 +428,7 @@ class TestConnections:
             assert reply.headers["connection"] == "keep-alive"
             is_the_answer(await peer.ask(sized()))
 
-    async def test_requests_in_one_go_are_answered_in_their_order(self, server, dial):
+    async def test_pipelined_requests_are_answered_in_order(self, server, dial):
         peer = await dial(server.port)
         policies = [b"demo-policy", b"unknown", b"empty"] * 40
         asked = [QUESTION.replace(b"demo-policy", policy) for policy in policies]
@@ -439,7 +438,7 @@ class TestConnections:
             assert json.loads((await peer.reply()).body)["NodeNames"] == passing
 
     @pytest.mark.parametrize("size", [5, 50, 170, 333, 1000, 4000])
-    async def test_requests_in_one_go_may_be_cut_anywhere(self, server, dial, size):
+    async def test_pipelined_requests_may_be_split_anywhere(self, server, dial, size):
         peer = await dial(server.port)
         asked = b"".join(request for request in GOOD.values()) * 2
         for start in range(0, len(asked), size):
@@ -449,14 +448,14 @@ class TestConnections:
             is_the_answer(await peer.reply())
 
     @pytest.mark.parametrize("between", [b"\r\n", b"\r\n\r\n"])
-    async def test_line_ends_between_requests_are_no_harm(self, server, dial, between):
-        """RFC 9112 2.2: old clients sent one after a POST."""
+    async def test_line_ends_between_requests_are_ignored(self, server, dial, between):
+        """RFC 9112 2.2: old clients sent an empty line after a POST."""
         peer = await dial(server.port)
         is_the_answer(await peer.ask(sized() + between))
         is_the_answer(await peer.ask(sized() + between + sized()))
         is_the_answer(await peer.reply())
 
-    async def test_a_client_that_has_said_all_gets_all_its_answers(self, server, dial):
+    async def test_half_closed_client_receives_all_its_responses(self, server, dial):
         peer = await dial(server.port)
         await peer.say(sized() * 5, end=True)
         replies = await peer.replies()
@@ -464,7 +463,7 @@ class TestConnections:
         for reply in replies:
             is_the_answer(reply)
 
-    async def test_what_is_cut_short_after_whole_requests_is_a_400(self, server, dial):
+    async def test_truncated_request_after_whole_ones_is_a_400(self, server, dial):
         peer = await dial(server.port)
         await peer.say(sized() * 2 + sized()[:-1], end=True)
         *whole, cut = await peer.replies()
@@ -472,7 +471,7 @@ class TestConnections:
         is_refusal(cut, 400)
 
     @pytest.mark.parametrize("cut", [1, 30, -1])
-    async def test_half_a_header_and_then_the_end_is_closed(self, server, dial, cut):
+    async def test_truncated_header_is_closed(self, server, dial, cut):
         peer = await dial(server.port)
         await peer.say(raw(SIZE)[:cut], end=True)
         for reply in await peer.replies():
@@ -480,33 +479,33 @@ class TestConnections:
 
 
 class TestExpectations:
-    """RFC 9110 10.1.1."""
+    """RFC 9110 10.1.1: Expect."""
 
-    async def test_go_on_is_said_before_the_body_comes(self, server, dial):
+    async def test_continue_is_sent_before_the_body(self, server, dial):
         peer = await dial(server.port)
         first = await peer.ask(raw(SIZE, b"Expect: 100-continue"))
         assert (first.status, first.headers) == (100, {})
         is_the_answer(await peer.ask(QUESTION))
         is_the_answer(await peer.ask(sized()))
 
-    async def test_it_is_spelled_in_any_case_and_goes_with_chunks(self, server, dial):
+    async def test_expect_continue_is_case_insensitive_and_works_with_chunks(self, server, dial):
         peer = await dial(server.port)
         assert (await peer.ask(raw(CHUNKED, b"expect:100-CONTINUE"))).status == 100
         is_the_answer(await peer.ask(chunks(QUESTION)))
 
-    async def test_a_body_that_is_there_already_is_answered_all_the_same(self, server, dial):
+    async def test_body_sent_without_waiting_for_continue_is_answered(self, server, dial):
         peer = await dial(server.port)
         await peer.say(sized(QUESTION, b"Expect: 100-continue") + sized())
         reply = await peer.reply()
         is_the_answer(reply if reply.status != 100 else await peer.reply())
         is_the_answer(await peer.reply())
 
-    async def test_it_is_ignored_in_http_1_0(self, server, dial):
+    async def test_expect_is_ignored_in_http_1_0(self, server, dial):
         peer = await dial(server.port)
         start = b"POST /scheduler/filter HTTP/1.0"
         is_the_answer(await peer.ask(sized(QUESTION, b"Expect: 100-continue", start=start)))
 
-    async def test_other_expectations_are_not_met(self, server, dial):
+    async def test_other_expectations_are_rejected(self, server, dial):
         peer = await dial(server.port)
         await peer.say(sized(QUESTION, b"Expect: 200-everything") + TRAP)
         refused, *others = await peer.replies()
@@ -521,7 +520,7 @@ class TestExpectations:
             (raw(b"Transfer-Encoding: gzip", b"Expect: 100-continue"), 501),
         ],
     )
-    async def test_what_is_refused_anyway_is_not_asked_for(
+    async def test_no_continue_is_sent_for_a_rejected_request(
         self, extender, decisions, dial, request_, status
     ):
         server = await extender(decisions, body_bytes=1000)
@@ -533,7 +532,7 @@ class TestExpectations:
         ("start", "status"),
         [(b"POST /scheduler/bind HTTP/1.1", 404), (b"PUT /scheduler/filter HTTP/1.1", 405)],
     )
-    async def test_what_is_not_here_may_be_asked_for_or_not(self, server, dial, start, status):
+    async def test_unknown_path_may_send_continue_or_not(self, server, dial, start, status):
         peer = await dial(server.port)
         reply = await peer.ask(raw(SIZE, b"Expect: 100-continue", start=start))
         if reply.status == 100:

@@ -1,0 +1,26 @@
+"""Frees replaced decisions in steps: freeing those of 100 policies of 100 rules at once takes 10 ms."""
+
+from collections.abc import Iterator
+
+from evaluator.policy.decide import Decisions
+
+_COLUMNS = 20
+"""Columns freed with one step: the arrays of a column take some microseconds each."""
+
+
+def release(held: list[Decisions]) -> Iterator[None]:
+    """Empty the list, and free its decisions: one policy, or some columns, with each step.
+
+    The list must hold the last references: parts that other objects use are freed with those.
+    """
+    policies = [one for decisions in held for one in decisions.policies.values()]
+    columns = [one for decisions in held for one in decisions.table.prepared.values()]
+    readings = [one for decisions in held for one in decisions.table.columns.values()]
+    held.clear()
+    while policies:
+        policies.pop()
+        yield
+    while columns or readings:
+        del columns[-_COLUMNS:]
+        del readings[-_COLUMNS:]
+        yield

@@ -1,0 +1,72 @@
+"""One metric over a list of nodes, as decisions read it."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+NEVER = -np.inf
+"""The time of a reading that does not exist."""
+
+
+class Reading(NamedTuple):
+    """One metric of one node: the number of samples, the value if there is one sample, and the time (seconds, store's clock)."""
+
+    samples: int
+    value: float
+    at: float
+
+
+class SourceMask(NamedTuple):
+    """The source of each reading of a merged column, shape (nodes,): an index into `names`."""
+
+    names: tuple[str, ...]
+    numbers: npt.NDArray[np.int8]
+
+
+class Column(NamedTuple):
+    """One metric over a list of nodes; all arrays have shape (nodes,).
+
+    `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
+    metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
+    `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
+    """
+
+    values: Floats
+    samples: Counts
+    at: Floats
+    fresh: Bools
+    unread: Bools
+    unreported: Bools
+    fault: str = ""
+    origin: SourceMask | None = None
+    source: str = ""
+
+    def source_at(self, position: int) -> str:
+        """Return the source of the reading at a position."""
+        return (
+            self.source if self.origin is None else self.origin.names[self.origin.numbers[position]]
+        )
+
+    @property
+    def usable(self) -> Bools:
+        """Where rules can compare the value: one sample, fresh, not NaN."""
+        usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
+        return usable
+
+
+def unknown(size: int, *, unreported: bool, unread: bool = False, fault: str = "") -> Column:
+    """Return a column without readings for `size` nodes."""
+    return Column(
+        np.full(size, np.nan),
+        np.zeros(size, np.int32),
+        np.full(size, NEVER),
+        np.zeros(size, bool),
+        np.full(size, unread),
+        np.full(size, unreported),
+        fault,
+    )
