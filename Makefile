@@ -1,4 +1,4 @@
-# make demo: see it work. make test: run all tests. make check: run before a review.
+# make demo: run the demo. make test: run all tests. make check: run before a review.
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3
@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 3
 UPGRADE ?=
 
-unexport PYTHONDONTWRITEBYTECODE # without bytecode, every process of the tests compiles every module again
+unexport PYTHONDONTWRITEBYTECODE # without bytecode, every test process would compile every module again
 
 .PHONY: demo test soak check bench proto docs constraints clean
 
