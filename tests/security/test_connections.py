@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.processes import HeldPort
-from tests.fuzz.house import House
+from tests.fuzz.service import House
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 

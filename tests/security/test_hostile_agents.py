@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.controllers.nodes import node_object
-from tests.fuzz.house import READINGS, House
+from tests.fuzz.service import READINGS, House
 from tests.patience import PATIENCE
 from tests.security import rawh2
 from tests.security.rawh2 import (

@@ -19,7 +19,7 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     table = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = finished(labeling.wanted(strategy, table, evaluate.violations(strategy, table)))
+    found = finished(labeling.assign_labels(strategy, table, evaluate.violations(strategy, table)))
     return dict(LabelAssignments(table.nodes, found.assignments).get("n", {}))
 
 
@@ -28,7 +28,7 @@ def rule(metric, operator, target, **labels):
 
 
 def cards(operator, target):
-    """Three rules that name one label, each with its own metric."""
+    """Three rules for one label, each with its own metric."""
     return Strategy(tuple(rule(m, operator, target, card=m) for m in ("m0", "m1", "m2")))
 
 

@@ -14,7 +14,7 @@ GROUP = "/apis/custom.metrics.k8s.io"
 
 
 class Adapter:
-    """An API server in front of the sandbox's, with a custom metrics API beside it: node → value, or how to fail."""
+    """The sandbox's API server extended by a custom metrics API: node → value, or a failure."""
 
     def __init__(self, behind, session):
         self.version = "v1beta1"
@@ -127,7 +127,7 @@ async def test_hanging_and_missing_metrics_delay_no_other(api, adapter, start, t
     await api.seen(policy_path("demo"), says("no usable reading of health_metric on 1 of 2 nodes"))
     for name, text in (
         ("none", "no source has metric nobody_has_it (custom-metrics: 404"),
-        ("slow", "no source has metric slow (custom-metrics: no answer within 300ms)"),
+        ("slow", "no source has metric slow (custom-metrics: no response within 300ms)"),
     ):
         await api.seen(policy_path(name), says(text))
     await evaluator.said("custom-metrics has no answer for nobody_has_it: 404")

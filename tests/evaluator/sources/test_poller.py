@@ -20,7 +20,7 @@ SLOW = PollTimings(3600.0, PATIENCE, gather=0.0)
 
 
 class Source:
-    """Answers by a script per metric; the last of it is for good. What is asked and open can be waited for."""
+    """A source with scripted responses per metric, the last one repeated; requests can be awaited."""
 
     def __init__(self):
         self.script = {}
@@ -33,7 +33,7 @@ class Source:
     def says(self, metric, *answers):
         self.script[metric] = list(answers)
 
-    async def ask(self, metric):
+    async def fetch(self, metric):
         script = self.script.get(metric, [{"a": 1.0, "b": 2.0}])
         answer = script.pop(0) if len(script) > 1 else script[0]
         self.asked.append(metric)
@@ -60,7 +60,7 @@ class Source:
 
 @pytest.fixture
 def make(background):
-    """A running poller and all it touches."""
+    """A running poller with its environment."""
 
     def start(*metrics, pace=QUICK, source=None):
         found = SimpleNamespace(
@@ -75,7 +75,7 @@ def make(background):
             found.polls,
             found.subscriptions,
             found.metrics,
-            pace=pace,
+            timings=pace,
             nodes=lambda: NODES,
             on_change=lambda: found.changes.append(found.polls.version),
             clock=lambda: 0.0,
@@ -148,7 +148,7 @@ async def test_hanging_requests_delay_no_others(make):
 
 
 async def test_repeatedly_hanging_requests_have_their_own_slots(make):
-    """With as many hanging metrics as there are slots, the others would wait for a time-out each time."""
+    """With as many hanging metrics as slots, the others would wait for a timeout each time."""
     source = Source()
     for metric in ("hang-1", "hang-2"):
         source.says(metric, SourceError("http_500", "500"), "hang")
@@ -204,7 +204,7 @@ async def test_bug_in_a_source_is_a_failure(make, until, log_lines):
     found = make("cpu", "mem", source=source)
     await until(lambda: sample(found, "plimsoll_source_errors_total", reason="bug"))
     await source.until(lambda: source.asked.count("mem") > 3)
-    assert "a fault of this program" in found.column("cpu").fault
+    assert "internal error" in found.column("cpu").fault
     assert any("nobody thought of this" in line for line in lines())
 
 

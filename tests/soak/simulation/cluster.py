@@ -5,8 +5,8 @@ import contextlib
 
 import aiohttp
 from aiohttp import web
+from connections import Connector
 from kubernetes.aio.client import rest
-from wires import Connector
 
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer

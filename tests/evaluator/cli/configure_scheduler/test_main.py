@@ -12,7 +12,7 @@ URL = "https://10.96.0.10:9001/scheduler"
 
 @pytest.fixture
 def node(tmp_path, kubeadm):
-    """The files of a control plane node, and the command run on them."""
+    """The files of a control plane node, and a function that runs the command on them."""
     return Node(tmp_path, kubeadm)
 
 
@@ -32,7 +32,7 @@ class Node:
         return main(["configure-scheduler", *where, *([f"--url={url}"] if url else []), *flags])
 
     def files(self):
-        """Every file and what is in it."""
+        """Every file and its content."""
         roots = (self.manifests, self.folder)
         return {
             path: path.read_text()
@@ -130,7 +130,7 @@ def test_existing_configuration_is_the_base_and_is_kept(node, kubeadm):
 @pytest.mark.parametrize(
     ("spoil", "url", "says"),
     [
-        (lambda node: node.manifest.unlink(), URL, "a control plane node of kubeadm's"),
+        (lambda node: node.manifest.unlink(), URL, "a kubeadm control plane node"),
         (lambda node: node.manifest.write_bytes(b"\xff"), URL, "is not text"),
         (lambda node: node.manifest.write_text("kind: Pod"), URL, "it has no spec"),
         (lambda node: (node.folder / "tls.key").unlink(), URL, "no .*tls.key"),
@@ -155,7 +155,7 @@ def test_impossible_change_is_reported_in_a_sentence(node, capsys, spoil, url, s
 def test_folder_among_the_manifests_is_rejected(node, capsys):
     node.folder = node.manifests / "plimsoll"
     assert node.run() == 1
-    assert "the kubelet would start what lies there" in capsys.readouterr().err
+    assert "the kubelet would start the files there as pods" in capsys.readouterr().err
 
 
 def test_missing_url_is_a_usage_error(node, capsys):

@@ -32,7 +32,7 @@ async def port():
 
 @pytest.fixture
 async def agent():
-    """Connect to a port, each on a connection of its own."""
+    """Connect to a port, each time on a new connection."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(evaluator, node="node-a", *, shared=False):
@@ -85,7 +85,7 @@ async def test_two_agents_of_one_name_replace_each_other_at_a_limited_rate(port,
     await third.say()
     assert await third.ended() == (
         Code.RESOURCE_EXHAUSTED,
-        "streams of node node-a begin too often",
+        "streams of node node-a are opened too often",
     )
     evaluator.want("a", "b")
     assert list((await second.hear()).metrics) == ["a", "b"], "the one that stands is left alone"
@@ -122,6 +122,6 @@ async def test_unread_subscription_is_replaced_by_the_newest(port, until):
         evaluator.want("a", f"b{generation}")
         await asyncio.sleep(0)
     await until(lambda: stream._next is not None and "b99" in stream._next.metrics)
-    assert len(stream._protocol._told) == 1
+    assert len(stream._protocol._subscriptions) == 1
     deaf.vanish()
     await until(lambda: evaluator.agents.connected == 0)
