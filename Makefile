@@ -6,8 +6,6 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 3
 UPGRADE ?=
 
-unexport PYTHONDONTWRITEBYTECODE # without bytecode, every test process would compile every module again
-
 .PHONY: demo test soak check bench proto docs constraints clean
 
 demo: $(STAMP)  ## run the health-metric demo on three local nodes
