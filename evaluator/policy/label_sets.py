@@ -94,7 +94,9 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
     def _numbers(self) -> tuple[Positions, list[int]]:
         """The assignment numbers of all nodes, node by node, and the offset of each node in them (CSR layout)."""
         positions = [one.nodes.mask.nonzero()[0] for one in self.assignments]
-        numbers = np.repeat(np.arange(len(positions)), [one.nodes.count for one in self.assignments])
+        numbers = np.repeat(
+            np.arange(len(positions)), [one.nodes.count for one in self.assignments]
+        )
         where = np.concatenate(positions) if positions else numbers
         if len(self.nodes) < 1 << 16:  # 16-bit keys sort several times as fast
             where = where.astype(np.uint16)
