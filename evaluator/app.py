@@ -71,7 +71,7 @@ class Service:
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
             scoring=host.scoring,
-            scorers_take=host.taken,
+            scorers_take=host.metrics_used,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
@@ -100,7 +100,7 @@ class Service:
                 for_pod=host.for_pod,
                 scoring=host.routes(),
             ),
-            scorers=host.apart(),
+            scorers=host.separate_routes(),
             operations=OpsServer(
                 self._decider,
                 self._metrics,

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+
+from structlog.stdlib import BoundLogger
 
 from evaluator.model.node_labels import LabelConflict
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -14,12 +15,10 @@ _RATE, _BURST = 0.2, 20
 
 
 class ConflictLog:
-    """Collects conflicts by label and value with `add()`; `write()` passes one line for each to `warning`."""
+    """Collects conflicts by label and value with `add()`; `write()` logs one warning for each."""
 
-    def __init__(
-        self, warning: Callable[..., Any], *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._limited = RateLimitedLogger(warning, rate=_RATE, burst=_BURST, clock=clock)
+    def __init__(self, logger: BoundLogger, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limited = RateLimitedLogger(logger, rate=_RATE, burst=_BURST, clock=clock)
         self._nodes: dict[tuple[str, str], list[LabelConflict]] = {}
 
     def add(self, conflicts: Iterable[LabelConflict]) -> None:

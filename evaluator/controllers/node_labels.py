@@ -78,7 +78,7 @@ class NodeLabelController:
         self._failing: dict[str, _Failing] = {}
         self._tries: list[tuple[float, str]] = []
         """A heap of retry times (seconds, monotonic) and nodes."""
-        self._conflict_log = ConflictLog(log.warning)
+        self._conflict_log = ConflictLog(log)
         self.conflicts: tuple[LabelConflict, ...] = ()
         """Labels that are not set because another field manager owns them with another value."""
         self.listeners: list[Callable[[], None]] = []

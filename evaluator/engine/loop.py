@@ -176,11 +176,11 @@ class DecisionLoop:
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())
-        for _ in self._subscribe(limit.asked):
+        for _ in self._subscribe(limit.requested):
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(limit.asked)
+        self._subscriptions.want(limit.requested)
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)

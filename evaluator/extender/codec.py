@@ -1,7 +1,7 @@
-"""The scheduler extender's JSON, decoded as far as needed and no further, so that nothing of a node is ever lost.
+"""Decodes and encodes the scheduler extender's JSON; nodes are passed through byte for byte.
 
-Types: k8s.io/kube-scheduler/extender/v1 (ExtenderArgs, ExtenderFilterResult, HostPriorityList). Go writes its keys with
-capitals and reads them in any case, so a request is understood in any case and a reply is written as Go writes it.
+Types: k8s.io/kube-scheduler/extender/v1 (ExtenderArgs, ExtenderFilterResult, HostPriorityList). Go writes keys
+capitalized and reads them in any case: requests are accepted in any case, replies are written as Go writes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,11 +16,11 @@ from plimsoll.text import SentenceError
 Body = bytes | bytearray | memoryview
 
 MOST_NODES = 100_000
-"""In one question. Kubernetes is made for 5,000, and some make it hold 65,000."""
+"""Nodes in one request. Kubernetes supports 5,000; some clusters have 65,000."""
 MOST_POD_BYTES = 4 << 20
-"""etcd takes objects of 1.5 MiB."""
+"""etcd limits objects to 1.5 MiB."""
 _MOST_LABEL_BYTES = 256 << 10
-"""Of a pod's labels: as strings in a dict, short ones take 25 times their JSON."""
+"""Bytes of a pod's labels: decoded, short ones take 25 times the memory of their JSON."""
 _LONGEST_NAME = 253
 _LONGEST_NAME_JSON = 256  # with its quotes and comma
 _LONGEST_NAME_ESCAPED = 6 * _LONGEST_NAME + 2  # \u0061
@@ -31,7 +31,7 @@ _NULL = Raw(b"null")
 
 
 class BadRequestError(SentenceError, ValueError):
-    """A body that is no ExtenderArgs; the text is for whoever configured the scheduler."""
+    """A body that is not ExtenderArgs; the message is for the operator of the scheduler."""
 
 
 class _Meta(msgspec.Struct):
@@ -45,9 +45,9 @@ class _Object(msgspec.Struct):
 
 
 class _Counter:
-    """Counts the nodes of the question that is being decoded; `decode()` restarts it.
+    """Counts the nodes of the request being decoded; `decode()` restarts it.
 
-    msgspec checks the length of a list after it has decoded all of it, when the memory is taken already. Decoding is
+    msgspec checks the length of a list only after decoding it, when the memory is already used. Decoding is
     synchronous, on the event loop's thread, so one counter is enough.
     """
 
@@ -55,7 +55,7 @@ class _Counter:
         self.restart()
 
     def restart(self) -> None:
-        """Begin with a new question."""
+        """Reset the count for a new request."""
         self._numbers = count(1)
 
     def add(self) -> None:
@@ -68,7 +68,7 @@ _nodes = _Counter()
 
 
 class _NodeMeta(msgspec.Struct, gc=False):
-    """A node's metadata. The name is decoded after its length is known: as a string it may take 5 times its JSON."""
+    """A node's metadata. The name is decoded after a length check: decoded, it can take 5 times its JSON."""
 
     name: Raw
 
@@ -99,17 +99,17 @@ class _NodeSlices(msgspec.Struct):
 
 
 class _ArgsInSlices(msgspec.Struct):
-    """The nodes once more, as they came."""
+    """The nodes as undecoded slices."""
 
     Nodes: _NodeSlices | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    """One question: a pod, and the nodes it may go to, by name and (if the scheduler sent them) as they came.
+    """One request: a pod, and the candidate nodes by name and, in full-object mode, as slices of the request.
 
-    `nodes` are slices of the request's own bytes, in the order of `names`; they pin its buffer, so drop them with it. So
-    is `whole`, the pod as it came.
+    `nodes` are slices of the request's bytes in the order of `names`, and `whole` is the pod's; both keep the buffer
+    alive.
     """
 
     namespace: str
@@ -132,7 +132,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decode(body: Body) -> Args:
-    """Read ExtenderArgs. Raises BadRequestError for anything else, before it has taken much more memory than its body."""
+    """Return the decoded ExtenderArgs. Raises BadRequestError for any other body, before using much more memory than the
+    body.
+    """
     _nodes.restart()
     try:
         args = _decode_args(body)
@@ -142,7 +144,7 @@ def decode(body: Body) -> Args:
         pod = _pod(args.Pod).metadata
         labels = _labels(pod.labels)
         names = _names(args)
-        # Read a second time only now: slices of what is no node would take many times the memory that the body does.
+        # Slices are decoded after validation: slices of invalid data would take many times the memory of the body.
         nodes = None if args.Nodes is None else _slices(body)
     except msgspec.MsgspecError as error:
         raise BadRequestError(f"not ExtenderArgs: {error}") from error
@@ -189,7 +191,7 @@ def _is_null(raw: Raw) -> bool:
 
 
 def _as_go_spells_it(body: Body) -> tuple[Body, _Args]:
-    """A body whose keys are in other letters: Go takes these, and people with curl write them."""
+    """Return a body with keys in other case in Go's spelling, and its ExtenderArgs: people with curl send such bodies."""
     if len(body) > _LARGEST_IN_ANY_CASE:
         raise BadRequestError("no Pod, or neither Nodes nor NodeNames in it")
     given = _decode_any_case(body).items()
@@ -201,16 +203,16 @@ def _as_go_spells_it(body: Body) -> tuple[Body, _Args]:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A body of `size` bytes, in parts that are made while they are sent: no second copy of many nodes is ever held."""
+    """A body of `size` bytes in parts that are created while sending, so that many nodes are never copied at once."""
 
     size: int
     parts: Iterable[bytes]
 
 
 def encode_filter(args: Args, failed: Mapping[str, str]) -> Reply:
-    """ExtenderFilterResult: all nodes of the question but those that failed, with each one's reason.
+    """Return ExtenderFilterResult: all nodes of the request except the failed ones, which are listed with reasons.
 
-    In full-object mode the passing nodes go back byte for byte as they came.
+    In full-object mode the passing nodes are returned byte for byte.
     """
     rest = {
         "NodeNames": [name for name in args.names if name not in failed] if failed else args.names,
@@ -227,15 +229,15 @@ def encode_filter(args: Args, failed: Mapping[str, str]) -> Reply:
     carried = sum(map(len, items))
     size = len(_BEFORE_ITEMS) + carried + max(0, len(items) - 1) + len(end)
     parts = _around(items, end)
-    # A slice is an object of some 80 bytes: many small ones take more than a copy of what they refer to.
+    # A slice is an object of about 80 bytes: many small slices take more than a copy.
     return Reply(size, tuple(parts) if carried < _SMALL_NODE * len(items) else parts)
 
 
 _BEFORE_ITEMS = b'{"Nodes":{"metadata":{},"items":['
 _AT_ONCE = 32
-"""Nodes that are joined to one part: some 400 KB."""
+"""Nodes joined into one part: about 400 KB."""
 _SMALL_NODE = 256
-"""Bytes on average, below which a reply is joined at once. kube-scheduler's nodes have thousands."""
+"""Average bytes of a node below which a reply is joined at once. Real nodes have thousands."""
 
 
 def _around(items: Sequence[Raw], end: bytes) -> Iterator[bytes]:
@@ -253,10 +255,10 @@ class HostPriority(msgspec.Struct, gc=False):
 
 
 def encode_priorities(scores: Iterable[tuple[str, int]]) -> bytes:
-    """HostPriorityList."""
+    """Return HostPriorityList."""
     return _encode([HostPriority(host, score) for host, score in scores])
 
 
 def encode_error(sentence: str) -> bytes:
-    """An answer that is no answer: kube-scheduler shows the text and retries the pod by back-off."""
+    """Return an error response: kube-scheduler shows the text and retries the pod with backoff."""
     return _encode({"Error": sentence})

@@ -1,4 +1,4 @@
-"""How a request is turned down on the scheduler's port: in JSON that kube-scheduler can show, and in a line of the log."""
+"""Error responses on the scheduler's port: JSON that kube-scheduler shows, and a rate-limited log line."""
 
 from evaluator.extender import codec
 from plimsoll import logs
@@ -9,26 +9,15 @@ log = logs.get(__name__)
 
 
 class ErrorResponder:
-    """Words refusals. A client that means harm must not write the log as fast as it can send; the counters have them all."""
+    """Builds error responses. The log is rate-limited, so that clients cannot flood it; the metrics count all errors."""
 
     def __init__(self) -> None:
-        self._limited = RateLimitedLogger(_warning, overflow=_debug, rate=1, burst=100)
+        self._limited = RateLimitedLogger(log, overflow="debug", rate=1, burst=100)
 
-    def answer(self, what: str, refused: RejectedRequestError, request: Request | None) -> Response:
-        """The reply to who asked for `what`; there is no request where its header did not come whole."""
-        status = refused.status
+    def answer(self, verb: str, error: RejectedRequestError, request: Request | None) -> Response:
+        """Return the response for a rejected `verb`; `request` is None if its header was incomplete."""
+        status = error.status
         write = log.debug if request is None else self._limited.log
-        write(f"{what} refused", status=int(status), error=str(refused))
-        sentence = codec.encode_error(str(refused))
-        return Response(status, sentence, "application/json", refused.headers)
-
-
-# Looked up at each line, since logging may be set up after the responder is made.
-
-
-def _warning(event: str, **fields: object) -> None:
-    log.warning(event, **fields)
-
-
-def _debug(event: str, **fields: object) -> None:
-    log.debug(event, **fields)
+        write(f"{verb} refused", status=int(status), error=str(error))
+        body = codec.encode_error(str(error))
+        return Response(status, body, "application/json", error.headers)

@@ -14,7 +14,7 @@ class ExtenderOptions:
     """The extender port."""
 
     port: int = option(
-        "port", 9001, "port on which kube-scheduler is answered", metavar="PORT", parse=flags.port
+        "port", 9001, "port for requests of kube-scheduler", metavar="PORT", parse=flags.port
     )
     cert: str = option(
         "cert", "/etc/kubernetes/pki/ca.crt", "server certificate of that port", metavar="FILE"
@@ -29,27 +29,27 @@ class ExtenderOptions:
     client_names: tuple[str, ...] = option(
         "clientNames",
         (),
-        "the names (CN or DNS) of which a client's certificate must have one, `system:kube-scheduler` say; repeatable, or "
-        "with commas between them. Without any, every certificate of that CA will do, as for Telemetry Aware Scheduling",
+        "names (CN or DNS), one of which a client certificate must have, e.g. `system:kube-scheduler`; repeatable, or "
+        "separated by commas. By default every certificate of that CA is accepted, as in Telemetry Aware Scheduling",
         metavar="NAME",
         parse=flags.names,
     )
     unsafe: bool = option(
-        "unsafe", False, "answer kube-scheduler over plain HTTP, to anybody who can reach the port"
+        "unsafe", False, "serve kube-scheduler over plain HTTP, without authentication of clients"
     )
     limits: Limits = _DEFAULT
-    """Timeouts, sizes and connections of each HTTP port. Constants: no flag sets them, tests pass smaller ones."""
+    """Timeouts, sizes and connections of each HTTP port. Constants: tests pass smaller ones, no flag sets them."""
 
     @property
     def allowed_clients(self) -> frozenset[str]:
-        """The names of `clientNames`; empty for any."""
-        return frozenset(name for given in self.client_names for name in given.split(","))
+        """The names of `clientNames`; empty if any client is allowed."""
+        return frozenset(name for item in self.client_names for name in item.split(","))
 
     def extender_mistakes(self) -> list[str]:
-        """What is wrong with these settings together, each in a sentence."""
-        found = []
+        """Return the errors in these settings together, as sentences."""
+        errors = []
         if self.client_names and self.unsafe:
-            found.append(
+            errors.append(
                 "--clientNames and --unsafe contradict each other: plain HTTP has no certificates"
             )
-        return found
+        return errors

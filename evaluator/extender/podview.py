@@ -1,4 +1,4 @@
-"""The pod of a question as scorers look at it: decoded only where something depends on it, others need but its labels."""
+"""Decodes the pod of a request as scorers see it; policies need only its labels."""
 
 from evaluator.extender.codec import Args, BadRequestError
 from evaluator.model import pods, requests
@@ -6,13 +6,13 @@ from evaluator.model.decode import UNREADABLE
 from evaluator.model.pod_demand import PodView
 
 _MOST_OBJECTS = 100_000
-"""In a pod; one with much in it, whose fields are owned by many, has some thousands."""
+"""JSON objects in a pod; a large pod with many field managers has a few thousand."""
 _MOST_CONTAINERS = 1_000
-"""To add up what more of them ask for would hold up everybody else who waits for an answer."""
+"""Adding up the requests of more containers would delay other requests."""
 
 
 def view(args: Args) -> PodView:
-    """What a scorer may know of the pod. Raises BadRequestError, also where it asks for an amount that is none."""
+    """Return the pod as scorers see it. Raises BadRequestError for a malformed pod or request."""
     if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
         raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
     try:

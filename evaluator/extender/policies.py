@@ -1,4 +1,4 @@
-"""What the scheduler's port answers: bytes in, one look at the current decisions, bytes out. Never an empty answer."""
+"""Serves the filter and prioritize verbs from the current decisions, over HTTP."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ log = logs.get(__name__)
 
 _JSON = "application/json"
 _NAMED = 10
-"""Nodes that a log line names; of more it tells how many."""
+"""Nodes named in a log line; if there are more, they are counted."""
 
 Answer = tuple[verbs.Result, bytes | Parts]
 Verb = Callable[[codec.Args, Decisions], Answer]
 
-_REFUSALS: Mapping[type[Exception], HTTPStatus] = {
+_STATUSES: Mapping[type[Exception], HTTPStatus] = {
     codec.BadRequestError: HTTPStatus.BAD_REQUEST,
     decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     DerivedMetricError: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -32,10 +32,10 @@ _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
 
 
 class PolicyVerbs:
-    """Answers /scheduler/filter and /scheduler/prioritize from whatever `decisions()` returns at that moment.
+    """Serves /scheduler/filter and /scheduler/prioritize from the current `decisions()`.
 
-    `decisions` raises verbs.NotReadyError while there is nothing to decide on. `bind` is not ours, and says so as TAS
-    does: 404. With `scoring`, its routes are answered too.
+    `decisions` raises NotReadyError until the first decision. `bind` is not supported and returns 404, as in TAS. The
+    routes of `scoring` are served too.
     """
 
     def __init__(
@@ -49,34 +49,34 @@ class PolicyVerbs:
         self._decisions = decisions
         self._metrics = metrics
         self._for_pod = for_pod
-        self._complaints = ErrorResponder()
+        self._errors = ErrorResponder()
         self._scoring = scoring
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
             "/scheduler/prioritize": ("prioritize", self._prioritize),
         }
-        post = Route(self._ask, ("POST",))
+        post = Route(self._serve, ("POST",))
         routes = dict.fromkeys(self._verbs, post) | (scoring.routes() if scoring else {})
         found = Routes(routes, self.refuse)
         self.answer, self.check = found.answer, found.check
 
-    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
-        """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
+    def refuse(self, error: RejectedRequestError, request: Request | None) -> Response:
+        """Return an error as JSON that kube-scheduler shows, also for unknown paths and methods."""
         if self._scoring and request and self._scoring.has(request.path):
-            return self._scoring.refuse(refused, request)
+            return self._scoring.refuse(error, request)
         verb, _ = self._verbs.get(request.path if request else "", ("other", None))
-        self._metrics.requests.labels(verb, int(refused.status), "refused").inc()
-        return self._complaints.answer(verb, refused, request)
+        self._metrics.requests.labels(verb, int(error.status), "refused").inc()
+        return self._errors.answer(verb, error, request)
 
-    async def _ask(self, request: Request) -> Response:
+    async def _serve(self, request: Request) -> Response:
         name, verb = self._verbs[request.path]
         begin = time.perf_counter()
         try:
-            outcome, body = verb(codec.decode(request.body), self._decisions())
-        except tuple(_REFUSALS) as error:
-            return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
+            result, body = verb(codec.decode(request.body), self._decisions())
+        except tuple(_STATUSES) as error:
+            return self.refuse(RejectedRequestError(_STATUSES[type(error)], str(error)), request)
         self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
-        self._metrics.requests.labels(name, 200, outcome).inc()
+        self._metrics.requests.labels(name, 200, result).inc()
         return Response(HTTPStatus.OK, body, _JSON)
 
     def _filter(self, args: codec.Args, decisions: Decisions) -> Answer:
@@ -84,9 +84,9 @@ class PolicyVerbs:
         self._metrics.filtered_nodes.inc(len(answer.failed))
         pod = f"{args.namespace}/{args.pod}"
         if answer.outcome is verbs.Result.DECIDED:
-            told = _passing(args, answer.failed)
+            passing = _passing(args, answer.failed)
             log.info(
-                "Filtered nodes for %s: %s", answer.policy, told, pod=pod, policy=answer.policy
+                "Filtered nodes for %s: %s", answer.policy, passing, pod=pod, policy=answer.policy
             )
         else:
             log.info("All nodes pass", pod=pod, policy=answer.policy, why=answer.outcome.value)
@@ -102,7 +102,7 @@ class PolicyVerbs:
 
 
 def _passing(args: codec.Args, failed: Mapping[str, str]) -> str:
-    """The nodes that pass, as users of TAS know the line; a line of thousands of names would help nobody."""
+    """Return the passing nodes as in TAS's log line; long lists are counted."""
     if len(args.names) <= _NAMED:
         return " ".join(name for name in args.names if name not in failed) or "none"
     return f"{len(args.names) - len(failed)} of {len(args.names)} nodes"

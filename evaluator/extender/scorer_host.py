@@ -1,4 +1,4 @@
-"""The scorers put together with what they look at, and with who is answered by them. Without scorers it does nothing."""
+"""Wires the scorers to their inputs and routes; does nothing without scorers."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from evaluator.scoring.rewards import Rewards
 
 
 class ScorerHost:
-    """The scorers that are on; while there are none, there are no routes and no panel, and no pods are watched."""
+    """The enabled scorers. Without any, there are no routes and no explainer, and pods are not watched."""
 
     def __init__(
         self,
@@ -38,14 +38,14 @@ class ScorerHost:
     ) -> None:
         self._options = options
         self.on = bool(scorers)
-        """Whether there are any, so that the inventory is to be fed."""
-        self.taken = frozenset(metric for one in scorers.values() for metric in one.metrics)
-        """The metrics that agents are asked for on behalf of scorers."""
+        """Whether any scorer is enabled, so that the pod cache must be fed."""
+        self.metrics_used = frozenset(metric for one in scorers.values() for metric in one.metrics)
+        """Metrics that agents report for the scorers."""
         self._metrics = metrics
         self.inventory = PodCache(clock=time.monotonic, wall=time.time)
-        """To be fed with all pods."""
+        """The cache of all pods, fed by a reflector."""
         self._snapshotter = Snapshotter(
-            cluster, self.inventory, readings, metrics=self.taken, rewards=rewards
+            cluster, self.inventory, readings, metrics=self.metrics_used, rewards=rewards
         )
         self._runner = ScorerRunner(
             scorers,
@@ -54,17 +54,17 @@ class ScorerHost:
             demands=options.no_demands,
         )
         self.scoring = Scoring(scorers, self._snapshotter.known)
-        """For rules of policies that name what scorers work out."""
+        """Derived metrics of the scorers, for rules of policies."""
         self._per_pod = PerPodDecisions(self.scoring)
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
-        """A policy's decision as it is for one pod. Raises BadRequestError for a pod that cannot be read."""
+        """Return a policy's decision for one pod. Raises BadRequestError for a malformed pod."""
         return self._per_pod.decision(decision, decisions, podview.view(args))
 
     def pod_explainer(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
     ) -> PodExplainer | None:
-        """What the operator's port answers about pods. `pods` are those that follow a policy, living."""
+        """Return the explainer for the operator's port; `pods`: the live pods with a policy."""
         if not self.on:
             return None
         weights = self._options.weights_of_scorers
@@ -72,11 +72,11 @@ class ScorerHost:
         return PodExplainer(self._runner, self.inventory, weights, policies.of)
 
     def routes(self) -> ScorerRoutes | None:
-        """What the scheduler's port answers for all of them."""
+        """Return the routes of all scorers on the scheduler's port."""
         return ScorerRoutes(self._runner, self._metrics) if self.on else None
 
-    def apart(self) -> dict[str, ScorerRoutes]:
-        """What the ports answer that are one scorer's alone."""
+    def separate_routes(self) -> dict[str, ScorerRoutes]:
+        """Return the routes of each port that serves a single scorer."""
         return {
             name: ScorerRoutes(self._runner, self._metrics, only=name)
             for name in self._options.ports_of_scorers

@@ -1,6 +1,6 @@
-"""What the scheduler's port answers for scorers: a filter and scores for each, by two kinds of paths.
+"""Serves a filter and scores for each scorer, under two kinds of paths.
 
-/scorers/<scorer>/filter and /prioritize make each scorer an extender of its own; /scheduler/predicates/<predicate> and
+/scorers/<scorer>/filter and /prioritize make each scorer a separate extender; /scheduler/predicates/<predicate> and
 /scheduler/priorities/<priority> are the paths of kube-safe-scheduler.
 """
 
@@ -24,10 +24,10 @@ _JSON = "application/json"
 _PREDICATES, _PRIORITIES, _SCORERS = "/scheduler/predicates/", "/scheduler/priorities/", "/scorers/"
 _POST = ("POST",)
 _SHOWN = 100
-"""Characters of a path that a refusal repeats."""
+"""Characters of a path repeated in an error."""
 _FILTER, _PRIORITIZE = "filter", "prioritize"
 
-_REFUSALS: Mapping[type[Exception], HTTPStatus] = {
+_STATUSES: Mapping[type[Exception], HTTPStatus] = {
     codec.BadRequestError: HTTPStatus.BAD_REQUEST,
     NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     ScorerError: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -36,7 +36,7 @@ _REFUSALS: Mapping[type[Exception], HTTPStatus] = {
 
 @dataclass(frozen=True, slots=True)
 class ScorerRequest:
-    """What a path stands for. `name` is a predicate or a priority; None for a scorer that has none of these."""
+    """The target of a path. `name` is a predicate or priority; None if the scorer has none."""
 
     scorer: str
     verb: str
@@ -44,67 +44,67 @@ class ScorerRequest:
 
 
 class ScorerRoutes:
-    """Answers for an assessor's scorers, or for the one whose port it is."""
+    """Serves all scorers of a runner, or the one that has its own port."""
 
     def __init__(self, runner: ScorerRunner, metrics: Metrics, *, only: str | None = None) -> None:
         self._runner = runner
         self._metrics = metrics
-        self._complaints = ErrorResponder()
-        self._asked = {
-            path: asked
+        self._errors = ErrorResponder()
+        self._requests = {
+            path: target
             for name, scorer in runner.scorers.items()
             if only in (None, name)
-            for path, asked in _paths(name, scorer.predicates, scorer.priorities).items()
+            for path, target in _paths(name, scorer.predicates, scorer.priorities).items()
         }
-        alone = Routes(self.routes(), self.refuse)
-        self.answer, self.check = alone.answer, alone.check
-        """What a port answers that is this one's alone."""
+        routes = Routes(self.routes(), self.refuse)
+        self.answer, self.check = routes.answer, routes.check
+        """Handlers of a port for this scorer alone."""
 
     def routes(self) -> dict[str, Route]:
-        """By path. Where the end of one is not known here, the answer names those that are."""
+        """Return the routes by path. For an unknown scorer, the error lists the known ones."""
         unknown = Route(self._unknown, _POST)
         return {
-            **dict.fromkeys(self._asked, Route(self._ask, _POST)),
+            **dict.fromkeys(self._requests, Route(self._serve, _POST)),
             **dict.fromkeys((_PREDICATES, _PRIORITIES, _SCORERS), unknown),
             "/scheduler/bind": Route(_bind, _POST),
             "/version": Route(_version),
         }
 
     def has(self, path: str) -> bool:
-        """Whether this is the path of a predicate, or a priority, of ours."""
-        return path in self._asked
+        """Return whether this is the path of a predicate or priority."""
+        return path in self._requests
 
-    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
-        """Every refusal is JSON that kube-scheduler can show, also where there is no such path or method."""
-        asked = self._asked.get(request.path if request else "", _NOBODY)
-        self._count(asked, refused.status, "refused")
-        return self._complaints.answer(f"{asked.scorer} {asked.verb}", refused, request)
+    def refuse(self, error: RejectedRequestError, request: Request | None) -> Response:
+        """Return an error as JSON that kube-scheduler shows, also for unknown paths and methods."""
+        target = self._requests.get(request.path if request else "", _OTHER)
+        self._count(target, error.status, "refused")
+        return self._errors.answer(f"{target.scorer} {target.verb}", error, request)
 
-    def _count(self, asked: ScorerRequest, status: HTTPStatus, outcome: str) -> None:
-        self._metrics.scorer_requests.labels(asked.scorer, asked.verb, int(status), outcome).inc()
+    def _count(self, target: ScorerRequest, status: HTTPStatus, result: str) -> None:
+        self._metrics.scorer_requests.labels(target.scorer, target.verb, int(status), result).inc()
 
-    async def _ask(self, request: Request) -> Response:
-        asked = self._asked[request.path]
+    async def _serve(self, request: Request) -> Response:
+        target = self._requests[request.path]
         try:
             args = codec.decode(request.body)
             pod = podview.view(args)
             if waiting := self._runner.waiting_for:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
-            cached = self._runner.run(asked.scorer, pod)
-        except tuple(_REFUSALS) as error:
-            return self.refuse(RejectedRequestError(_REFUSALS[type(error)], str(error)), request)
-        self._count(asked, HTTPStatus.OK, "remembered" if cached.remembered else "assessed")
-        answer = _filter if asked.verb == _FILTER else _prioritize
-        return Response(HTTPStatus.OK, answer(asked, args, cached), _JSON)
+            cached = self._runner.run(target.scorer, pod)
+        except tuple(_STATUSES) as error:
+            return self.refuse(RejectedRequestError(_STATUSES[type(error)], str(error)), request)
+        self._count(target, HTTPStatus.OK, "remembered" if cached.remembered else "assessed")
+        answer = _filter if target.verb == _FILTER else _prioritize
+        return Response(HTTPStatus.OK, answer(target, args, cached), _JSON)
 
     async def _unknown(self, request: Request) -> Response:
-        below = next(p for p in (_PREDICATES, _PRIORITIES, _SCORERS) if request.path.startswith(p))
-        here = [path.removeprefix(below) for path in self._asked if path.startswith(below)]
-        text = f"{request.path[:_SHOWN]}: not on here; what is, below {below}: {', '.join(here)}"
+        prefix = next(p for p in (_PREDICATES, _PRIORITIES, _SCORERS) if request.path.startswith(p))
+        known = [path.removeprefix(prefix) for path in self._requests if path.startswith(prefix)]
+        text = f"{request.path[:_SHOWN]}: not found; known below {prefix}: {', '.join(known)}"
         return self.refuse(RejectedRequestError(HTTPStatus.NOT_FOUND, text), request)
 
 
-_NOBODY = ScorerRequest("other", "other", None)
+_OTHER = ScorerRequest("other", "other", None)
 
 
 def _paths(
@@ -121,31 +121,31 @@ def _paths(
     }
 
 
-def _filter(asked: ScorerRequest, args: codec.Args, cached: CachedResult) -> Parts:
-    refusals = cached.result.refusals.get(asked.name, ()) if asked.name else ()
+def _filter(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> Parts:
+    refusals = cached.result.refusals.get(target.name, ()) if target.name else ()
     failed = results.refused(cached.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
     log.info(
         "Filtered nodes for %s: %d of %d pass",
-        asked.scorer,
+        target.scorer,
         len(args.names) - len(failed),
         len(args.names),
         pod=pod,
-        predicate=asked.name,
+        predicate=target.name,
     )
     reply = codec.encode_filter(args, failed)
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(asked: ScorerRequest, args: codec.Args, cached: CachedResult) -> bytes:
-    scores = cached.result.scores.get(asked.name) if asked.name else None
+def _prioritize(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> bytes:
+    scores = cached.result.scores.get(target.name) if target.name else None
     if scores is None:
         return codec.encode_priorities(())
     return codec.encode_priorities(results.scored(cached.view.nodes, scores, args.names))
 
 
 async def _bind(_request: Request) -> Response:
-    """kube-scheduler asks this only where a configuration has a bindVerb, which is a mistake."""
+    """Called only if the extender's configuration has a bindVerb, which is a mistake."""
     sentence = "binding is not done here: leave bindVerb out of the extender's configuration"
     return Response(HTTPStatus.OK, codec.encode_error(sentence), _JSON)
 

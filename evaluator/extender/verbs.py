@@ -1,6 +1,6 @@
-"""filter and prioritize: look a pod's policy up in the decisions, and answer. Nothing is evaluated here.
+"""Implements filter and prioritize: look up the decision of the pod's policy; nothing is evaluated here.
 
-But for a policy whose rules name what depends on the pod: then `ForPod` gives the decision for this one.
+Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,16 +14,16 @@ from evaluator.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.policy.types import StrategyName
 
 ForPod = Callable[[Args, Decision, Decisions], Decision]
-"""One of some decisions, as it is for the pod that is asked about."""
+"""Returns a policy's decision for the pod of the request."""
 
 
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
-    """As it is for a pod that asks for nothing."""
+    """Return the decision unchanged, as for a pod without requests."""
     return decision
 
 
 class Result(StrEnum):
-    """Why an answer is what it is; the `outcome` label of the request counters."""
+    """Reason of a response; the `outcome` label of the request counters."""
 
     DECIDED = "decided"
     NO_LABEL = "no_policy_label"
@@ -33,7 +33,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """The nodes that a pod must not go to, each with the reason."""
+    """The rejected nodes with their reasons."""
 
     outcome: Result
     policy: str = ""
@@ -42,7 +42,7 @@ class FilterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PrioritizeAnswer:
-    """Scores 0..10; a node that is not in it counts as 0."""
+    """Scores 0..10; an absent node counts as 0."""
 
     outcome: Result
     policy: str = ""
@@ -50,9 +50,9 @@ class PrioritizeAnswer:
 
 
 def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -> FilterAnswer:
-    """Which of these nodes violate the dontschedule strategy of the pod's policy. Without one, every node passes.
+    """Return the nodes that violate the dontschedule strategy of the pod's policy; none without one.
 
-    Raises NotReadyError while a first reading of one of these nodes is on its way.
+    Raises NotReadyError while the first reading of one of these nodes is pending.
     """
     policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
@@ -68,9 +68,9 @@ def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -
 def answer_prioritize(
     args: Args, decisions: Decisions, for_pod: ForPod = for_any
 ) -> PrioritizeAnswer:
-    """How good these nodes are by the scheduleonmetric strategy of the pod's policy. Without one, no scores.
+    """Return the scores of the scheduleonmetric strategy of the pod's policy; none without one.
 
-    Raises NotReadyError while a first reading of one of these nodes is on its way.
+    Raises NotReadyError while the first reading of one of these nodes is pending.
     """
     policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
@@ -82,11 +82,11 @@ def answer_prioritize(
 
 def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Decision | None]:
     policy = args.labels.get(POLICY_LABEL, "")
-    # A pod without a namespace cannot come from a scheduler; Kubernetes' own default is what a person with curl means.
+    # Pods from a scheduler have a namespace; requests by curl may omit it, so Kubernetes' default applies.
     key = PolicyKey(args.namespace or "default", policy)
     decision = decisions.policies.get(key)
     if decision and decision.unreported and not decision.unreported.isdisjoint(args.names):
-        raise NotReadyError(f"the first readings for policy {key} are on their way: try again")
+        raise NotReadyError(f"waiting for the first readings for policy {key}: try again")
     if decision and decision.policy.per_pod_metrics:
         decision = for_pod(args, decision, decisions)
     return policy, decision

@@ -64,7 +64,7 @@ class GangEventRecorder:
         self._clock = clock
         self._bucket = bucket or TokenBucket(_RATE, _BURST)
         self._writer = EventWriter(kube, self._second_turn)
-        self._limited_log = RateLimitedLogger(log.warning)
+        self._limited_log = RateLimitedLogger(log)
         self._wakeup = WakeUp()
         self._queue = EventQueue(self._pace)
         self._seen: dict[GangKey, Seen] = {}

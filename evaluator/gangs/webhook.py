@@ -30,7 +30,7 @@ class Webhook:
 
     def __init__(self, metrics: Metrics) -> None:
         self._asked = metrics.gang_admissions
-        self._limited = RateLimitedLogger(log.warning, overflow=log.debug, rate=1, burst=100)
+        self._limited = RateLimitedLogger(log, overflow="debug", rate=1, burst=100)
         self._turns = FairLock(CONNECTIONS)
         routes = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse)
         self.answer, self.check = routes.answer, routes.check

@@ -105,7 +105,7 @@ class Reindex:
         return self._before.find(self._nodes)
 
     @property
-    def nothing(self) -> bool:
+    def is_identity(self) -> bool:
         """Whether no position changed."""
         return self._before_positions is None
 

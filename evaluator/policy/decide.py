@@ -18,7 +18,7 @@ from evaluator.policy import ranking as scheduleonmetric
 from evaluator.policy.durations import PreviousState, StrategyState
 from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
-from evaluator.policy.labeling import Wanted
+from evaluator.policy.labeling import LabelingResult
 from evaluator.policy.ranking import Ranking
 from evaluator.policy.reductions import Use
 from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
@@ -137,8 +137,8 @@ def deciding(
     labels, clashes = yield from merged(claims, names)
     yield
     decided = {
-        decision.policy.key: replace(decision, problems=(*decision.problems, *told))
-        if (told := clashes.get(decision.policy.key))
+        decision.policy.key: replace(decision, problems=(*decision.problems, *lost))
+        if (lost := clashes.get(decision.policy.key))
         else decision
         for decision in made
     }
@@ -154,9 +154,9 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
     for policy in policies:
         for name, strategy in policy.strategies.items():
             for rule in strategy.rules:
-                asked = found.setdefault(rule.metric, [])
+                rules = found.setdefault(rule.metric, [])
                 if name is not StrategyName.SCHEDULEONMETRIC:
-                    asked.append(rule)
+                    rules.append(rule)
         yield
     return found
 
@@ -167,8 +167,8 @@ class _History:
     def __init__(self, before: Decisions, table: MetricTable, labels_of: LabelsOf) -> None:
         self._before = before
         self._applied = _AppliedLabels(table.nodes, labels_of)
-        self._awaited: dict[bytes, NodeMask] = {}
-        self.moves = Reindex(before.table.nodes, table.nodes)
+        self._unreported_names: dict[bytes, NodeMask] = {}
+        self.reindex = Reindex(before.table.nodes, table.nodes)
 
     def of(self, policy: Policy) -> Decision | None:
         """Return the previous decision for this policy; None if it was another object of that name (other UID)."""
@@ -180,24 +180,24 @@ class _History:
         decision = self.of(policy)
         return PreviousState(
             decision.states.get(name) if decision else None,
-            self.moves,
-            lambda rule, asked: self._labelled(policy, name, rule, asked),
+            self.reindex,
+            lambda rule, nodes: self._labeled(policy, name, rule, nodes),
         )
 
-    def _labelled(self, policy: Policy, name: StrategyName, rule: Rule, asked: Mask) -> Mask:
+    def _labeled(self, policy: Policy, name: StrategyName, rule: Rule, nodes: Mask) -> Mask:
         """Return which of the nodes have our label for a violated rule. dontschedule sets no labels."""
         if name is StrategyName.DESCHEDULE:
-            return self._applied.by(asked, [(policy.key.name, VIOLATING)])
-        return self._applied.by(asked, [(label.key, label.value) for label in rule.labels])
+            return self._applied.by(nodes, [(policy.key.name, VIOLATING)])
+        return self._applied.by(nodes, [(label.key, label.value) for label in rule.labels])
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""
         nodes = self._applied.nodes
         if mask is nodes.none:
             return frozenset()
-        known = self._awaited.get(key := mask.tobytes())
+        known = self._unreported_names.get(key := mask.tobytes())
         if known is None:
-            known = self._awaited[key] = NodeMask(nodes, mask)
+            known = self._unreported_names[key] = NodeMask(nodes, mask)
         return known.members
 
 
@@ -207,20 +207,20 @@ class _AppliedLabels:
     def __init__(self, nodes: NodeIndex, labels_of: LabelsOf) -> None:
         self.nodes = nodes
         self._labels_of = labels_of
-        self._asked = np.zeros(len(nodes), dtype=bool)
+        self._looked_up = np.zeros(len(nodes), dtype=bool)
         self._where: dict[tuple[str, str], Mask] = {}
 
-    def by(self, asked: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
-        """Return which of the nodes in `asked` have any of the labels."""
+    def by(self, mask: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
+        """Return which of the nodes in `mask` have any of the labels."""
         if not labels:
             return self.nodes.none
-        for place in (asked & ~self._asked).nonzero()[0].tolist():
-            for label in self._labels_of(self.nodes[place]).items():
+        for position in (mask & ~self._looked_up).nonzero()[0].tolist():
+            for label in self._labels_of(self.nodes[position]).items():
                 if label not in self._where:
                     self._where[label] = np.zeros(len(self.nodes), dtype=bool)
-                self._where[label][place] = True
-        self._asked |= asked
-        return asked & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
+                self._where[label][position] = True
+        self._looked_up |= mask
+        return mask & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
 
 
 def _decision(
@@ -236,9 +236,9 @@ def _decision(
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     yield
-    labelled = yield from _labeling(policy, states, table)
-    labels = _labels(policy, states, labelled, table).keeping(
-        assignments_of(before.labels), unreported, history.moves
+    labeled = yield from _labeling(policy, states, table)
+    labels = _labels(policy, states, labeled, table).keeping(
+        assignments_of(before.labels), unreported, history.reindex
     )
     labels = yield from labels.reuse(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
@@ -250,28 +250,30 @@ def _decision(
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=_problems(policy, columns, labelled),
-        stable_problems=_stable_problems(policy, columns, labelled),
+        problems=_problems(policy, columns, labeled),
+        stable_problems=_stable_problems(policy, columns, labeled),
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),
         states=states,
     )
 
 
-def _problems(policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted) -> tuple[str, ...]:
+def _problems(
+    policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
+) -> tuple[str, ...]:
     ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in columns if s.ambiguous]
-    contradicted = [contradiction.problem for contradiction in labelled.contradictions]
+    contradicted = [contradiction.problem for contradiction in labeled.contradictions]
     faults = [column.fault for column in columns if column.fault]
     return (*policy.problems, *ambiguous, *contradicted, *faults)
 
 
 def _stable_problems(
-    policy: Policy, columns: Sequence[MetricColumn], labelled: Wanted
+    policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
 ) -> tuple[str, ...]:
     ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in columns if s.ambiguous]
     return (
         *ambiguous,
-        *(contradiction.stable_problem for contradiction in labelled.contradictions),
+        *(contradiction.stable_problem for contradiction in labeled.contradictions),
     )
 
 
@@ -301,17 +303,17 @@ def _violation_reasons(
 
 def _labeling(
     policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
-) -> Steps[Wanted]:
+) -> Steps[LabelingResult]:
     if (state := states.get(StrategyName.LABELING)) is None:
-        return Wanted()
+        return LabelingResult()
     strategy = policy.strategies[StrategyName.LABELING]
-    return (yield from labeling.wanted(strategy, table, state.found))
+    return (yield from labeling.assign_labels(strategy, table, state.found))
 
 
 def _labels(
     policy: Policy,
     states: Mapping[StrategyName, StrategyState],
-    labelled: Wanted,
+    labeled: LabelingResult,
     table: MetricTable,
 ) -> LabelAssignments:
     assignments = []
@@ -319,7 +321,7 @@ def _labels(
         assignments.append(
             LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )
-    return LabelAssignments(table.nodes, (*assignments, *labelled.assignments))
+    return LabelAssignments(table.nodes, (*assignments, *labeled.assignments))
 
 
 class NotReadyError(Exception):

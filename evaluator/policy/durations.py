@@ -59,8 +59,8 @@ class StrategyState:
     @property
     def violated_by_missing(self) -> Bools:
         """Nodes that violate the strategy by a rule whose reading is missing, shape (nodes,)."""
-        lacks: Bools = self.found.violated & self.found.missing.any(axis=1)
-        return lacks
+        by_missing: Bools = self.found.violated & self.found.missing.any(axis=1)
+        return by_missing
 
     @property
     def missing_violations(self) -> int:
@@ -137,11 +137,11 @@ def _column(
     violated = (
         timers.violated & ~column.readings.unreported if column.any_unreported else timers.violated
     )
-    missing, carried, none = timers.missing, timers.from_previous_leader, timers.none
+    missing, from_label, none = timers.missing, timers.from_previous_leader, timers.none
     return (
         violated,
         none if missing is none else missing & violated,
-        none if carried is none else carried & violated,
+        none if from_label is none else from_label & violated,
     )
 
 
@@ -163,10 +163,12 @@ def _advance_timers(
     rule = strategy.rules[number]
     column = table.column(rule.metric)
     before = _previous_timers(previous, strategy, number, table.nodes)
-    was = before.violated
+    violated_before = before.violated
     if before.blank is not table.nodes.none:
-        was = was | _once_violated(previous, strategy, number, table, before.blank)
-    timers = before.after(seen, was, rule.options, now=now)
+        violated_before = violated_before | _once_violated(
+            previous, strategy, number, table, before.blank
+        )
+    timers = before.after(seen, violated_before, rule.options, now=now)
     return timers.unless(column.readings.unreported, before) if column.any_unreported else timers
 
 
@@ -189,13 +191,15 @@ def _once_violated(
     the strategy was removed.
     """
     rule, settled = strategy.rules[number], previous.settled(table.nodes) & blank
-    was = settled
+    violated_before = settled
     if previous.state is not None and settled.any():
-        was = settled & previous.reindex.mask(_inherited(previous.state, strategy, number))
-    asked = blank & ~settled
+        violated_before = settled & previous.reindex.mask(
+            _inherited(previous.state, strategy, number)
+        )
+    without_verdict = blank & ~settled
     if rule.labels:  # among several labeling rules, it is the one whose label the node has
-        asked |= was
-    return (was & ~asked) | previous.labelled(rule, asked)
+        without_verdict |= violated_before
+    return (violated_before & ~without_verdict) | previous.labelled(rule, without_verdict)
 
 
 def _inherited(state: StrategyState, strategy: Strategy, number: int) -> Bools:
@@ -216,10 +220,10 @@ def _index(old: Sequence[Rule], new: Sequence[Rule], number: int) -> int:
     return known.index(key) if key in known else -1
 
 
-def _keys(given: Sequence[Rule]) -> list[_RuleKey]:
+def _keys(rules: Sequence[Rule]) -> list[_RuleKey]:
     counts: Counter[tuple[str, Operator, float]] = Counter()
     keys = []
-    for rule in given:
+    for rule in rules:
         same = (rule.metric, rule.operator, rule.target)
         keys.append(_RuleKey(*same, counts[same]))
         counts[same] += 1

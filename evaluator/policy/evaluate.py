@@ -221,9 +221,9 @@ class Violations:
 
 def violations(strategy: Strategy, table: MetricTable) -> Violations:
     """Return which nodes violate a strategy now, without `for` and `clearAfter`."""
-    broken_by_reading, missing = match_rules(strategy, table)
-    carried = table.nodes.no_rules(len(strategy.rules))
-    return combine(strategy, broken_by_reading | missing, missing, carried)
+    by_reading, missing = match_rules(strategy, table)
+    from_label = table.nodes.no_rules(len(strategy.rules))
+    return combine(strategy, by_reading | missing, missing, from_label)
 
 
 def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
@@ -236,8 +236,10 @@ def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
     if True not in strict:
         return by_reading, nodes.no_rules(len(strict))
     pairs = zip(strategy.rules, strict, strict=True)
-    lacks = [table.column(rule.metric).missing if asked else nodes.none for rule, asked in pairs]
-    return by_reading, stack_rules(lacks, nodes)
+    missing_masks = [
+        table.column(rule.metric).missing if violate else nodes.none for rule, violate in pairs
+    ]
+    return by_reading, stack_rules(missing_masks, nodes)
 
 
 def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
@@ -249,7 +251,7 @@ def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
     return np.concatenate(masks).reshape(len(masks), -1).T
 
 
-def combine(strategy: Strategy, per_rule: Bools, missing: Bools, carried: Bools) -> Violations:
+def combine(strategy: Strategy, per_rule: Bools, missing: Bools, from_label: Bools) -> Violations:
     """Combine rules: any violated rule violates the strategy; with `all_of`, all of them must be violated."""
     violated: Bools
     if strategy.all_of and (strategy.impossible or not strategy.rules):
@@ -258,7 +260,7 @@ def combine(strategy: Strategy, per_rule: Bools, missing: Bools, carried: Bools)
         violated = per_rule[:, 0]
     else:
         violated = np.all(per_rule, axis=1) if strategy.all_of else np.any(per_rule, axis=1)
-    return Violations(violated, per_rule, missing, carried)
+    return Violations(violated, per_rule, missing, from_label)
 
 
 def reason_prefix(policy: str) -> str:
@@ -275,10 +277,10 @@ def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
     if not names:
         return {}
     texts, which = _texts(strategy, found)
-    whole = [f"{reason_prefix(policy)}{text}" for text in texts]
-    if len(whole) == 1:
-        return dict.fromkeys(names, whole[0])
-    return dict(zip(names, map(whole.__getitem__, which.tolist()), strict=True))
+    prefixed = [f"{reason_prefix(policy)}{text}" for text in texts]
+    if len(prefixed) == 1:
+        return dict.fromkeys(names, prefixed[0])
+    return dict(zip(names, map(prefixed.__getitem__, which.tolist()), strict=True))
 
 
 def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
@@ -286,13 +288,15 @@ def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArra
     if strategy.all_of:
         return _texts_of_all(strategy, found)
     first = found.first()
-    lacks = found.missing[found.violated.nonzero()[0], first]
-    if len(strategy.rules) == 1 and not lacks.any():
+    by_missing = found.missing[found.violated.nonzero()[0], first]
+    if len(strategy.rules) == 1 and not by_missing.any():
         return [_text(strategy.rules[0], missing=False)], first
-    codes = 2 * first + lacks
-    said = np.bincount(codes).nonzero()[0]
-    texts = [_text(strategy.rules[code // 2], missing=code % 2 == 1) for code in said.tolist()]
-    return texts, np.searchsorted(said, codes)
+    codes = 2 * first + by_missing
+    used_codes = np.bincount(codes).nonzero()[0]
+    texts = [
+        _text(strategy.rules[code // 2], missing=code % 2 == 1) for code in used_codes.tolist()
+    ]
+    return texts, np.searchsorted(used_codes, codes)
 
 
 def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:

@@ -49,7 +49,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LabelingResult:
     """The labels to set, and the labels left out because rules contradict each other. A key has one value per node."""
 
     assignments: tuple[LabelAssignment, ...] = ()
@@ -62,7 +62,9 @@ def shown_values(values: tuple[str, ...]) -> str:
     return ", ".join(values[:_SHOWN]) + more
 
 
-def wanted(strategy: Strategy, table: MetricTable, found: Violations) -> Steps[Wanted]:
+def assign_labels(
+    strategy: Strategy, table: MetricTable, found: Violations
+) -> Steps[LabelingResult]:
     """Return the labels that violated rules set, in steps."""
     assignments: list[LabelAssignment] = []
     contradictions: list[Contradiction] = []
@@ -87,7 +89,7 @@ def wanted(strategy: Strategy, table: MetricTable, found: Violations) -> Steps[W
                 )
             )
             yield
-    return Wanted(tuple(assignments), tuple(contradictions))
+    return LabelingResult(tuple(assignments), tuple(contradictions))
 
 
 def _at(positions: Positions, table: MetricTable) -> NodeMask:

@@ -23,7 +23,7 @@ MOST_RULES = 10_000
 class MetricLimit:
     """The metrics to request from sources, and those left out."""
 
-    asked: frozenset[str]
+    requested: frozenset[str]
     left_out: frozenset[str] = frozenset()
 
 
@@ -38,11 +38,11 @@ def limit_metrics(
     most += len(always)
     if len(union) <= most:
         return MetricLimit(union)
-    asked = set(always)
+    requested = set(always)
     for names in sorted(map(sorted, named), key=lambda names: (len(names), names)):
-        new = [name for name in names if name not in asked]
-        asked.update(new[: most - len(asked)])
-    return MetricLimit(frozenset(asked), union - asked)
+        new = [name for name in names if name not in requested]
+        requested.update(new[: most - len(requested)])
+    return MetricLimit(frozenset(requested), union - requested)
 
 
 class RuleLimit:
@@ -108,7 +108,7 @@ class LimitedReadings:
         self._readings = readings
         self._left_out = left_out
         self._most = most
-        self._fault = f"not asked for: policies name more than --maxMetrics={most}"
+        self._fault = f"not requested: policies name more than --maxMetrics={most}"
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes at `now`."""
@@ -127,7 +127,7 @@ class LimitedReadings:
         return self._readings.next_expiry(now)
 
     def resume(self, since: float, now: float) -> None:
-        """No reports were received from `since` to `now`."""
+        """Record that no reports were received from `since` to `now`."""
         self._readings.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""A TASPolicy object turned into typed rules, with everything that is wrong with it said in words.
+"""Parses TASPolicy objects to typed rules, and collects problems as sentences.
 
-Reading never fails as a whole: what cannot be understood becomes a problem in the policy's status, and the rest works.
-The resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
+Parsing never fails as a whole: invalid parts become problems in the policy's status, and the rest is enforced. The
+resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
 import re
@@ -26,37 +26,37 @@ from evaluator.scoring import derived
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100
-"""Of one strategy. Each is evaluated on every node, and whoever may write a policy must not stop all others' by a long one."""
+"""Rules of one strategy. Each is evaluated on every node, and a long policy must not delay the others."""
 MOST_LABELS = 50
-"""Keys that one policy may set: nodes have to carry them all, and an object has a size that it cannot exceed."""
+"""Label keys that one policy may set: all of them end up on nodes, whose size is limited."""
 MOST_BYTES = 256 << 10
-"""Of a spec's JSON. Four strategies of 100 rules with some labels each take a third of it."""
+"""Bytes of a spec's JSON. Four strategies of 100 rules with labels take a third of it."""
 _MOST_STRATEGIES = 16
 _MOST_LABEL_TEXTS = 1_000
-"""Labels that are read of one strategy: rules may repeat a key, so they may be more than keys."""
+"""Labels read from one strategy: rules may repeat a key, so there may be more labels than keys."""
 _MOST_PROBLEMS = 20
 
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
 
 
 def parse(obj: Mapping[str, Any]) -> Policy:
-    """Read a TASPolicy as the API server holds it. Its problems say what was left out, and why."""
+    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why."""
     meta = obj["metadata"]
     key = PolicyKey(meta.get("namespace", ""), meta["name"])
     problems: list[str] = []
     strategies: dict[StrategyName, Strategy] = {}
     spec = obj.get("spec")
-    named = spec.get("strategies") if isinstance(spec, Mapping) else None
-    if not isinstance(named, Mapping):
+    by_name = spec.get("strategies") if isinstance(spec, Mapping) else None
+    if not isinstance(by_name, Mapping):
         problems.append("spec.strategies: missing")
-        named = {}
-    if len(named) > _MOST_STRATEGIES:
-        problems.append(f"it names {len(named)} strategies: those that are not known are left out")
-        named = {name: named[name] for name in StrategyName if name in named}
-    for name, body in sorted(named.items()):
+        by_name = {}
+    if len(by_name) > _MOST_STRATEGIES:
+        problems.append(f"it names {len(by_name)} strategies: unknown ones are left out")
+        by_name = {name: by_name[name] for name in StrategyName if name in by_name}
+    for name, body in sorted(by_name.items()):
         if name not in tuple(StrategyName):
             known = ", ".join(StrategyName)
-            problems.append(f"strategy {shown(name)} is not known (one of {known}): left out")
+            problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
             strategies[StrategyName(name)] = _Reader(key.name, StrategyName(name), problems).read(
@@ -68,7 +68,7 @@ def parse(obj: Mapping[str, Any]) -> Policy:
 
 
 def oversized(obj: Mapping[str, Any], size: int) -> Policy:
-    """The policy for an object whose spec has `size` bytes, more than MOST_BYTES: nothing of it is read or enforced."""
+    """Return the policy for an object with a spec of `size` bytes, more than MOST_BYTES; nothing of it is enforced."""
     return _policy(
         obj, {}, [f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"]
     )
@@ -77,39 +77,39 @@ def oversized(obj: Mapping[str, Any], size: int) -> Policy:
 def _policy(
     obj: Mapping[str, Any], strategies: Mapping[StrategyName, Strategy], problems: list[str]
 ) -> Policy:
-    meta, said = obj["metadata"], obj.get("status")
+    meta, status = obj["metadata"], obj.get("status")
     return Policy(
         PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
-        _some(problems),
+        _limited(problems),
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
-        status=said if isinstance(said, Mapping) else {},
+        status=status if isinstance(status, Mapping) else {},
     )
 
 
-def _some(problems: list[str]) -> tuple[str, ...]:
-    """As many as a person reads, and how many more there are."""
+def _limited(problems: list[str]) -> tuple[str, ...]:
+    """Return the first problems, and the number of the others."""
     more = len(problems) - _MOST_PROBLEMS
-    told = map(one_line, problems[:_MOST_PROBLEMS])
-    return (*told, *([f"and {more} more problems"] if more > 0 else []))
+    shown_problems = map(one_line, problems[:_MOST_PROBLEMS])
+    return (*shown_problems, *([f"and {more} more problems"] if more > 0 else []))
 
 
 class _FlawError(Exception):
-    """A part of a policy that cannot be understood, in words for its author."""
+    """A part of a policy is invalid; the message is for its author."""
 
 
-def _target(given: object) -> float:
+def _target(items: object) -> float:
     try:
-        return rule_options.number(given)
+        return rule_options.number(items)
     except ValueError as error:
         raise _FlawError(
-            f"target {shown(given)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
+            f"target {shown(items)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
         ) from error
 
 
-def _terms(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
-    """The terms of a rule or strategy; `common` are those of the strategy around it."""
+def _options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
+    """Return the options of a rule or strategy; `common`: those of its strategy."""
     try:
         return rule_options.parse_options(body, common)
     except ValueError as error:
@@ -117,14 +117,14 @@ def _terms(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
 
 
 class _Reader:
-    """Reads one strategy; what is wrong with a part of it goes to `problems`, what is wrong with it all is raised."""
+    """Parses one strategy. Errors of a part are added to `problems`; errors of the whole are raised."""
 
     def __init__(self, policy: str, name: StrategyName, problems: list[str]) -> None:
         self._policy = policy
         self._name = name
         self._problems = problems
         self._label_texts = _MOST_LABEL_TEXTS
-        """How many more may be read."""
+        """Remaining number of labels that may be read."""
 
     def read(self, body: object) -> Strategy:
         if not isinstance(body, Mapping) or not isinstance(body.get("rules"), list):
@@ -136,15 +136,15 @@ class _Reader:
             raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
         if self._name is StrategyName.DESCHEDULE and (flaw := node_labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
-        given, common = body["rules"], _terms(body, PLAIN)
+        items, common = body["rules"], _options(body, PLAIN)
         if self._name is StrategyName.SCHEDULEONMETRIC:
-            given = given[:1]  # as TAS does
-        rules = tuple(self._rules(given, common))
+            items = items[:1]  # as TAS does
+        rules = tuple(self._rules(items, common))
         if self._name is StrategyName.SCHEDULEONMETRIC:
             self._check_ranking(rules)
         if self._name is StrategyName.LABELING:
-            rules = self._without_many(rules)
-        return Strategy(rules, logical == "allOf", impossible=len(rules) < len(given))
+            rules = self._within_label_limit(rules)
+        return Strategy(rules, logical == "allOf", impossible=len(rules) < len(items))
 
     def _check_ranking(self, rules: tuple[Rule, ...]) -> None:
         if rules and rules[0].operator is Operator.EQUALS:
@@ -154,12 +154,12 @@ class _Reader:
             )
         if rules and rules[0].options != PLAIN:
             self._problems.append(
-                f"{self._name}: for, clearAfter and whenMissing mean nothing to a ranking, and a "
-                "node without a reading is always left out of it"
+                f"{self._name}: for, clearAfter and whenMissing do not apply to a ranking; "
+                "nodes without a reading are never ranked"
             )
 
-    def _rules(self, given: list[object], common: RuleOptions) -> Iterator[Rule]:
-        for number, body in enumerate(given, start=1):
+    def _rules(self, items: list[object], common: RuleOptions) -> Iterator[Rule]:
+        for number, body in enumerate(items, start=1):
             where = f"{self._name}: rule {number}"
             try:
                 yield self._rule(where, body, common)
@@ -174,46 +174,46 @@ class _Reader:
             raise _FlawError("it has no metricname")
         if not _METRIC.fullmatch(metric):
             raise _FlawError(
-                f"metricname {shown(metric)} is no metric's name (at most 253 letters, digits, '_' and '-')"
+                f"metricname {shown(metric)} is not a metric name (at most 253 letters, digits, '_' and '-')"
             )
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
-            raise _FlawError(f"operator {shown(operator)} is not known (one of {known})")
-        written, patience = body.get("target"), _terms(body, common)
+            raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")
+        written, options = body.get("target"), _options(body, common)
         target = _target(written)
         if metric in derived.DERIVED_METRICS and self._name in PER_POD_STRATEGIES:
-            patience = self._without_past(where, metric, patience)
+            options = self._untimed(where, metric, options)
         labeling = self._name is StrategyName.LABELING
         return Rule(
             metric,
             Operator(operator),
             target,
             self._labels(where, body.get("labels")) if labeling else (),
-            patience,
+            options,
             written if isinstance(written, str) else "",
         )
 
-    def _without_past(self, where: str, metric: str, patience: RuleOptions) -> RuleOptions:
-        """Time runs for a node. A verdict on a node and a pod has no past: the pod has just come."""
-        if patience.timed:
+    def _untimed(self, where: str, metric: str, options: RuleOptions) -> RuleOptions:
+        """Return the options without durations: per-pod results have no history."""
+        if options.timed:
             self._problems.append(
-                f"{where}: for and clearAfter have no effect here: {metric} depends on the pod that is to be placed, "
-                "so it is compared anew for each pod, and at once"
+                f"{where}: for and clearAfter have no effect here: {metric} depends on the pod being scheduled, "
+                "so it is compared for each pod without delay"
             )
-        return replace(patience, for_seconds=0.0, clear_after=0.0)
+        return replace(options, for_seconds=0.0, clear_after=0.0)
 
-    def _labels(self, where: str, given: object) -> tuple[Label, ...]:
-        if not isinstance(given, list) or not given:
+    def _labels(self, where: str, items: object) -> tuple[Label, ...]:
+        if not isinstance(items, list) or not items:
             self._problems.append(f"{where}: it names no labels, so it sets none")
             return ()
-        if len(given) > self._label_texts:
+        if len(items) > self._label_texts:
             self._problems.append(
-                f"{where}: it names {len(given)} labels, and {_MOST_LABEL_TEXTS} are read of a strategy: the rest is left out"
+                f"{where}: it names {len(items)} labels, more than {_MOST_LABEL_TEXTS} in the strategy: the rest is left out"
             )
-            given = given[: self._label_texts]
-        self._label_texts -= len(given)
+            items = items[: self._label_texts]
+        self._label_texts -= len(items)
         found: list[Label] = []
-        for text in given:
+        for text in items:
             name, separator, value = text.partition("=") if isinstance(text, str) else ("", "", "")
             key = node_labels.label_key(self._policy, name)
             flaw = "write it as name=value" if not separator else None
@@ -224,8 +224,8 @@ class _Reader:
                 found.append(Label(key, value))
         return tuple(found)
 
-    def _without_many(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-        """Drop label keys beyond what one policy may set, those named first stay."""
+    def _within_label_limit(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        """Drop label keys over the limit; keys named first stay."""
         keys = dict.fromkeys(label.key for rule in rules for label in rule.labels)
         if len(keys) <= MOST_LABELS:
             return rules

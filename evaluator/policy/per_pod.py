@@ -1,7 +1,7 @@
-"""What a decision is for one pod, where rules of its policy depend on what the pod asks for.
+"""Computes a policy's decision for one pod, if its rules use per-pod metrics.
 
-Only these rules are evaluated, of all others the verdict stands; and only once for all pods that ask for the same, as
-long as the decisions and the cluster are the same.
+Only those rules are evaluated, and once for all pods with equal requests while decisions and cluster snapshot are the
+same.
 """
 
 from collections.abc import Mapping
@@ -23,41 +23,43 @@ from evaluator.scoring.derived import DERIVED_METRICS
 from evaluator.scoring.snapshot import ClusterSnapshot
 
 MOST_REMEMBERED = 64
-"""Answers. Pods that come at once ask for the same or nearly so; each answer holds a reason for every node at most."""
+"""Cached decisions. Pods of a burst have few different requests; each decision has up to one reason per node."""
 
-_Asked = tuple[PolicyKey, frozenset[tuple[str, float]], str]
+_RequestKey = tuple[PolicyKey, frozenset[tuple[str, float]], str]
 
 
 class PerPodDecisions:
-    """Decisions for one pod each. One that was worked out is kept until there are other decisions, or another survey."""
+    """Decisions per pod, cached until the decisions or the cluster snapshot change."""
 
     def __init__(self, scoring: Scoring) -> None:
         self._scorers = scoring.scorers
         self._snapshot = scoring.snapshot
         self._of: tuple[Decisions, ClusterSnapshot] | None = None
-        self._known: dict[_Asked, Decision] = {}
+        self._known: dict[_RequestKey, Decision] = {}
 
     def decision(self, decision: Decision, decisions: Decisions, pod: PodView) -> Decision:
-        """One of some decisions, as it is for a pod. Raises QuantityError where a scorer fails."""
-        asked = decision.policy.per_pod_metrics
-        cluster = self._snapshot() if asked else None
+        """Return a policy's decision for one pod. Raises DerivedMetricError if a scorer fails."""
+        metrics = decision.policy.per_pod_metrics
+        cluster = self._snapshot() if metrics else None
         if cluster is None:
-            return decision  # then the decision awaits its nodes, or has no such rule
+            return decision  # the decision's nodes are pending, or it has no such rule
         if self._of is None or self._of[0] is not decisions or self._of[1] is not cluster:
             self._of, self._known = (decisions, cluster), {}
-        key = _asked(decision, pod)
+        key = _request_key(decision, pod)
         found = self._known.get(key)
         if found is None:
-            values = derived.values(sorted(asked), self._scorers, cluster, pod)
+            values = derived.values(sorted(metrics), self._scorers, cluster, pod)
             nodes = decisions.table.nodes
-            placed = {name: scorer_metrics.over(v, cluster, nodes) for name, v in values.items()}
+            over_nodes = {
+                name: scorer_metrics.over(v, cluster, nodes) for name, v in values.items()
+            }
             if len(self._known) >= MOST_REMEMBERED:
                 del self._known[next(iter(self._known))]
-            found = self._known[key] = for_values(decision, decisions.table, placed)
+            found = self._known[key] = for_values(decision, decisions.table, over_nodes)
         return found
 
 
-def _asked(decision: Decision, pod: PodView) -> _Asked:
+def _request_key(decision: Decision, pod: PodView) -> _RequestKey:
     kind = any(DERIVED_METRICS[name].by_kind for name in decision.policy.per_pod_metrics)
     return (
         decision.policy.key,
@@ -67,12 +69,12 @@ def _asked(decision: Decision, pod: PodView) -> _Asked:
 
 
 def _amounts(amounts: Amounts) -> frozenset[tuple[str, float]]:
-    """What is asked for, whether or not it says that of the rest nothing is."""
+    """Return the requested amounts; zero and absent amounts are equal."""
     return frozenset((name, amount) for name, amount in amounts.items() if amount)
 
 
 def for_values(decision: Decision, table: MetricTable, values: Mapping[str, Floats]) -> Decision:
-    """A decision where quantities have these values, over the nodes of its view; the others stay what they are there."""
+    """Return a decision with these values of per-pod metrics, over the table's nodes; other rules keep their results."""
     columns = {name: _prepared(name, table, found) for name, found in values.items()}
     return replace(
         decision,
@@ -99,21 +101,21 @@ def _violation_reasons(
 def _found(
     decision: Decision, table: MetricTable, columns: Mapping[str, MetricColumn]
 ) -> Violations:
-    """The standing of dontschedule with the verdicts of some rules put in its place."""
+    """Return the result of dontschedule with the rules on `columns` evaluated again."""
     state = decision.states[StrategyName.DONTSCHEDULE]
     strategy = decision.policy.strategies[StrategyName.DONTSCHEDULE]
-    stands = state.found
+    previous = state.found
     results: list[tuple[Mask, Mask, Mask]] = []
     for number, rule in enumerate(strategy.rules):
         column = columns.get(rule.metric)
         if column is None:
-            tables = (stands.per_rule, stands.missing, stands.from_previous_leader)
-            per_rule, missing, carried = (table[:, number] for table in tables)
-            results.append((per_rule, missing, carried))
+            tables = (previous.per_rule, previous.missing, previous.from_previous_leader)
+            per_rule, missing, from_label = (table[:, number] for table in tables)
+            results.append((per_rule, missing, from_label))
         else:
             strict = rule.options.when_missing is WhenMissing.VIOLATE
-            lacks = column.missing if strict else table.nodes.none
-            results.append((column.matches(rule) | lacks, lacks, table.nodes.none))
+            by_missing = column.missing if strict else table.nodes.none
+            results.append((column.matches(rule) | by_missing, by_missing, table.nodes.none))
     parts = (evaluate.stack_rules(part, table.nodes) for part in zip(*results, strict=True))
     return evaluate.combine(strategy, *parts)
 

@@ -1,4 +1,4 @@
-"""scheduleonmetric: prefer nodes by one metric. Its first rule names the metric and says which end is better."""
+"""scheduleonmetric: ranks nodes by the metric of its first rule; the operator tells which end is better."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ MAX_SCORE = 10
 
 
 class Ranking:
-    """Which nodes have a reading, and how it compares: worked out when somebody asks, once for all who rank alike."""
+    """The ranking of nodes with a reading; computed on first use, and shared by rules that rank alike."""
 
     def __init__(self, rule: Rule, nodes: NodeIndex, column: MetricColumn) -> None:
         self.rule = rule
@@ -23,35 +23,35 @@ class Ranking:
 
     @property
     def count(self) -> int:
-        """How many nodes have a reading."""
+        """The number of nodes with a reading."""
         return len(self._nodes) - self._column.unusable.count
 
     def scores(self, nodes: Sequence[str]) -> list[tuple[str, int]]:
-        """Scores 0..10 for those of these nodes that have a reading, in the order given."""
+        """Return scores 0..10 for those of `nodes` that have a reading, in order."""
         classes = self._column.classes(self.rule.operator)[self._nodes.find(nodes)]
         known = classes >= 0
         if not known.all():
-            nodes = [nodes[place] for place in known.nonzero()[0].tolist()]
+            nodes = [nodes[position] for position in known.nonzero()[0].tolist()]
             classes = classes[known]
         return list(zip(nodes, _spread(classes), strict=True))
 
 
 def rank(rule: Rule, table: MetricTable) -> Ranking:
-    """Order the nodes of a view by a rule's metric; its target plays no part, nodes without the metric are left out."""
+    """Return the ranking by a rule's metric; the target is ignored, and nodes without a reading are left out."""
     return Ranking(rule, table.nodes, table.column(rule.metric))
 
 
 def score(costs: Floats) -> list[int]:
-    """Scores 0..10 by rank: 10 for the best, equal costs share a score.
+    """Return scores 0..10 by rank: 10 for the best; equal costs share a score.
 
-    A node's rank is the number of nodes that are better. Up to 11 nodes the score is 10 - rank, as in TAS; more are
-    spread evenly over 10..0, where TAS goes below zero and so overrules every other plugin of the scheduler.
+    A node's rank is the number of better nodes. Up to 11 nodes the score is 10 - rank, as in TAS. More are spread
+    evenly over 10..0; TAS's scores become negative there, and overrule every other plugin of the scheduler.
     """
     return _spread(np.unique(costs, return_inverse=True)[1])
 
 
 def _spread(classes: Positions) -> list[int]:
-    """Scores of nodes by their class, 0 or more: who is of a lower one is better."""
+    """Return scores by class (0 or more); a lower class is better."""
     if not classes.size:
         return []
     sizes = np.bincount(classes)

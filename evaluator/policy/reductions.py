@@ -1,8 +1,8 @@
-"""How to make one number of several series of a metric, by what the metric is and by how a policy compares the number.
+"""Selects how to reduce several series of a metric to one value, by metric and by its use in rules.
 
-A rule that is violated below its target has to see the lowest series, one that is violated above it the highest. A counter
-is compared by its rate, and CPU time by the share of it, so that the number does not grow with the number of CPUs. What a
-metric is, its name says, as node_exporter and Prometheus name metrics.
+A rule violated below its target needs the lowest series, one violated above it the highest. Counters are compared by
+rate, and CPU time by its share, so that the value does not grow with the number of CPUs. The kind of metric is
+derived from its name, by the conventions of node_exporter and Prometheus.
 """
 
 import re
@@ -26,7 +26,7 @@ class Use(NamedTuple):
 
 
 class _Seeks(Enum):
-    """Which of several series decides."""
+    """Which series decides."""
 
     LOWEST = auto()
     HIGHEST = auto()
@@ -39,10 +39,10 @@ _HIGH = frozenset({_Seeks.HIGHEST})
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """One number of all series.
+    """A reduction of all series to one value.
 
     `expression` has `{series}` for the selector and `{by}` for the labels to keep; `matchers` belong into the selector.
-    `counts`: the number is how many series equal the target.
+    `counts`: the value is the number of series equal to the target.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Reduction:
 
 
 class _Shipped(NamedTuple):
-    """A series of deploy/rules that answers the question, and which questions it answers."""
+    """A series of deploy/rules that replaces a metric, and for which uses."""
 
     series: str
     seeks: Collection[_Seeks] = _ANY
@@ -94,11 +94,11 @@ _SHIPPED: tuple[tuple[str, _Shipped], ...] = (
         _Shipped("node_memory_bandwidth_bytes_per_second"),
     ),
 )
-"""By patterns of a metric's name without its prefix; the first that fits counts."""
+"""By regular expressions of the metric name without its prefix; the first match counts."""
 
 
 def shipped(metric: str, uses: Collection[Use]) -> str:
-    """The series of deploy/rules that answers what a policy asks of a metric; empty without one."""
+    """Return the series of deploy/rules that replaces a metric for these uses; empty if there is none."""
     base, seeks = metric.removeprefix(PREFIX), _seeks(uses)
     for pattern, found in _SHIPPED:
         if re.fullmatch(pattern, base):
@@ -124,10 +124,10 @@ _RATES: tuple[tuple[str, Reduction], ...] = (
         Reduction("node_schedstat_waiting_ratio", "avg{by}(rate({series}[1m]))"),
     ),
 )
-"""Times of each CPU, whose sum grows with the number of CPUs."""
+"""CPU times, whose sum grows with the number of CPUs."""
 
 _MATCHERS: Mapping[str, str] = {"filesystem_.*": 'fstype!="tmpfs"'}
-"""Series that say nothing of the node, by patterns of the metric's name."""
+"""Matchers that exclude irrelevant series, by regular expressions of the metric name."""
 
 _TOTAL = "_total"
 _SECONDS = "_seconds_total"
@@ -135,7 +135,7 @@ _WORST = {_Seeks.LOWEST: "min", _Seeks.HIGHEST: "max", _Seeks.EQUAL: "max"}
 
 
 def reduction(metric: str, uses: Collection[Use]) -> Reduction:
-    """How to make one number of a metric's series for the first of the uses."""
+    """Return the reduction of a metric for the first of its uses."""
     base, seeks = metric.removeprefix(PREFIX), _seeks(uses)
     for pattern, found in _RATES:
         if re.fullmatch(pattern, base):
@@ -149,7 +149,7 @@ def reduction(metric: str, uses: Collection[Use]) -> Reduction:
         return Reduction(f"{stem}_per_second", "sum{by}(rate({series}[1m]))")
     matchers = next((text for key, text in _MATCHERS.items() if re.fullmatch(key, base)), "")
     if seeks is _Seeks.EQUAL:
-        target = rule_options.spelled(_first(uses).target)
+        target = rule_options.formatted(_first(uses).target)
         expression = f"sum{{by}}({{series}} == bool {target})"
         return Reduction(f"{metric}_matches", expression, matchers, counts=True)
     return Reduction(f"{metric}_{worst}", f"{worst}{{by}}({{series}})", matchers)
@@ -160,7 +160,7 @@ def _first(uses: Collection[Use]) -> Use:
 
 
 def _seeks(uses: Collection[Use]) -> _Seeks:
-    """Of a ranking, the series that is the worst to have decides, not the one that is the best."""
+    """Return which series decides; for a ranking it is the worst one."""
     match _first(uses):
         case Use(Operator.EQUALS, ranks=False):
             return _Seeks.EQUAL

@@ -1,7 +1,6 @@
-"""What a rule compares with, for how long, and what a missing reading means to it; as policies write it.
+"""Parses the options of rules: target, `for`, `clearAfter` and `whenMissing`.
 
-`for`, `clearAfter` and `whenMissing` are ours: Telemetry Aware Scheduling ignores them. A strategy's are the default of
-its rules.
+The last three are extensions that Telemetry Aware Scheduling ignores. Those of a strategy are the defaults of its rules.
 """
 
 import math
@@ -16,7 +15,7 @@ from plimsoll.text import shown
 
 
 class WhenMissing(StrEnum):
-    """What a node without a usable reading is to a rule."""
+    """How a rule treats a node without a usable reading."""
 
     IGNORE = "ignore"
     VIOLATE = "violate"
@@ -24,9 +23,10 @@ class WhenMissing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """Seconds that a comparison must have been true for a violation to begin, and false for it to end.
+    """Durations of a rule, and its treatment of missing readings.
 
-    And whether a missing reading is as if the comparison were true.
+    `for_seconds`: how long the comparison must be true before the rule is violated. `clear_after`: how long it must
+    be false before the violation ends. `when_missing`: whether a missing reading counts as a match.
     """
 
     for_seconds: float = 0.0
@@ -35,16 +35,16 @@ class RuleOptions:
 
     @property
     def timed(self) -> bool:
-        """Whether the past matters."""
+        """Whether the result depends on earlier readings."""
         return self.for_seconds > 0 or self.clear_after > 0
 
 
 PLAIN = RuleOptions()
-"""As Telemetry Aware Scheduling has it: at once, and a missing reading is nothing."""
+"""Telemetry Aware Scheduling's behaviour: no durations, and missing readings are ignored."""
 
 
 def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
-    """The terms of a rule or a strategy; `common` where it says nothing. Raises ValueError with a sentence."""
+    """Return the options of a rule or strategy; absent ones are taken from `common`. Raises ValueError."""
     return RuleOptions(
         _seconds(body, "for", common.for_seconds),
         _seconds(body, "clearAfter", common.clear_after),
@@ -53,36 +53,36 @@ def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
 
 
 def _seconds(body: Mapping[str, Any], name: str, default: float) -> float:
-    given = body.get(name)
-    if given is None:
+    value = body.get(name)
+    if value is None:
         return default
     try:
-        if not isinstance(given, str):
+        if not isinstance(value, str):
             raise ValueError(
-                f"not a duration: {shown(given)} (write it like 30s or 1m30s, in quotes)"
+                f"not a duration: {shown(value)} (write it like 30s or 1m30s, in quotes)"
             )
-        return duration(given)
+        return duration(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 
 
-def _when_missing(given: object, default: WhenMissing) -> WhenMissing:
-    if given is None:
+def _when_missing(value: object, default: WhenMissing) -> WhenMissing:
+    if value is None:
         return default
-    if not isinstance(given, str) or given not in tuple(WhenMissing):
-        raise ValueError(f"whenMissing {shown(given)} is neither ignore nor violate")
-    return WhenMissing(given)
+    if not isinstance(value, str) or value not in tuple(WhenMissing):
+        raise ValueError(f"whenMissing {shown(value)} is neither ignore nor violate")
+    return WhenMissing(value)
 
 
-def number(given: object) -> float:
-    """The number that a target says: itself, or a quantity as text; 0 where there is none. Raises ValueError."""
-    match given:
+def number(value: object) -> float:
+    """Return the number of a target: a number, or a quantity as text; 0 if absent. Raises ValueError."""
+    match value:
         case None:
             return 0
         case str():
-            return quantity.parse(given)
-        case int() | float() if not isinstance(given, bool) and _finite(given):
-            return given
+            return quantity.parse(value)
+        case int() | float() if not isinstance(value, bool) and _finite(value):
+            return value
         case _:
             raise ValueError("neither a number nor a quantity")
 
@@ -94,6 +94,6 @@ def _finite(value: float) -> bool:
         return False
 
 
-def spelled(value: float) -> str:
-    """A number as a person would have written it: 3, not 3.0."""
+def formatted(value: float) -> str:
+    """Return a number in its shortest form: 3, not 3.0."""
     return str(int(value)) if abs(value) < 1e16 and value == int(value) else str(value)

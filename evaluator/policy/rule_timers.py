@@ -57,7 +57,7 @@ class RuleTimers:
 
     def moved(self, reindex: Reindex, nodes: NodeIndex) -> "RuleTimers":
         """Return the timers over the current nodes."""
-        if reindex.nothing:
+        if reindex.is_identity:
             return self
         matches, violated = reindex.mask(self.matches), reindex.mask(self.violated)
         none = nodes.none

@@ -1,4 +1,4 @@
-"""Readings beside which rules may name what scorers work out: columns of both kinds, through one Protocol."""
+"""Adds derived metrics of scorers to the readings, as columns of the same interface."""
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,39 +11,39 @@ from evaluator.model.node_index import Floats, NodeIndex, Reindex
 from evaluator.readings.column import NEVER, Bools, Column, unknown
 from evaluator.readings.merged import Readings
 from evaluator.scoring import derived
-from evaluator.scoring.derived import DERIVED_METRICS, NOBODY, DerivedMetricError
+from evaluator.scoring.derived import DERIVED_METRICS, NO_REQUESTS, DerivedMetricError
 from evaluator.scoring.plugin import Scorer
 from evaluator.scoring.snapshot import ClusterSnapshot
 
-LOOK = 5.0
-"""Seconds between two looks at quantities when nothing else has changed: nobody tells of every pod that came to a node."""
-SOON = 0.2
-"""The same, while too little is known of the cluster."""
+REFRESH = 5.0
+"""Seconds between evaluations of derived metrics without other changes: pods that are bound cause no decision."""
+RETRY = 0.2
+"""The same while the cluster snapshot is not available."""
 
 SnapshotSource = Callable[[], ClusterSnapshot | None]
-"""The cluster as it is now, the same object while it is the same; None while too little is known of it."""
+"""Returns the current cluster snapshot, the same object while nothing changes; None while it is not available."""
 
 
-def nothing() -> ClusterSnapshot | None:
-    """The survey of an evaluator without scorers."""
+def no_snapshot() -> ClusterSnapshot | None:
+    """Return None: an evaluator without scorers has no snapshot."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What quantities are worked out with: scorers by name, and what they look at."""
+    """The inputs of derived metrics: scorers by name, and the snapshot source."""
 
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
-    snapshot: SnapshotSource = nothing
+    snapshot: SnapshotSource = no_snapshot
 
 
 OFF = Scoring()
-"""No scorers: all there is of a quantity is what to switch on."""
+"""No scorers: derived metrics have a fault that names the flag."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """Quantities of one view. `again`: in how many seconds there is to be another look."""
+    """Derived metrics of one snapshot. `again`: seconds until the next evaluation."""
 
     view: ClusterSnapshot | None = None
     values: dict[str, Floats] = field(default_factory=dict)
@@ -51,11 +51,10 @@ class _Known:
 
 
 class ScorerMetrics:
-    """Readings of sources, and quantities for a pod that asks for nothing.
+    """Readings of sources, and derived metrics for a pod without requests.
 
-    A quantity is missing where the scorer cannot tell it, and awaited where the first word on something that the scorer
-    takes is. What a scorer takes is as old as it may be before a survey counts it as missing, so that a quantity is always
-    of this moment.
+    A derived metric is missing if the scorer cannot compute it, and pending if the first reading of one of its inputs
+    is. Its inputs are checked for staleness by the snapshot, so it is always current.
     """
 
     def __init__(
@@ -67,81 +66,81 @@ class ScorerMetrics:
         self._known = known or _Known()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """One metric or quantity over some nodes at a time."""
-        quantity = DERIVED_METRICS.get(metric)
-        if quantity is None:
+        """Return a column of readings or of a derived metric over some nodes."""
+        metric_source = DERIVED_METRICS.get(metric)
+        if metric_source is None:
             return self._readings.column(metric, nodes, now)
-        if quantity.scorer not in self._scorers:
-            return unknown(len(nodes), unreported=False, fault=_switch_on(quantity.scorer))
+        if metric_source.scorer not in self._scorers:
+            return unknown(
+                len(nodes), unreported=False, fault=_disabled_fault(metric_source.scorer)
+            )
         view = self._snapshot()
-        self._known.again = LOOK if view is not None else SOON
+        self._known.again = REFRESH if view is not None else RETRY
         if view is None:
             return unknown(len(nodes), unreported=True)
         try:
-            values = over(self._now(metric, view), view, nodes)
+            values = over(self._current(metric, view), view, nodes)
         except DerivedMetricError as error:
             return unknown(len(nodes), unreported=False, fault=str(error))
         column = unknown(len(nodes), unreported=False)._replace(at=np.full(len(nodes), now))
         unusable = np.isnan(values)
         if unusable.any():
-            unreported, heard = self._taken(quantity.scorer, nodes, now)
-            at = np.where(unusable, heard, now)
+            unreported, reported_at = self._inputs(metric_source.scorer, nodes, now)
+            at = np.where(unusable, reported_at, now)
             column = column._replace(unreported=unusable & unreported, at=at)
         return with_values(column, values)
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["ScorerMetrics"]:
-        """Readings of one moment, and quantities of one view: that of when the first of them is asked for."""
+        """Yield the readings of one moment, and derived metrics of the snapshot taken when the first one is read."""
         with self._readings.snapshot(nodes) as readings:
             scoring = Scoring(self._scorers, cache(self._snapshot))
             yield ScorerMetrics(readings, scoring, known=self._known)
 
-    def _now(self, metric: str, view: ClusterSnapshot) -> Floats:
-        """A quantity for no pod; those of one scorer are worked out together, and once for a view."""
+    def _current(self, metric: str, view: ClusterSnapshot) -> Floats:
+        """Return a derived metric for a pod without requests; those of one scorer are computed together, once per snapshot."""
         if self._known.view is not view:
             self._known.view, self._known.values = view, {}
         known = self._known.values
         if metric not in known:
             scorer = DERIVED_METRICS[metric].scorer
-            alike = [name for name, other in DERIVED_METRICS.items() if other.scorer == scorer]
-            known.update(derived.values(alike, self._scorers, view, NOBODY))
+            siblings = [name for name, other in DERIVED_METRICS.items() if other.scorer == scorer]
+            known.update(derived.values(siblings, self._scorers, view, NO_REQUESTS))
         return known[metric]
 
-    def _taken(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:
-        """Where a first word on something that a scorer takes is awaited, and when it last came."""
-        unreported, heard = np.zeros(len(nodes), dtype=bool), np.full(len(nodes), NEVER)
+    def _inputs(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:
+        """Return where the first reading of a scorer's input is pending, and when the last reading arrived."""
+        unreported, reported_at = np.zeros(len(nodes), dtype=bool), np.full(len(nodes), NEVER)
         for metric in self._scorers[scorer].metrics:
             column = self._readings.column(metric, nodes, now)
             unreported |= column.unreported
-            heard = np.maximum(heard, column.at)
-        return unreported, heard
+            reported_at = np.maximum(reported_at, column.at)
+        return unreported, reported_at
 
     def next_expiry(self, now: float) -> float:
-        """When time alone will change a column, or may have done so."""
+        """Return when a column changes without new input (seconds)."""
         return min(self._readings.next_expiry(now), now + self._known.again)
 
     def resume(self, since: float, now: float) -> None:
-        """Nobody has listened for a while."""
+        """Record that no reports were received from `since` to `now`."""
         self._readings.resume(since, now)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep just these metrics; quantities are none, and which there are is seen by what is asked for from now on."""
+        """Keep only these metrics; derived metrics are not subscribed to."""
         self._known.again = np.inf
         self._readings.subscribe(derived.measured(frozenset(metrics)))
 
     def prune(self, nodes: Collection[str], now: float) -> None:
-        """These are all nodes there are."""
+        """Drop nodes other than these."""
         self._readings.prune(nodes, now)
 
 
-def _switch_on(scorer: str) -> str:
-    return (
-        f"the scorer {scorer} works it out, and is off: start the evaluator with --scorers={scorer}"
-    )
+def _disabled_fault(scorer: str) -> str:
+    return f"its scorer {scorer} is not enabled: start the evaluator with --scorers={scorer}"
 
 
 def over(values: Floats, view: ClusterSnapshot, nodes: Sequence[str]) -> Floats:
-    """Values of a view's nodes over other nodes: NaN for who is not in the view."""
+    """Return values of a snapshot's nodes over other nodes; NaN for nodes outside the snapshot."""
     if view.nodes is nodes or view.nodes == nodes:
         return values
     return Reindex(view.nodes, nodes if isinstance(nodes, NodeIndex) else NodeIndex(nodes)).values(
@@ -150,6 +149,6 @@ def over(values: Floats, view: ClusterSnapshot, nodes: Sequence[str]) -> Floats:
 
 
 def with_values(column: Column, values: Floats) -> Column:
-    """A column of a quantity with other values."""
+    """Return a column of a derived metric with other values."""
     known = ~np.isnan(values)
     return column._replace(values=values, samples=known.astype(np.int32), fresh=known)

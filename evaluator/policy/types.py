@@ -1,4 +1,4 @@
-"""A policy as typed values: strategies, rules, operators and labels. `parse` makes them from TASPolicy objects."""
+"""Typed policies: strategies, rules, operators and labels. `parse` creates them from TASPolicy objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ VIOLATING = "violating"
 
 
 class Operator(StrEnum):
-    """How a reading is compared with a rule's target; all are strict."""
+    """How a reading is compared with a rule's target; all comparisons are strict."""
 
     LESS_THAN = "LessThan"
     GREATER_THAN = "GreaterThan"
@@ -23,7 +23,7 @@ class Operator(StrEnum):
 
 
 class StrategyName(StrEnum):
-    """The four parts a policy can have."""
+    """The four strategies of a policy."""
 
     DONTSCHEDULE = "dontschedule"
     SCHEDULEONMETRIC = "scheduleonmetric"
@@ -32,12 +32,12 @@ class StrategyName(StrEnum):
 
 
 PER_POD_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
-"""The strategies that kube-scheduler asks about, for one pod at a time."""
+"""The strategies that are evaluated per pod, in requests of kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A node label that a labeling rule asks for, with its full key."""
+    """A node label of a labeling rule, with its full key."""
 
     key: str
     value: str
@@ -45,7 +45,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One comparison: the rule is broken where the node's reading compares true with the target."""
+    """One comparison: the rule matches where it is true for the node's reading."""
 
     metric: str
     operator: Operator
@@ -53,18 +53,20 @@ class Rule:
     labels: tuple[Label, ...] = ()
     options: RuleOptions = PLAIN
     written: str = ""
-    """The target as its author wrote it, where that is more than the number: 1500m."""
+    """The target's text if it is not a plain number: 1500m."""
 
     def __str__(self) -> str:
-        return f"{self.metric} {self.operator} {self.written or rule_options.spelled(self.target)}"
+        return (
+            f"{self.metric} {self.operator} {self.written or rule_options.formatted(self.target)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """Rules that are enforced together.
 
-    `all_of` asks for every rule to be broken at once. `impossible` says that one of those could not be understood, so
-    that "all" can never be: dropping the rule instead would make the strategy fire on less than its author asked for.
+    `all_of`: all rules must be violated at once. `impossible`: one of them was invalid, so the strategy is never
+    violated; dropping the rule would make it match more nodes than intended.
     """
 
     rules: tuple[Rule, ...]
@@ -74,7 +76,7 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy as the evaluator works with it; only strategies that can be enforced are in it."""
+    """A policy; contains only the strategies that can be enforced."""
 
     key: PolicyKey
     strategies: Mapping[StrategyName, Strategy] = field(default_factory=dict)
@@ -82,18 +84,18 @@ class Policy:
     uid: str = ""
     generation: int = 0
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What was last said about it, by whichever replica: no part of what it asks for."""
+    """The status last written by any replica; not part of the specification."""
 
     @cached_property
     def metrics(self) -> frozenset[str]:
-        """The names of all metrics the policy looks at."""
+        """The metrics of all rules."""
         return frozenset(
             rule.metric for strategy in self.strategies.values() for rule in strategy.rules
         )
 
     @cached_property
     def per_pod_metrics(self) -> frozenset[str]:
-        """The quantities that rules name which are asked about when a pod is placed: their values are for that pod."""
+        """The derived metrics that are evaluated for each pod."""
         strategies = [self.strategies.get(name) for name in PER_POD_STRATEGIES]
         return derived.named(
             {rule.metric for strategy in strategies if strategy for rule in strategy.rules}

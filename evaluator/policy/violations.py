@@ -29,7 +29,7 @@ class ViolationReasons(Mapping[str, str]):
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
     def some(self, among: Mask) -> dict[str, str]:
-        """Return the reasons of the violating nodes among some, without those of all others."""
+        """Return the reasons of the violating nodes in a mask, without building those of the others."""
         found = replace(self.found, violated=self.found.violated & among)
         return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
@@ -74,7 +74,7 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
-    """The violating nodes as a mask over `nodes`, which are those of the decision; not to be written to."""
+    """Return the violating nodes as a read-only mask over `nodes`, the nodes of the decision."""
     if isinstance(reasons, ViolationReasons):
         return reasons.nodes.mask
     if not reasons:

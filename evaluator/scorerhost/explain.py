@@ -1,7 +1,7 @@
-"""What each extender says of a pod, node by node, and what kube-scheduler makes of it, as plain data.
+"""Builds the data of /explain for a pod: each extender's verdict per node, and kube-scheduler's total.
 
-kube-scheduler leaves out a node that any extender's filter refuses. To each of the others it adds, for every extender, the
-score (0..10) times the extender's weight times ten: its own plugins give 0..100, times their weights.
+kube-scheduler drops a node that any extender's filter refuses. To the others it adds, for every extender, score
+(0..10) times the extender's weight times ten; its own plugins give 0..100, times their weights.
 """
 
 import math
@@ -22,30 +22,30 @@ from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""
 SCALE = _PLUGIN_BEST // BEST
-"""What one point of an extender counts, at a weight of 1."""
+"""What one extender point adds at weight 1."""
 _BLOCK = 20
-"""Nodes that are looked up together: a fraction of a millisecond for each scorer."""
+"""Nodes processed together: a fraction of a millisecond per scorer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What one extender says of a pod, and how much that counts."""
+    """The verdict of one extender on a pod, and its weight."""
 
     name: str
-    """Of the scorer; POLICIES for the policy that the pod follows."""
+    """The scorer's name; POLICIES for the pod's policy."""
     filter: str
-    """The predicate that answers the extender's filterVerb; empty where it has none."""
+    """The predicate behind the extender's filterVerb; empty if it has none."""
     priority: str
-    """The priority that answers the extender's prioritizeVerb; empty where it has none."""
+    """The priority behind the extender's prioritizeVerb; empty if it has none."""
     weight: int
-    """Of the extender, in the KubeSchedulerConfiguration."""
+    """The extender's weight in the KubeSchedulerConfiguration."""
     nodes: NodeIndex
-    """The nodes that it was asked about, which may have changed since another was asked."""
+    """The nodes of its result; those of other extenders may differ if nodes changed in between."""
     result: ScorerResult
 
 
 class Explanation(NamedTuple):
-    """In two parts: `head` for the pod, `nodes` for one node after the other, worked out as they are asked for."""
+    """`head` for the pod; `nodes` for the nodes, evaluated lazily."""
 
     head: dict[str, Any]
     nodes: Iterator[tuple[str, dict[str, Any]]]
@@ -54,7 +54,7 @@ class Explanation(NamedTuple):
 def of_scorer(
     name: str, scorer: Scorer, view: ClusterSnapshot, result: ScorerResult, *, weight: int
 ) -> Opinion:
-    """What a scorer said of the nodes of a view."""
+    """Return the opinion of a scorer on the nodes of a snapshot."""
     first, best = (*scorer.predicates, ""), (*scorer.priorities, "")
     return Opinion(name, first[0], best[0], weight, view.nodes, result)
 
@@ -62,25 +62,25 @@ def of_scorer(
 def of_policy(
     decision: Decision, nodes: NodeIndex, others: Iterable[Opinion], *, weight: int
 ) -> Opinion:
-    """What a policy says of nodes. It ranks those that nobody refuses, as only these are asked about."""
+    """Return the opinion of a policy. It ranks only nodes that no extender refuses, as kube-scheduler requests it."""
     by_reason: dict[str, list[str]] = {}
     for node, reason in decision.dontschedule.items():
         by_reason.setdefault(reason, []).append(node)
     refusals = [NodeRejection(_where(nodes, names), reason) for reason, names in by_reason.items()]
     dontschedule, ranked = StrategyName.DONTSCHEDULE.value, StrategyName.SCHEDULEONMETRIC.value
-    said = ScorerResult({dontschedule: refusals})
+    result = ScorerResult({dontschedule: refusals})
     if decision.ranking is not None:
-        alone = Opinion(POLICIES, dontschedule, "", weight, nodes, said)
-        left = nodes.at(_passing(nodes, (*others, alone)))
+        policy_filter = Opinion(POLICIES, dontschedule, "", weight, nodes, result)
+        left = nodes.at(_passing(nodes, (*others, policy_filter)))
         scores = np.zeros(len(nodes), dtype=np.int64)
         for name, score in decision.ranking.scores(left):
             scores[nodes.position[name]] = score
-        said = replace(said, scores={ranked: scores})
-    return Opinion(POLICIES, dontschedule, ranked, weight, nodes, said)
+        result = replace(result, scores={ranked: scores})
+    return Opinion(POLICIES, dontschedule, ranked, weight, nodes, result)
 
 
 def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
-    """A pod as all see it who are asked about it; the nodes are those of the first."""
+    """Return the explanation of a pod by all extenders; the nodes are those of the first."""
     head = {
         "pod": pod.name,
         "kind": pod.kind,
@@ -96,15 +96,15 @@ def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
 
 
 def _where(nodes: NodeIndex, names: Sequence[str]) -> Mask:
-    """The mask of those of some nodes that have these names."""
-    places = nodes.find(names)
+    """Return the mask of the nodes with these names."""
+    positions = nodes.find(names)
     mask = np.zeros(len(nodes), dtype=bool)
-    mask[places[places >= 0]] = True
+    mask[positions[positions >= 0]] = True
     return mask
 
 
 def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
-    """The nodes that no filter refuses."""
+    """Return the nodes that no filter refuses."""
     left = nodes.all
     for one in opinions:
         for refusal in one.result.refusals.get(one.filter, ()):
@@ -120,60 +120,64 @@ def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
     names = opinions[0].nodes if opinions else NodeIndex()
     for start in range(0, len(names), _BLOCK):
         block = names[start : start + _BLOCK]
-        told = [_of_block(one, block) for one in opinions]
-        for name, *said in zip(block, *told, strict=True):
-            yield name, _of_node(opinions, said)
+        columns = [_of_block(one, block) for one in opinions]
+        for name, *entries in zip(block, *columns, strict=True):
+            yield name, _of_node(opinions, entries)
 
 
-def _of_node(opinions: Sequence[Opinion], said: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    """What all say of one node, and the sum. None is from who was asked when the node was not there."""
-    found = {one.name: told for one, told in zip(opinions, said, strict=True) if told is not None}
+def _of_node(
+    opinions: Sequence[Opinion], entries: Sequence[dict[str, Any] | None]
+) -> dict[str, Any]:
+    """Return all opinions on one node, and their sum. None marks an extender without this node."""
+    found = {
+        one.name: entry for one, entry in zip(opinions, entries, strict=True) if entry is not None
+    }
     refused = [
         one.name
         for one in opinions
         if one.name in found and one.filter in found[one.name]["refused"]
     ]
-    total = sum(told["adds"] for told in found.values())
+    total = sum(entry["adds"] for entry in found.values())
     return {"extenders": found, "refusedBy": refused, "total": None if refused else total}
 
 
 def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
-    """What one says of some nodes."""
+    """Return one opinion on a block of nodes."""
     if not one.nodes:
         return [None for _ in block]
-    places = one.nodes.find(block)
-    facts = {name: values[places].tolist() for name, values in one.result.facts.items()}
-    scores = {name: values[places].tolist() for name, values in one.result.scores.items()}
-    refused = _refused(one.result, places.tolist())
+    positions = one.nodes.find(block)
+    facts = {name: values[positions].tolist() for name, values in one.result.facts.items()}
+    scores = {name: values[positions].tolist() for name, values in one.result.scores.items()}
+    refused = _refused(one.result, positions.tolist())
     missing = one.result.missing
-    lacking = [False] * len(block) if missing is None else missing[places].tolist()
+    missing_rows = [False] * len(block) if missing is None else missing[positions].tolist()
     return [
         {
             "facts": {name: _number(values[row]) for name, values in facts.items()},
             "refused": refused[row],
             "scores": {name: values[row] for name, values in scores.items()},
-            "missing": lacking[row],
+            "missing": missing_rows[row],
             "adds": scores[one.priority][row] * one.weight * SCALE if one.priority in scores else 0,
         }
-        if place >= 0
+        if position >= 0
         else None
-        for row, place in enumerate(places.tolist())
+        for row, position in enumerate(positions.tolist())
     ]
 
 
-def _refused(result: ScorerResult, places: Sequence[int]) -> list[dict[str, str]]:
-    """For each node the predicates that refuse it, with the first reason."""
-    found: list[dict[str, str]] = [{} for _ in places]
+def _refused(result: ScorerResult, positions: Sequence[int]) -> list[dict[str, str]]:
+    """Return, per node, the predicates that refuse it with their first reason."""
+    found: list[dict[str, str]] = [{} for _ in positions]
     for predicate, refusals in result.refusals.items():
         for refusal in refusals:
-            for told, hit in zip(found, refusal.where[list(places)].tolist(), strict=True):
+            for reasons, hit in zip(found, refusal.where[list(positions)].tolist(), strict=True):
                 if hit:
-                    told.setdefault(predicate, refusal.reason)
+                    reasons.setdefault(predicate, refusal.reason)
     return found
 
 
 def _number(value: float) -> float | str | None:
-    """JSON has no NaN, which here is "not known", and no infinities, which are told by name."""
+    """Return a JSON number; NaN (unknown) becomes null, an infinity its name."""
     if math.isfinite(value):
         return value
     return None if math.isnan(value) else str(value)

@@ -29,18 +29,18 @@ class PolicyLookup:
         self._latest = latest
         self._per_pod = per_pod
 
-    def of(self, resident: PodRecord) -> tuple[Decision, NodeIndex] | None:
+    def of(self, record: PodRecord) -> tuple[Decision, NodeIndex] | None:
         """Return the decision for a pod, and its nodes; None if the pod has no policy or it does not exist."""
-        pod, decisions = self._pods.get(resident.key), self._latest()
+        pod, decisions = self._pods.get(record.key), self._latest()
         policy = policy_of_pod(pod) if pod else None
         decision = decisions.policies.get(policy) if policy else None
         if decision is None:
             return None
-        found = self._per_pod.decision(decision, decisions, resident.view)
+        found = self._per_pod.decision(decision, decisions, record.view)
         return found, decisions.table.nodes
 
 
-def no_policy(_resident: PodRecord) -> None:
+def no_policy(_pod: PodRecord) -> None:
     """Return None: no pod has a policy."""
 
 
@@ -64,14 +64,14 @@ class PodExplainer:
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
 
-    def opinions(self, resident: PodRecord) -> Iterator[Opinion]:
+    def opinions(self, pod: PodRecord) -> Iterator[Opinion]:
         """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""
         said = []
         for name, scorer in self.runner.scorers.items():
-            cached = self.runner.look(name, resident.view)
+            cached = self.runner.run_uncached(name, pod.view)
             weight = self.weights.get(name, 1)
             said.append(explain.of_scorer(name, scorer, cached.view, cached.result, weight=weight))
             yield said[-1]
-        if (found := self.policy_of(resident)) is not None:
+        if (found := self.policy_of(pod)) is not None:
             weight = self.weights.get(POLICIES, 1)
             yield explain.of_policy(*found, said, weight=weight)

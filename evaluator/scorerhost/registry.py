@@ -38,11 +38,11 @@ class ScorersError(Exception):
 def load(options: ScorerOptions) -> dict[str, Scorer]:
     """Return the enabled scorers by name, in the order of the flags. Raises ScorersError."""
     found = {name: _make(name, options) for name in options.enabled_scorers}
-    for told, names in (
+    for kind, names in (
         ("predicate", [(name, found[name].predicates) for name in found]),
         ("priority", [(name, found[name].priorities) for name in found]),
     ):
-        _check_names(told, names)
+        _check_names(kind, names)
     return found
 
 
@@ -59,7 +59,7 @@ def _make(name: str, options: ScorerOptions) -> Scorer:
         raise ScorersError(f"no scorer {name!r}; known: {', '.join(known())}")
     if len({point.value for point in points}) > 1:
         owners = " and ".join(sorted(map(_owner, points)))
-        raise ScorersError(f"more than one scorer {name!r}: of {owners}")
+        raise ScorersError(f"more than one scorer {name!r}: from {owners}")
     return _load(points[0])
 
 
@@ -68,14 +68,14 @@ def _load(point: metadata.EntryPoint) -> Scorer:
     try:
         scorer = point.load()()
     except Exception as error:
-        raise ScorersError(f"{what} cannot be loaded: {_told(error)}") from error
-    if lacking := [member for member in _MEMBERS if not hasattr(scorer, member)]:
-        raise ScorersError(f"{what} is no scorer: it has no {', '.join(lacking)}")
+        raise ScorersError(f"{what} cannot be loaded: {_description(error)}") from error
+    if absent := [member for member in _MEMBERS if not hasattr(scorer, member)]:
+        raise ScorersError(f"{what} is not a scorer: it lacks {', '.join(absent)}")
     loaded: Scorer = scorer
     return loaded
 
 
-def _told(error: Exception) -> str:
+def _description(error: Exception) -> str:
     return f"{type(error).__name__}: {one_line(str(error))}"
 
 
@@ -83,15 +83,15 @@ def _owner(point: metadata.EntryPoint) -> str:
     return point.dist.name if point.dist else "an unknown distribution"
 
 
-def _check_names(told: str, named: Iterable[tuple[str, Sequence[str]]]) -> None:
+def _check_names(kind: str, named: Iterable[tuple[str, Sequence[str]]]) -> None:
     """Check that names are valid in URL paths and unique over all scorers."""
     owners: dict[str, str] = {}
     for scorer, names in named:
         for name in _strings(names, scorer):
             if not _NAME.fullmatch(name):
-                raise ScorersError(f"scorer {scorer!r}: {name!r} is no name for a {told}")
+                raise ScorersError(f"scorer {scorer!r}: {name!r} is not a valid name of a {kind}")
             if (other := owners.setdefault(name, scorer)) != scorer:
-                raise ScorersError(f"scorers {other!r} and {scorer!r} both have a {told} {name!r}")
+                raise ScorersError(f"scorers {other!r} and {scorer!r} both have a {kind} {name!r}")
 
 
 def _strings(names: object, scorer: str) -> Collection[str]:

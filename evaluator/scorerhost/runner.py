@@ -23,7 +23,7 @@ from plimsoll.logs.ratelimited import RateLimitedLogger
 
 log = logs.get(__name__)
 
-_REMEMBERED = 32
+_MOST_CACHED = 32
 """Cached results: about 0.5 MB each with 5,000 nodes."""
 
 
@@ -76,7 +76,7 @@ class ScorerRunner:
         self._counting = counting
         self._view: ClusterSnapshot | None = None
         self._cached: OrderedDict[Hashable, CachedResult] = OrderedDict()
-        self._failures = RateLimitedLogger(log.exception, overflow=log.debug, rate=0.1, burst=3)
+        self._failures = RateLimitedLogger(log, "exception", overflow="debug", rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -99,17 +99,17 @@ class ScorerRunner:
         key = (name, pod.kind, _hashable(pod.requests), view.demands)
         if (found := self._cached.get(key)) is not None:
             return replace(found, remembered=True)
-        cached = self._cached[key] = CachedResult(view, self._ask(name, view, pod))
-        if len(self._cached) > _REMEMBERED:
+        cached = self._cached[key] = CachedResult(view, self._measure(name, view, pod))
+        if len(self._cached) > _MOST_CACHED:
             self._cached.popitem(last=False)
         return cached
 
-    def look(self, name: str, pod: PodView) -> CachedResult:
+    def run_uncached(self, name: str, pod: PodView) -> CachedResult:
         """Return a scorer's result without caching, metrics or an update of `demands`. Raises ScorerError."""
         view = self.view(name)
         return CachedResult(view, self._run_scorer(name, view, pod))
 
-    def _ask(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+    def _measure(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         begun = time.perf_counter()
         found = self._run_scorer(name, view, pod)
         self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)

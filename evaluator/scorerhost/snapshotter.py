@@ -28,9 +28,9 @@ PERIOD = 0.1
 
 Name = TypeVar("Name", bound=str)
 
-_NO_ROOM = (np.nan,) * len(RESOURCES)
+_NO_ALLOCATABLE = (np.nan,) * len(RESOURCES)
 _NO_FIGURES = (np.nan,) * len(ANNOTATIONS)
-_NO_LOAD = NodeUsage()
+_NO_USAGE = NodeUsage()
 _NOTHING_LEARNED = Rewards()
 
 
@@ -56,8 +56,8 @@ class Snapshotter:
         self._changed: set[str] = set()
         """Nodes with changes, other than of readings, that the snapshot does not have yet."""
         self._read_at = -np.inf
-        self._awaited = bool(self._metrics)
-        """Whether a first word is still to be expected of a node; once all were heard, nobody is waited for again."""
+        self._pending = bool(self._metrics)
+        """Whether any node's first report is pending; once all nodes have reported, it stays false."""
         self._view = _blank(NodeIndex())
         cluster.listeners.figures.append(self._changed.add)
         inventory.touched.append(self._changed.add)
@@ -67,9 +67,9 @@ class Snapshotter:
         """What is missing before a snapshot may be used."""
         kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
         missing = [kind for kind, listed in kinds.items() if not listed]
-        if not missing and self._awaited:
+        if not missing and self._pending:
             self.view()
-        return missing or (["the first report of nodes to scorers"] if self._awaited else [])
+        return missing or (["the nodes' first readings for scorers"] if self._pending else [])
 
     def known(self) -> ClusterSnapshot | None:
         """Return the current snapshot, or None while caches are not synced or first reports are missing."""
@@ -92,18 +92,18 @@ class Snapshotter:
             parts["readings"] = self._read(nodes, now)
         return self._with(parts)
 
-    def _counted(self, places: Positions) -> dict[str, object]:
+    def _counted(self, positions: Positions) -> dict[str, object]:
         """Return allocatable, annotations and requests, updated for the nodes at these positions."""
         view, usage = self._view, self._inventory.usage
-        names = [view.nodes[place] for place in places]
+        names = [view.nodes[position] for position in positions]
         nodes = [self._cluster.nodes.objects[name] for name in names]
-        held = [usage.get(name, _NO_LOAD) for name in names]
+        held = [usage.get(name, _NO_USAGE) for name in names]
         return {
-            "allocatable": _put(view.allocatable, RESOURCES, places, map(_room, nodes)),
-            "annotations": _put(view.annotations, ANNOTATIONS, places, map(_figures, nodes)),
-            "requested": _put(view.requested, RESOURCES, places, (x.requested for x in held)),
+            "allocatable": _put(view.allocatable, RESOURCES, positions, map(_room, nodes)),
+            "annotations": _put(view.annotations, ANNOTATIONS, positions, map(_figures, nodes)),
+            "requested": _put(view.requested, RESOURCES, positions, (x.requested for x in held)),
             "recently_bound": _put(
-                view.recently_bound, RESOURCES, places, (x.recently_bound for x in held)
+                view.recently_bound, RESOURCES, positions, (x.recently_bound for x in held)
             ),
         }
 
@@ -116,7 +116,7 @@ class Snapshotter:
             values = np.where(column.usable, column.values, np.nan)
             found[metric] = _kept(before.get(metric), values)
         if self._cluster.nodes.synced:
-            self._awaited &= unreported
+            self._pending &= unreported
         return before if _same(found, before) else found
 
     def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
@@ -152,10 +152,10 @@ def _measured(view: ClusterSnapshot) -> ClusterSnapshot:
 
 def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
     """Return the snapshot for another set of nodes, without readings; new nodes have no data."""
-    moves = Reindex(view.nodes, nodes)
+    reindex = Reindex(view.nodes, nodes)
 
     def move(rows: Mapping[Name, Floats]) -> dict[Name, Floats]:
-        return {name: fixed(moves.values(row)) for name, row in rows.items()}
+        return {name: fixed(reindex.values(row)) for name, row in rows.items()}
 
     return ClusterSnapshot(
         nodes,
@@ -167,7 +167,7 @@ def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
 
 
 def _room(node: Node) -> Sequence[float]:
-    return node.status.room or _NO_ROOM
+    return node.status.room or _NO_ALLOCATABLE
 
 
 def _figures(node: Node) -> Sequence[float]:
@@ -177,20 +177,20 @@ def _figures(node: Node) -> Sequence[float]:
 def _put(
     before: Mapping[Name, Floats],
     names: Sequence[Name],
-    places: Positions,
-    told: Iterable[Sequence[float]],
+    positions: Positions,
+    rows: Iterable[Sequence[float]],
 ) -> Mapping[Name, Floats]:
-    """Return the rows with new numbers at these positions; `told` has one row of numbers per position."""
-    if not places.size:
+    """Return the rows with new numbers at these positions; `rows` has one row of numbers per position."""
+    if not positions.size:
         return before
-    numbers = np.array(list(told), dtype=np.float64)
-    found = {name: _with_at(before[name], places, numbers[:, i]) for i, name in enumerate(names)}
+    numbers = np.array(list(rows), dtype=np.float64)
+    found = {name: _with_at(before[name], positions, numbers[:, i]) for i, name in enumerate(names)}
     return before if _same(found, before) else found
 
 
-def _with_at(before: Floats, places: Positions, values: Floats) -> Floats:
+def _with_at(before: Floats, positions: Positions, values: Floats) -> Floats:
     changed = before.copy()
-    changed[places] = values
+    changed[positions] = values
     return _kept(before, changed)
 
 

@@ -1,14 +1,14 @@
-"""The beta distribution: the probability that a share of something is at most x.
+"""The beta distribution: the probability of a share of at most x.
 
-`tail(x, a, b)` is the regularised incomplete beta function I_x(a, b) for arrays. It is good to 1e-9 of its value, and so is
-its complement, as far as a + b is at most 1e8 and neither is below the smallest double: of the two the one on the shorter side of
-the mean is worked out, by
+`tail(x, a, b)` is the regularised incomplete beta function I_x(a, b) for arrays. Its relative error, and that of its
+complement, is below 1e-9 for a + b up to 1e8 and no parameter below the smallest double. Of the two, the one on the
+shorter side of the mean is computed, by
 
-- the continued fraction of DLMF 8.17.22, which takes a dozen steps far from the mean, or for small a and b, and
-- Gauss-Legendre quadrature of the density near the mean where both are large and the fraction would take hundreds.
+- the continued fraction of DLMF 8.17.22, which takes a dozen steps far from the mean or for small a and b, and
+- Gauss-Legendre quadrature of the density near the mean if both are large, where the fraction would take hundreds.
 
-Both are scaled by x^a (1-x)^b / B(a, b), whose factors overflow and underflow long before their product does. It is worked
-out around the mean, where the large terms cancel before anything is rounded: see `_scale`.
+Both are scaled by x^a (1-x)^b / B(a, b), whose factors overflow and underflow long before their product does. It is
+computed around the mean, where the large terms cancel before rounding: see `_scale`.
 """
 
 from dataclasses import dataclass, replace
@@ -18,27 +18,29 @@ import numpy as np
 from evaluator.model.node_index import Floats, Mask
 
 LARGE = 500.0
-"""The density of a and b above this is near enough to the normal one to be integrated by few points."""
+"""Above this the density is close enough to a normal one to be integrated with few points."""
 NEAR = 3.5
-"""Standard deviations from the mean; further off the continued fraction takes less than 40 steps whatever a and b."""
+"""Standard deviations from the mean; beyond it the continued fraction takes fewer than 40 steps for any a and b."""
 STEPS = 400
-"""Never needed up to a + b of 1e8: where one of them is below LARGE it takes 60, and 160 where the other is above 1e7."""
+"""Upper bound, not reached for a + b up to 1e8: 60 steps if one parameter is below LARGE, 160 if the other is above 1e7."""
 PRECISION = 1e-13
 SMALLEST = -745.0
-"""Below it exp() is 0."""
+"""exp() is 0 below it."""
 
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _REACH = 80.0
-"""The density has fallen by e^40 where the integral ends: twice that, as the exponent of the normal one has a half."""
+"""The integral ends where the density has fallen by e^40: twice that, as the normal exponent has a half."""
 _HALF_LOG_TAU = 0.5 * np.log(2.0 * np.pi)
 _SHIFT = 10
-"""Stirling's series is good to 1e-13 from here on."""
+"""Stirling's series has an error below 1e-13 from here."""
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """I_x(a, b) for x below the mean: arrays of one length. y is 1 - x, kept as x may be much nearer to 1 than doubles are."""
+    """I_x(a, b) for x below the mean: arrays of one length. y is 1 - x, kept because x may be closer to 1 than doubles
+    resolve.
+    """
 
     x: Floats
     y: Floats
@@ -50,7 +52,7 @@ class _Side:
 
 
 def tails(x: float, a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """I_x(a, b) and 1 - I_x(a, b), each as exact as if it were alone; NaN where a or b is not a positive finite number."""
+    """Return I_x(a, b) and 1 - I_x(a, b), each with full precision; NaN unless a and b are positive and finite."""
     known = (a > 0) & (b > 0) & np.isfinite(a) & np.isfinite(b)
     lower = np.full(np.shape(a), np.nan)
     upper = np.full(np.shape(a), np.nan)
@@ -60,14 +62,14 @@ def tails(x: float, a: Floats, b: Floats) -> tuple[Floats, Floats]:
         lower[known] = 0.0 if x <= 0.0 else 1.0
         upper[known] = 1.0 - lower[known]
         return lower, upper
-    of, to = a[known], b[known]
-    above = x > (of + 1.0) / (of + to + 2.0)
+    lower_a, lower_b = a[known], b[known]
+    above = x > (lower_a + 1.0) / (lower_a + lower_b + 2.0)
     small = _tail(
         _Side(
             np.where(above, 1.0 - x, x),
             np.where(above, x, 1.0 - x),
-            np.where(above, to, of),
-            np.where(above, of, to),
+            np.where(above, lower_b, lower_a),
+            np.where(above, lower_a, lower_b),
         )
     )
     lower[known] = np.where(above, 1.0 - small, small)
@@ -76,12 +78,12 @@ def tails(x: float, a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def tail(x: float, a: Floats, b: Floats) -> Floats:
-    """I_x(a, b): the probability that a beta-distributed share is at most x."""
+    """Return I_x(a, b): the probability that a beta-distributed share is at most x."""
     return tails(x, a, b)[0]
 
 
 def _tail(side: _Side) -> Floats:
-    """The shorter side's probability."""
+    """Return the probability of the shorter side."""
     total = side.a + side.b
     excess = (
         side.x * side.b - side.y * side.a
@@ -103,11 +105,11 @@ def _tail(side: _Side) -> Floats:
 
 
 def _scale(side: _Side, excess: Floats) -> Floats:
-    """The logarithm of x^a y^b / B(a, b).
+    """Return the logarithm of x^a y^b / B(a, b).
 
-    With Stirling's formula for the gamma functions in B it is, p = a / (a + b) being the mean,
-    a log(x / p) + b log(y / (1 - p)) + log(ab / (a + b) / 2 pi) / 2 and small corrections. The first two terms are near 0 wherever
-    the whole is not, so that nothing of the size of a is left to cancel.
+    With Stirling's formula for the gamma functions in B and the mean p = a / (a + b), it is a log(x / p) + b log(y /
+    (1 - p)) + log(ab / (a + b) / 2 pi) / 2 plus small corrections. The first two terms are near 0 wherever the result
+    is not, so that no terms of the size of a cancel.
     """
     a, b = side.a, side.b
     total = a + b
@@ -120,7 +122,7 @@ def _scale(side: _Side, excess: Floats) -> Floats:
 
 
 def _log_share(change: Floats, x: Floats, mean: Floats) -> Floats:
-    """log(x / mean), given x / mean - 1."""
+    """Return log(x / mean), given x / mean - 1."""
     found: Floats = np.log1p(np.maximum(change, -0.9))
     if (far := change < -0.5).any():
         found[far] = np.log(x[far]) - np.log(mean[far])
@@ -128,7 +130,7 @@ def _log_share(change: Floats, x: Floats, mean: Floats) -> Floats:
 
 
 def _correction(z: Floats) -> Floats:
-    """log(gamma(z)) beyond Stirling's (z - 1/2) log z - z + log(2 pi) / 2."""
+    """Return the difference of log(gamma(z)) and Stirling's (z - 1/2) log z - z + log(2 pi) / 2."""
     found = _series(np.maximum(z, _SHIFT))
     if (small := z < _SHIFT).any():
         low = z[small]
@@ -155,7 +157,7 @@ def _series(z: Floats) -> Floats:
 
 
 def _integral(side: _Side, excess: Floats) -> Floats:
-    """Of the density below x, as a multiple of the density at x."""
+    """Return the integral of the density below x, as a multiple of the density at x."""
     total = side.a + side.b
     deviation = np.sqrt(side.a * side.b / total) / total
     distance = np.abs(excess) / (total * deviation)
@@ -171,7 +173,7 @@ def _integral(side: _Side, excess: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Fraction:
-    """The continued fraction so far, by Lentz' method: its value, and how its numerator and denominator last changed."""
+    """State of Lentz' method: the value so far, and the last factors of numerator and denominator."""
 
     side: _Side
     value: Floats
@@ -182,7 +184,7 @@ class _Fraction:
         return _Fraction(self.side.at(where), self.value[where], self.up[where], self.down[where])
 
     def step(self, m: float) -> tuple["_Fraction", Floats]:
-        """Its next two terms, and by how much they changed it."""
+        """Return the state after the next two terms, and the last factor."""
         x, a, b = self.side.x, self.side.a, self.side.b
         middle = a + 2.0 * m
         even = m * (b - m) * x / ((middle - 1.0) * middle)
@@ -197,21 +199,21 @@ class _Fraction:
 
 
 def _fraction(side: _Side) -> Floats:
-    """The continued fraction; those that are done are left out now and then, as most are after a few steps."""
+    """Return the continued fraction; converged elements are dropped every few steps."""
     first = 1.0 / (1.0 - (side.a + side.b) * side.x / (side.a + 1.0))
     ongoing = _Fraction(side, first, np.ones(len(first)), first)
     found = np.empty(len(first))
-    places = np.arange(len(first))
+    positions = np.arange(len(first))
     for m in range(1, STEPS):
         ongoing, change = ongoing.step(float(m))
         if m % 4:
             continue
         busy = np.abs(change - 1.0) > PRECISION
         left = np.count_nonzero(busy)
-        if 4 * left < 3 * len(places):
-            found[places] = ongoing.value
+        if 4 * left < 3 * len(positions):
+            found[positions] = ongoing.value
             if not left:
                 break
-            ongoing, places = ongoing.at(busy), places[busy]
-    found[places] = ongoing.value
+            ongoing, positions = ongoing.at(busy), positions[busy]
+    found[positions] = ongoing.value
     return found

@@ -1,9 +1,9 @@
-"""What pods asked for, as one running mean and covariance: it tells whether there are few large pods or many alike.
+"""Running mean and covariance of pod requests; they tell few large pods from many equal ones.
 
-The newest of n requests counts 1/n; from the hundredth on 1/100, so that what was asked for long ago is forgotten. Kept
-are the mean m and the covariance C, and not the mean of the products: with f = 1/n and a new request d,
-C <- (1 - f) (C + f (d - m) (d - m)^T), m <- m + f (d - m). That is the same in exact numbers, and nothing is lost where
-large requests differ by little.
+The newest of n requests has the weight 1/n; from the hundredth on 1/100, so that old requests fade. With f = 1/n and
+a new request d, the update of mean m and covariance C is C <- (1 - f) (C + f (d - m) (d - m)^T), m <- m + f (d - m).
+It equals the update of the mean of products in exact arithmetic, without its cancellation for large, similar
+requests.
 """
 
 from dataclasses import dataclass, replace
@@ -21,30 +21,29 @@ RESOURCES = (
     Resource.GPU,
     Resource.EPHEMERAL_STORAGE,
 )
-"""In the order in which they count."""
+"""In order of importance."""
 
 UNITS: Floats = np.array([1.0, 2.0**20, 1.0, 1.0, 2.0**30])
-"""What one is, of each: milli-CPU, MiB, pods, GPUs, GiB."""
+"""One unit of each: milli-CPU, MiB, pods, GPUs, GiB."""
 UNITS.setflags(write=False)
 
 WINDOW = 100
-"""From so many requests on, the newest counts as much as it does then."""
+"""Number of requests from which on the weight of a new one is constant."""
 
 REMEMBERED = 4096
-"""Pods that are known again when they are tried once more: the newest, as a pod that waits for long comes among them again."""
+"""Pods recognized when they are scheduled again: the newest. A pod that waits for long re-enters."""
 
 LARGEST = 2.0**63
-"""More is cut off: Kubernetes counts in 64 bits, and the square of more might be no number."""
+"""Larger requests are capped: Kubernetes uses 64 bits, and larger squares might overflow."""
 
 _LEAST_CPU = 10.0
 _LEAST_MEMORY = 16.0
 
 
 def demand(pod: PodView) -> Floats:
-    """What a pod asks for, of `RESOURCES`, in `UNITS`; NaN where it asks for what is no number.
+    """Return a pod's requests for `RESOURCES` in `UNITS`; NaN for an invalid amount.
 
-    Who asks for nothing takes something all the same: cpu is at least 10m, memory that is below 1 MiB is 16 MiB, and pods
-    are 1.
+    Minimums apply to pods without requests: 10m CPU, 16 MiB of memory if less than 1 MiB is requested, and 1 pod.
     """
     found = np.array([pod.requests.get(resource, 0.0) for resource in RESOURCES]) / UNITS
     found = np.clip(found, 0.0, LARGEST)
@@ -58,36 +57,36 @@ def demand(pod: PodView) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demands:
-    """The requests seen. Never changes: `seen` gives another."""
+    """Statistics of the requests seen so far; immutable: `seen` returns a new object."""
 
     count: int = 0
-    """How many, up to `WINDOW`."""
+    """Number of requests, up to `WINDOW`."""
     mean: Floats | None = None
-    """Of each of `RESOURCES`, in `UNITS`; None before the first."""
+    """Means of `RESOURCES` in `UNITS`; None before the first request."""
     covariance: npt.NDArray[np.float64] | None = None
-    """A row and a column for each of them."""
+    """Covariance matrix of `RESOURCES`."""
     pods: tuple[str, ...] = ()
-    """Who was counted, by uid, or by name where one has none; at most `REMEMBERED`."""
+    """Counted pods by uid, or by name without one; at most `REMEMBERED`."""
 
     def seen(self, pod: PodView) -> "Demands":
-        """These, and this pod's. The same object where it was counted before, or asks for what is no number."""
-        who = pod.uid or pod.name
-        if who and who in self.pods:
+        """Return the statistics with this pod; the same object if it is already counted or its requests are invalid."""
+        identity = pod.uid or pod.name
+        if identity and identity in self.pods:
             return self
-        asked = demand(pod)
-        if np.isnan(asked).any():
+        request = demand(pod)
+        if np.isnan(request).any():
             return self
-        pods = self.pods if not who else (*self.pods, who)[-REMEMBERED:]
+        pods = self.pods if not identity else (*self.pods, identity)[-REMEMBERED:]
         if self.mean is None or self.covariance is None:
-            none = np.zeros((len(asked), len(asked)))
-            return replace(self, count=1, mean=asked, covariance=none, pods=pods)
+            none = np.zeros((len(request), len(request)))
+            return replace(self, count=1, mean=request, covariance=none, pods=pods)
         count = min(self.count + 1, WINDOW)
         share = 1.0 / count
-        apart = asked - self.mean
+        difference = request - self.mean
         return replace(
             self,
             count=count,
-            mean=self.mean + share * apart,
-            covariance=(1.0 - share) * (self.covariance + share * np.outer(apart, apart)),
+            mean=self.mean + share * difference,
+            covariance=(1.0 - share) * (self.covariance + share * np.outer(difference, difference)),
             pods=pods,
         )

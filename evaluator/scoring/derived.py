@@ -19,20 +19,20 @@ log = logging.getLogger(__name__)
 
 
 class DerivedMetricError(Exception):
-    """A scorer failed: a mistake in it, which the log has; the text is for who asks."""
+    """A scorer failed because of a bug in it, which is logged; the message is for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class DerivedMetric:
-    """One number, 0 to 1: the greatest of some facts of a scorer, of those that are known."""
+    """A number from 0 to 1: the maximum of the known values of some facts of a scorer."""
 
     scorer: str
     facts: tuple[str, ...]
     by_kind: bool = False
-    """Whether it depends on what kind of pod is asked about, and not on what the pod asks for alone."""
+    """Whether it depends on the pod's kind, not only on its requests."""
 
     def read(self, result: ScorerResult) -> Floats:
-        """Per node of the view; NaN where it is not known."""
+        """Return the metric per node of the snapshot; NaN if unknown."""
         first, *rest = (result.facts[name] for name in self.facts)
         for other in rest:
             first = np.fmax(first, other)
@@ -46,44 +46,44 @@ DERIVED_METRICS: Mapping[str, DerivedMetric] = {
     "plimsoll_congestion": DerivedMetric("congestion", ("congestion",)),
     "plimsoll_reward": DerivedMetric("reward", ("reward",), by_kind=True),
 }
-"""By the name that rules call it."""
+"""By metric name in rules."""
 
-NOBODY = PodView()
-"""The pod that asks for nothing: with it, a quantity tells how a node is now."""
+NO_REQUESTS = PodView()
+"""A pod without requests: with it, a derived metric describes a node as it is now."""
 
 
 def named(metrics: Collection[str]) -> frozenset[str]:
-    """Which of these are quantities, and not metrics of nodes."""
+    """Return the derived metrics among `metrics`."""
     return frozenset(metrics) & DERIVED_METRICS.keys()
 
 
 def measured(metrics: frozenset[str]) -> frozenset[str]:
-    """Which of these are metrics of nodes: all that sources of readings may be asked for."""
+    """Return the node metrics among `metrics`, which sources of readings provide."""
     return metrics if metrics.isdisjoint(DERIVED_METRICS) else metrics - DERIVED_METRICS.keys()
 
 
 def values(
     names: Iterable[str], scorers: Mapping[str, Scorer], view: ClusterSnapshot, pod: PodView
 ) -> dict[str, Floats]:
-    """These quantities for a pod over the nodes of a view, NaN where not known; one whose scorer is not there is left out.
+    """Return derived metrics for a pod over the nodes of a snapshot, NaN if unknown; those of disabled scorers are left out.
 
-    Each scorer is asked once. Raises QuantityError.
+    Runs each scorer once. Raises DerivedMetricError.
     """
     results: dict[str, ScorerResult] = {}
     found = {}
     for name in names:
-        quantity = DERIVED_METRICS[name]
-        scorer = scorers.get(quantity.scorer)
+        metric = DERIVED_METRICS[name]
+        scorer = scorers.get(metric.scorer)
         if scorer is None:
             continue
-        if quantity.scorer not in results:
-            results[quantity.scorer] = _result(quantity.scorer, scorer, view, pod)
-        found[name] = quantity.read(results[quantity.scorer])
+        if metric.scorer not in results:
+            results[metric.scorer] = _result(metric.scorer, scorer, view, pod)
+        found[name] = metric.read(results[metric.scorer])
     return found
 
 
 def _result(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-    """What a scorer says. One that fails must not end all decisions, of policies that do not name it too."""
+    """Return a scorer's result; a failing scorer must not end the decisions of other policies."""
     try:
         return scorer.score(view, pod)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Flags of the scorers: which are on, on which ports, and each one's own."""
+"""Flags of the scorers: enabled scorers, their ports, and the flags of each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from plimsoll import flags
 from plimsoll.flags import option
 
 POLICIES = "policies"
-"""What the extender that answers for policies is called where it stands among scorers."""
+"""Name of the policies' extender among scorers, in --scorerWeights and /explain."""
 
 
 def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Of name=value items, with commas between them."""
+    """Yield the pairs of comma-separated name=value items."""
     for item in ",".join(given).split(",") if given else ():
         name, _, value = item.strip().partition("=")
         yield name, value
 
 
 def _each(what: str, example: str, number: Callable[[str], int]) -> Callable[[str], str]:
-    """A parser of scorers with a number each, which leaves the text as it is."""
+    """Return a parser that validates name=number items and returns the text unchanged."""
 
     def parse(text: str) -> str:
         for item in text.split(","):
@@ -42,46 +42,45 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
     scorers: tuple[str, ...] = option(
         "scorers",
         (),
-        "scorers to answer for beside policies; repeatable, or with commas between them. Without any, the routes of "
-        "scorers are not there and no pods are watched for them; an unknown name is answered with those there are",
+        "scorers to enable in addition to policies; repeatable, or separated by commas. Without any, scorer routes do not "
+        "exist and pods are not watched for them; the error for an unknown name lists the known ones",
         metavar="NAME",
         parse=flags.names,
     )
     scorer_ports: tuple[str, ...] = option(
         "scorerPorts",
         (),
-        "further ports, each of which answers for one scorer alone, like safe=9011; repeatable, or with commas between "
-        "them. Certificates and limits are those of --port, for each port anew",
+        "additional ports that serve a single scorer each, like safe=9011; repeatable, or separated by commas. Certificates "
+        "and limits are those of --port, for each port separately",
         metavar="NAME=PORT",
         parse=_each("port", "safe=9011", flags.port),
     )
     scorer_weights: tuple[str, ...] = option(
         "scorerWeights",
         (),
-        "what your KubeSchedulerConfiguration says as the weight of each extender, like safe=2, and policies=1 for that of "
-        "policies; repeatable, or with commas between them. Only /explain?pod= looks at it, to add up what kube-scheduler "
-        "will; who is not named counts as 1",
+        "weight of each extender in your KubeSchedulerConfiguration, like safe=2, or policies=1 for the policies' extender; "
+        "repeatable, or separated by commas, 1 by default. Only /explain?pod= uses it, to compute kube-scheduler's totals",
         metavar="NAME=N",
         parse=_each("weight", "safe=2", flags.count),
     )
 
     @property
     def enabled_scorers(self) -> tuple[str, ...]:
-        """Their names, each once, in the order given."""
+        """Names of the enabled scorers without duplicates, in the order given."""
         return tuple(dict.fromkeys(name for given in self.scorers for name in given.split(",")))
 
     @property
     def ports_of_scorers(self) -> Mapping[str, int]:
-        """The port of each scorer that has one of its own."""
+        """Ports of the scorers that have their own."""
         return {name: flags.port(port) for name, port in _pairs(self.scorer_ports)}
 
     @property
     def weights_of_scorers(self) -> Mapping[str, int]:
-        """The weight of each extender that was told."""
+        """Weights given by --scorerWeights."""
         return {name: flags.count(weight) for name, weight in _pairs(self.scorer_weights)}
 
     def scorer_mistakes(self, taken: Mapping[int, str]) -> list[str]:
-        """What is wrong with these settings together, each in a sentence; `taken` are ports, each with the flag that has it."""
+        """Return the errors in these settings together, as sentences; `taken`: used ports, with the flag that uses each."""
         return [*self._port_mistakes(taken), *self._weight_mistakes()]
 
     def _port_mistakes(self, taken: Mapping[int, str]) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""What pods did, as outcomes to learn from: 0 for one that failed, 1 for one that has run clean for a while.
+"""Derives outcomes from pod changes, for the `reward` scorer: 0 for a failure, 1 for a clean run.
 
-One run of a pod gives one reward: when it has ended well, or has lasted for STEADY seconds and is ready; after a crash the
-next run begins, and it earns again. A crash, a failure and a node that is silent (phase Unknown) give 0, each once. Who was
-told to go is not blamed for how it goes; nor does a pod that ran already when it was first seen earn for what is long past.
+A run gives the reward 1 once: when it succeeds, or when it has lasted STEADY seconds and is ready. A crash starts a
+new run. A crash, a failure and an unresponsive node (phase Unknown) each give 0, once. Pods being deleted give
+nothing, nor do pods that were already running when they were first seen.
 
-kubeRL compares the seconds of the minute of a restart with those of the clock; here time is elapsed time.
+kubeRL compares the seconds of the minute of a restart with those of the clock; here, elapsed time is used.
 """
 
 import heapq
@@ -14,24 +14,24 @@ from evaluator.model.pod_record import PodRecord
 from evaluator.scoring.rewards import PodOutcome
 
 STEADY = 300.0
-"""Seconds after which a run has been clean. A container that crashes again and again is started every five minutes."""
+"""Seconds after which a run counts as clean. The backoff of a crash-looping container is at most five minutes."""
 _BAD = frozenset({"Failed", "Unknown"})
 
 
 class OutcomeTracker:
-    """Follows the runs of pods that have still to earn. Times are monotonic seconds, `wall` the Unix time at that moment."""
+    """Tracks the runs of pods without an outcome. Times are monotonic seconds, `wall` is the Unix time at that moment."""
 
     def __init__(self, *, steady: float = STEADY) -> None:
         self._steady = steady
-        self._earning: dict[str, PodRecord] = {}
+        self._runs: dict[str, PodRecord] = {}
         self._dues: list[tuple[float, str]] = []
-        """When to look at whom; soonest first. One that is not in `_earning` is passed over."""
+        """When to check each run; soonest first. Entries that are not in `_runs` are skipped."""
         self._due: dict[str, float] = {}
 
     def changed(
         self, before: PodRecord | None, after: PodRecord | None, *, now: float, wall: float
     ) -> list[PodOutcome]:
-        """What follows from what a pod was and is; None: it was not there, or is not any more."""
+        """Return the outcomes of a pod's change; None: absent."""
         if before is not None and (after is None or after.uid != before.uid):
             self._forget(before.uid)
             before = None
@@ -48,13 +48,13 @@ class OutcomeTracker:
         return list(self._run(before, after, now, wall))
 
     def due(self, now: float) -> list[PodOutcome]:
-        """Of those whose runs have become clean by now. Who is not ready is looked at again later."""
+        """Return the outcomes of runs that are clean by now. Pods that are not ready are checked again later."""
         found = []
         while self._dues and self._dues[0][0] <= now:
             at, uid = heapq.heappop(self._dues)
             if self._due.get(uid) != at:
                 continue
-            run = self._earning[uid]
+            run = self._runs[uid]
             if run.ready:
                 self._forget(uid)
                 found.append(_outcome(run, 1))
@@ -65,15 +65,15 @@ class OutcomeTracker:
     def _run(
         self, before: PodRecord | None, after: PodRecord, now: float, wall: float
     ) -> Iterator[PodOutcome]:
-        earning = after.uid in self._earning
+        tracked = after.uid in self._runs
         if after.phase == "Succeeded":
             self._forget(after.uid)
-            if before is not None and (earning or before.phase in {"", "Pending"}):
+            if before is not None and (tracked or before.phase in {"", "Pending"}):
                 yield _outcome(after, 1)
         elif after.phase != "Running":
             self._forget(after.uid)
-        elif earning:
-            self._earning[after.uid] = after
+        elif tracked:
+            self._runs[after.uid] = after
         elif before is None:
             if (elapsed := _elapsed(_latest(after), wall)) < self._steady:
                 self._begin(after, now + self._steady - elapsed)
@@ -81,23 +81,23 @@ class OutcomeTracker:
             self._begin(after, now + self._steady)
 
     def _begin(self, run: PodRecord, due: float) -> None:
-        self._earning[run.uid] = run
+        self._runs[run.uid] = run
         self._due[run.uid] = due
         heapq.heappush(self._dues, (due, run.uid))
 
     def _forget(self, uid: str) -> None:
-        self._earning.pop(uid, None)
+        self._runs.pop(uid, None)
         self._due.pop(uid, None)
 
 
 def _bad(before: PodRecord, after: PodRecord) -> bool:
-    """Whether a pod has failed since; a crash that was told already is no failure of the pod beside it."""
-    told = after.crashed is not None and after.crashed == before.crashed
+    """Return whether a pod failed with this change; a crash that was already counted is not counted again."""
+    already_counted = after.crashed is not None and after.crashed == before.crashed
     if after.phase in _BAD and before.phase != after.phase:
-        return not told or after.phase == "Unknown"
+        return not already_counted or after.phase == "Unknown"
     if after.crashed != before.crashed:
         return after.crashed is not None
-    # Nobody says why it started anew; if it was by a crash, that was told when it came.
+    # The cause of the restart is unknown; a crash was counted when it was reported.
     return after.restarts > before.restarts and after.crashed is None
 
 
@@ -106,7 +106,7 @@ def _latest(run: PodRecord) -> float | None:
 
 
 def _elapsed(since: float | None, wall: float) -> float:
-    """Seconds since then; none if that is not known, or a clock goes wrong."""
+    """Return the elapsed seconds; 0 if the time is unknown or in the future."""
     return max(0.0, wall - since) if since is not None else 0.0
 
 

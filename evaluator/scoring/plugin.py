@@ -1,4 +1,4 @@
-"""What a scorer is, and what it answers."""
+"""The scorer interface: the protocol and its result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from evaluator.model.pod_demand import PodView
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 Scores = npt.NDArray[np.int64]
-"""0 to 10 for each node of the view."""
+"""0 to 10 for each node of the snapshot."""
 
 BEST = 10
 """kube-scheduler's MaxExtenderPriority."""
@@ -21,21 +21,22 @@ BEST = 10
 
 @dataclass(frozen=True, slots=True)
 class ScorerResult:
-    """What a scorer says of every node for one pod. A predicate or priority that it does not name leaves the nodes alone."""
+    """A scorer's result for one pod over all nodes. Predicates and priorities that are absent do not affect nodes."""
 
     refusals: Mapping[str, Sequence[NodeRejection]] = field(default_factory=dict)
-    """By predicate. Where several refuse a node, the first reason counts."""
+    """By predicate. If several reject a node, the first reason counts."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """By priority."""
     facts: Mapping[str, Floats] = field(default_factory=dict)
-    """What it was computed from, for /explain: inputs and intermediate values, NaN where there is none."""
+    """Inputs and intermediate values for /explain, NaN if unknown."""
     missing: Mask | None = None
-    """The nodes of which it lacks what it needs; None for a scorer that lacks nothing. The host counts them; whether they
-    are refused is the scorer's own `WhenMissing`, and so in `refusals`."""
+    """The nodes with missing inputs; None if there are none. The host counts them; the scorer's own `WhenMissing` decides
+    whether they are in `refusals`.
+    """
 
 
 class Scorer(Protocol):
-    """Assesses nodes. Pure: the same view and pod give the same assessment, and nothing is read, awaited or remembered."""
+    """Scores nodes. Pure: the same snapshot and pod give the same result; no I/O, no clock, no state."""
 
     @property
     def predicates(self) -> Sequence[str]:
@@ -49,28 +50,27 @@ class Scorer(Protocol):
 
     @property
     def metrics(self) -> Sequence[str]:
-        """The metrics of nodes that it takes: agents are asked for them."""
+        """The node metrics that it needs; agents report them."""
         ...
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """All nodes of the view, for one pod: by its kind and amounts, as the answer is used for the next pod alike, too."""
+        """Return the result for all nodes of the snapshot. It may depend on the pod's kind and requests only: results
+        are cached by them.
+        """
         ...
 
 
-# MERGED DOCSTRING: What becomes of a node of which a scorer lacks what it needs.
-
-
 class WhenMissing(StrEnum):
-    """Words of a flag."""
+    """How a scorer treats nodes with missing inputs; values of a flag."""
 
     IGNORE = "ignore"
-    """It passes, and gets the score that its scorer gives to the unknown."""
+    """The node passes with the scorer's score for unknown nodes."""
     REFUSE = "refuse"
-    """It is filtered out, with a reason."""
+    """The node is rejected with a reason."""
 
 
 def when_missing(text: str) -> WhenMissing:
-    """One of these words. Raises ValueError for another."""
+    """Return the WhenMissing of a flag's text. Raises ValueError for any other text."""
     try:
         return WhenMissing(text)
     except ValueError:

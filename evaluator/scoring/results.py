@@ -1,4 +1,4 @@
-"""What any scorer may answer, whoever wrote it: what is anything else must not reach kube-scheduler."""
+"""Validates scorers' results and selects the requested nodes; invalid results must not reach kube-scheduler."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,7 +10,7 @@ from evaluator.scoring.snapshot import NodeRejection
 
 
 def check(found: ScorerResult, scorer: Scorer, nodes: int) -> None:
-    """An answer about so many nodes. Raises ValueError or TypeError; AttributeError for what is not made of arrays."""
+    """Validate a result for `nodes` nodes. Raises ValueError or TypeError; AttributeError if it is not made of arrays."""
     masks = [refusal.where for refusals in found.refusals.values() for refusal in refusals]
     if found.missing is not None:
         masks.append(found.missing)
@@ -33,30 +33,27 @@ def _check_names(what: str, used: Iterable[str], own: Iterable[str]) -> None:
 
 def _check_scores(name: str, scores: Scores) -> None:
     if not np.issubdtype(scores.dtype, np.integer):
-        raise TypeError(f"scores of {name} that are no integers")
+        raise TypeError(f"scores of {name} that are not integers")
     if scores.size and not 0 <= scores.min() <= scores.max() <= BEST:
         raise ValueError(f"scores of {name} outside 0..{BEST}")
-
-
-# MERGED DOCSTRING: What an assessment says of the nodes that somebody asks about.
 
 
 def refused(
     nodes: NodeIndex, refusals: Sequence[NodeRejection], names: Sequence[str]
 ) -> dict[str, str]:
-    """Those of `names` that are refused, each with the first reason. A node that is not known yet is not refused."""
+    """Return the rejected nodes among `names` with their first reason. Unknown nodes are not rejected."""
     found: dict[str, str] = {}
-    asked = nodes.find(names)
+    positions = nodes.find(names)
     for refusal in refusals:
-        hit = (asked >= 0) & refusal.where[asked] if len(nodes) else asked >= 0
-        for place in hit.nonzero()[0].tolist():
-            found.setdefault(names[place], refusal.reason)
+        hit = (positions >= 0) & refusal.where[positions] if len(nodes) else positions >= 0
+        for position in hit.nonzero()[0].tolist():
+            found.setdefault(names[position], refusal.reason)
     return found
 
 
 def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
-    """The scores of `names`, in their order, without nodes that are not known yet: to the scheduler these have 0."""
-    place = nodes.position
-    known = [name for name in names if name in place]
-    picked: list[int] = scores[nodes.find(known)].tolist()
-    return list(zip(known, picked, strict=True))
+    """Return the scores of `names`, in order; unknown nodes are left out, which the scheduler reads as 0."""
+    position = nodes.position
+    known = [name for name in names if name in position]
+    selected: list[int] = scores[nodes.find(known)].tolist()
+    return list(zip(known, selected, strict=True))

@@ -1,8 +1,8 @@
-"""What was learned of kinds of pods, as the text of a ConfigMap, so that a restart forgets nothing.
+"""Serializes learned rewards to a ConfigMap, so that they survive restarts.
 
     {"nodes": ["n0", "n1"], "kinds": {"web": {"1": 0.81}}}
 
-A value is found by the number of its node, since the names would be most of the text. Kinds come oldest first.
+Values are keyed by the index of their node, since names would be most of the text. Kinds are ordered oldest first.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from evaluator.model.decode import UNREADABLE
 from evaluator.scoring.rewards import Rewards
 
 KEY = "rewards.json"
-"""Under which it is in the ConfigMap's data."""
+"""Key in the ConfigMap's data."""
 _DIGITS = 12
 
 
@@ -24,13 +24,13 @@ class _State(msgspec.Struct):
 
 
 class StateError(Exception):
-    """What is there cannot be taken for what was learned; the text says why."""
+    """The ConfigMap does not contain valid rewards; the message says why."""
 
 
 def encode(rewards: Rewards) -> dict[str, str]:
-    """A ConfigMap's data."""
+    """Return the rewards as a ConfigMap's data."""
     nodes = sorted(rewards.nodes)
-    number = {node: place for place, node in enumerate(nodes)}
+    number = {node: position for position, node in enumerate(nodes)}
     kinds = {
         kind: {number[n]: round(v, _DIGITS) for n, v in values.items() if n in number}
         for kind, values in rewards.kinds.items()
@@ -39,7 +39,7 @@ def encode(rewards: Rewards) -> dict[str, str]:
 
 
 def decode(data: Mapping[str, object], blank: Rewards) -> Rewards:
-    """What `encode` wrote, with the settings of `blank`; that itself where nothing was written. Raises StateError."""
+    """Return the rewards that `encode` wrote, with the settings of `blank`; `blank` itself without data. Raises StateError."""
     if (text := data.get(KEY)) is None:
         return blank
     try:
@@ -61,5 +61,5 @@ def _node(state: _State, number: int) -> str:
 
 def _value(value: float) -> float:
     if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{value} is no value from 0 to 1")
+        raise ValueError(f"{value} is not a value from 0 to 1")
     return value

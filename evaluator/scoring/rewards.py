@@ -1,8 +1,8 @@
-"""What was learned of where kinds of pods do well: for each kind and node a value from 0 to 1, an average that forgets.
+"""Learned rewards: for each kind of pod and node a value from 0 to 1, an exponential average of outcomes.
 
-Everything starts at 1, and an outcome (1: did well, 0: did not) moves the value by a tenth of the way to it: this is
-kubeRL's state. A node that joins later starts, for each kind, at the mean of the nodes that were there: neither the last
-choice, which nothing would ever bring it out of, nor the first.
+Values start at 1, and an outcome (1: success, 0: failure) moves the value by a tenth of the difference, as in kubeRL.
+A node that joins later starts, for each kind, at the mean of the existing nodes: neither last, where no pod would be
+scheduled to correct it, nor first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -14,19 +14,19 @@ import numpy as np
 from evaluator.model.node_index import Floats, NodeIndex
 
 START = 1.0
-"""The value that a kind has on the nodes that were there before it."""
-_ROOM = 950_000
-"""Bytes for all of it, as text: an object of Kubernetes has room for a mebibyte."""
+"""Initial value of a kind on existing nodes."""
+_MOST_BYTES = 950_000
+"""Bytes of serialized rewards: Kubernetes objects are limited to 1 MiB."""
 _RECORD, _AROUND = 24, 16
-"""Bytes, as text, of one value with the number of its node, and around each kind."""
+"""Serialized bytes of one value with its node's index, and the overhead of a kind."""
 
 
 _Kind = tuple[str, Mapping[str, float]]
-"""A kind with its values."""
+"""A kind and its values."""
 
 
 class PodOutcome(NamedTuple):
-    """How a pod of some kind did on a node: 1 for well, 0 for not."""
+    """The outcome of a pod of a kind on a node: 1 for success, 0 for failure."""
 
     kind: str
     node: str
@@ -35,31 +35,31 @@ class PodOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Rewards:
-    """The values; never changes. `learned` and `among` give another one, and share with it what is the same."""
+    """The learned values; immutable. `learned` and `among` return a new object that shares unchanged parts."""
 
     weight: float = 0.1
-    """Of one outcome, against all before it: 0 to 1."""
+    """Weight of one outcome, 0 to 1."""
     nodes: frozenset[str] = frozenset()
-    """The nodes that were there already."""
+    """The known nodes."""
     kinds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By kind, the one whose last outcome is oldest first; then by node, where the value is another than START."""
+    """By kind, oldest outcome first; then by node, only values other than START."""
     dropped: int = 0
-    """Kinds that there was no room for any more."""
+    """Kinds dropped because of the size limit."""
 
     def values(self, kind: str, nodes: NodeIndex) -> Floats:
-        """Of one kind on each of some nodes."""
+        """Return the values of one kind on the given nodes."""
         found = np.full(len(nodes), START)
         for node, value in self.kinds.get(kind, {}).items():
-            if (place := nodes.position.get(node)) is not None:
-                found[place] = value
+            if (position := nodes.position.get(node)) is not None:
+                found[position] = value
         return found
 
     def observed(self, kind: str, node: str, reward: int) -> "Rewards":
-        """After one outcome."""
+        """Return the rewards after one outcome."""
         return self.learned([PodOutcome(kind, node, reward)])
 
     def learned(self, outcomes: Iterable[PodOutcome]) -> "Rewards":
-        """After some outcomes, in their order. The oldest kinds are dropped if there is no room for all."""
+        """Return the rewards after some outcomes, in order. The oldest kinds are dropped if the size limit is exceeded."""
         kinds = dict(self.kinds)
         own: dict[str, dict[str, float]] = {}
         for kind, node, reward in outcomes:
@@ -74,7 +74,7 @@ class Rewards:
         return _fitting(replace(self, kinds=kinds))
 
     def among(self, nodes: Set[str]) -> "Rewards":
-        """For the nodes that there are now: those that are new start, those that went are forgotten."""
+        """Return the rewards for the current nodes: new nodes get an initial value, deleted ones are dropped."""
         if nodes == self.nodes:
             return self
         stayed, joined = self.nodes & nodes, nodes - self.nodes
@@ -87,9 +87,9 @@ class Rewards:
 
 
 def _fitting(rewards: Rewards) -> Rewards:
-    """Without the oldest kinds, as many as there is no room for."""
+    """Return the rewards without the oldest kinds, within the size limit."""
     newest_first = list(rewards.kinds.items())[::-1]
-    room = _ROOM - sum(len(node) + 3 for node in rewards.nodes)
+    room = _MOST_BYTES - sum(len(node) + 3 for node in rewards.nodes)
     kept = list(_within(room, newest_first))
     if len(kept) == len(newest_first):
         return rewards
@@ -116,7 +116,7 @@ def _note(values: dict[str, float], node: str, value: float) -> None:
 
 
 def _within(room: int, kinds: Iterable[_Kind]) -> Iterator[_Kind]:
-    """The first of some kinds, as far as there is room."""
+    """Yield the first kinds that fit into `room` bytes."""
     for kind, values in kinds:
         room -= len(kind.encode()) + _AROUND + _RECORD * len(values)
         if room < 0:

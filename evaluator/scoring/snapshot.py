@@ -1,6 +1,6 @@
-"""What scorers look at: the nodes of the cluster with what they have, what is taken and what is used; and a pod.
+"""The cluster snapshot that scorers read: capacity, requests and usage of nodes.
 
-Everything is an array over the nodes of `ClusterView.nodes`, in their order, or plain. NaN is "not known"; 0 is 0.
+Everything is a scalar or an array over `ClusterSnapshot.nodes`, in order. NaN means unknown; 0 is 0.
 """
 
 from collections.abc import Mapping
@@ -17,52 +17,52 @@ from evaluator.scoring.rewards import Rewards
 
 @dataclass(frozen=True, slots=True)
 class NodeUsageArrays:
-    """How much of one resource was free over a window, by measurement; NaN where nothing is known, or what is known is stale."""
+    """The measured free amount of one resource over a window; NaN if unknown or stale."""
 
     free: Floats
     """The mean."""
     deviation: Floats
     """The standard deviation; NaN where only the mean is known."""
     forecast: Floats
-    """What is expected to be free; NaN where nobody says."""
+    """The forecast; NaN if there is none."""
 
 
 @dataclass(frozen=True)
 class ClusterSnapshot:
-    """The cluster at one moment; never changes."""
+    """The cluster at one moment; immutable."""
 
     nodes: NodeIndex
     allocatable: Mapping[Resource, Floats] = field(default_factory=dict)
     requested: Mapping[Resource, Floats] = field(default_factory=dict)
-    """Of all pods that are bound to a node and not finished."""
+    """Requests of all bound, unfinished pods."""
     recently_bound: Mapping[Resource, Floats] = field(default_factory=dict)
-    """Of those among them that are younger than the window of `usage`, so that it does not show them yet."""
+    """Requests of pods bound within the window of `usage`, which does not include them yet."""
     usage: Mapping[Resource, NodeUsageArrays] = field(default_factory=dict)
     """For CPU and MEMORY."""
     congestion: Floats | None = None
-    """0 (idle) to 1 (full), as agents measure it; NaN where not known."""
+    """0 (idle) to 1 (full), as measured by agents; NaN if unknown."""
     readings: Mapping[str, Floats] = field(default_factory=dict)
-    """Of each metric that a scorer takes: NaN where there is none, or what there is cannot be used, as it is stale."""
+    """Readings of each metric that scorers use; NaN if missing or stale."""
     annotations: Mapping[str, Floats] = field(default_factory=dict)
-    """Numbers that operators or other programs annotated nodes with, by key; NaN where there is none, or no number."""
+    """Numeric node annotations by key; NaN if absent or not a number."""
     rewards: Rewards = field(default_factory=Rewards)
-    """Where kinds of pods did well."""
+    """Learned rewards of kinds of pods."""
     demands: Demands = field(default_factory=Demands)
-    """What pods asked for, until before the one that is to be placed."""
+    """Request statistics of the pods before the current one."""
 
     @cached_property
     def unknown(self) -> Floats:
-        """NaN for every node; not to be written to."""
+        """NaN for every node; read-only."""
         return fixed(np.full(len(self.nodes), np.nan))
 
     def of(self, amounts: Mapping[Resource, Floats], resource: Resource) -> Floats:
-        """One resource's amounts; not known where there are none."""
+        """Return one resource's amounts; NaN if absent."""
         return amounts.get(resource, self.unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRejection:
-    """Nodes that a pod must not go to, and why: in words that are constant, as kube-scheduler writes them into the pod."""
+    """Rejected nodes and the reason: constant text, as kube-scheduler writes it into pod events."""
 
     where: Mask
     reason: str

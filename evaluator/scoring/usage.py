@@ -1,8 +1,8 @@
-"""How much of a node was free, out of what agents measured; out of what other programs annotated it with, where agents are silent.
+"""Free resources of nodes: measured by agents, or else from node annotations.
 
-Agents tell what of the whole node is in use, its system included: free is what that leaves of the allocatable, and below 0
-where the system takes more than was set aside for it. What is annotated bears no time, and nobody can tell whether it is
-stale: so it is not mixed with what is measured, and stands in for a resource of a node as a whole, or not at all.
+Agents measure usage of the whole node including system daemons; free is allocatable minus usage, and negative if the
+system uses more than its reservation. Annotations have no timestamp and may be stale: they replace measurements of a
+resource completely, or are not used.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _METRICS = {
     Resource.CPU: (usage_metrics.CPU_MEAN, usage_metrics.CPU_DEVIATION, 1000.0),
     Resource.MEMORY: (usage_metrics.MEMORY_MEAN, usage_metrics.MEMORY_DEVIATION, 1.0),
 }
-"""The mean and deviation of what is in use, and how many of the resource's pieces make one of the metrics' units."""
+"""Metrics of mean usage and its deviation, and the factor from the metric's unit to the resource's."""
 
 _ANNOTATIONS = {
     Resource.CPU: (
@@ -32,7 +32,7 @@ _ANNOTATIONS = {
         usage_metrics.FORECAST_FREE_MEMORY,
     ),
 }
-"""The mean, deviation and forecast of what is free."""
+"""Annotations of the mean, deviation and forecast of free resources."""
 
 
 def usage(
@@ -40,7 +40,7 @@ def usage(
     readings: Mapping[str, Floats],
     annotations: Mapping[str, Floats],
 ) -> dict[Resource, NodeUsageArrays]:
-    """Of CPU and memory, per node. What a mapping lacks is not known of any node."""
+    """Return the free CPU and memory per node. Absent data is unknown."""
     return {
         resource: _of(resource, capacity, readings, annotations)
         for resource, capacity in allocatable.items()
@@ -49,7 +49,7 @@ def usage(
 
 
 def congestion(readings: Mapping[str, Floats]) -> Floats | None:
-    """Of the network, 0 to 1; None if it is not asked for."""
+    """Return the network congestion, 0 to 1; None if the metric is not collected."""
     found = readings.get(usage_metrics.CONGESTION)
     return None if found is None else _plausible(found)
 
@@ -74,5 +74,5 @@ def _of(
 
 
 def _plausible(values: Floats) -> Floats:
-    """Without what no such amount can be: negative, or infinite."""
+    """Return the values with NaN in place of negative and infinite ones."""
     return fixed(np.where(np.isfinite(values) & (values >= 0.0), values, np.nan))

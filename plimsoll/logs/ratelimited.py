@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from structlog.stdlib import BoundLogger
+
 from plimsoll.ratelimit import TokenBucket
 
 
@@ -12,18 +14,21 @@ class RateLimitedLogger:
 
     def __init__(
         self,
-        write: Callable[..., Any],
+        logger: BoundLogger,
+        level: str = "warning",
         *,
-        overflow: Callable[..., Any] | None = None,
+        overflow: str | None = None,
         rate: float = 2.0,
         burst: int = 50,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`write`: a method of a logger, such as `log.warning`. `overflow` gets the lines over the limit, e.g. `log.debug`.
+        """`level`: the name of a method of `logger`, such as `warning`. `overflow`: that of lines over the limit, e.g. `debug`.
 
-        `rate`: lines per second on average. `burst`: lines at once.
+        `rate`: lines per second on average. `burst`: lines at once. Methods are looked up for each line, since logging may
+        be configured later.
         """
-        self._write = write
+        self._logger = logger
+        self._level = level
         self._overflow = overflow
         self._bucket = TokenBucket(rate, burst)
         self._clock = clock
@@ -34,9 +39,9 @@ class RateLimitedLogger:
         if not self._bucket.take_now(self._clock()):
             self._dropped += 1
             if self._overflow is not None:
-                self._overflow(event, **fields)
+                getattr(self._logger, self._overflow)(event, **fields)
             return
         if self._dropped:
             fields["not_logged_before"] = self._dropped
             self._dropped = 0
-        self._write(event, **fields)
+        getattr(self._logger, self._level)(event, **fields)

@@ -19,7 +19,7 @@ def run(tmp_path, **commands):
     return status, json.loads(output.read_text())
 
 
-def test_keeps_the_lines_and_what_they_were_measured_on(tmp_path):
+def test_results_are_kept_with_their_machine(tmp_path):
     status, result = run(tmp_path, good=GOOD)
     assert status == 0
     [line] = result["benchmarks"]["good"]["lines"]
@@ -31,7 +31,7 @@ def test_keeps_the_lines_and_what_they_were_measured_on(tmp_path):
     assert result["commit"]
 
 
-def test_one_that_fails_is_said_and_the_next_runs(tmp_path, capfd):
+def test_failing_benchmark_is_reported_and_the_next_runs(tmp_path, capfd):
     bad = script("import sys", "print('{}')", "sys.exit('out of luck')")
     status, result = run(tmp_path, bad=bad, good=GOOD)
     assert status == 1
@@ -41,14 +41,14 @@ def test_one_that_fails_is_said_and_the_next_runs(tmp_path, capfd):
     assert "bad failed" in capfd.readouterr().err
 
 
-def test_one_that_prints_nothing_or_no_json_has_failed(tmp_path):
+def test_benchmark_that_prints_no_json_has_failed(tmp_path):
     status, result = run(tmp_path, silent=script("pass"), chatty=script("print('fast!')"))
     assert status == 1
     assert result["benchmarks"]["silent"]["failed"] == "no line"
     assert "no JSON" in result["benchmarks"]["chatty"]["failed"]
 
 
-def test_judges_a_line_that_does_not_judge_itself(tmp_path):
+def test_line_without_a_verdict_is_judged(tmp_path):
     line = script('print(\'{"p50_ms": 3, "aim": "p50_ms <= 2"}\')')
     unknown = script('print(\'{"aim": "p50_ms <= 2"}\')')
     _, result = run(tmp_path, line=line, unknown=unknown)
@@ -56,12 +56,12 @@ def test_judges_a_line_that_does_not_judge_itself(tmp_path):
     assert "p50_ms" in result["benchmarks"]["unknown"]["failed"]
 
 
-def test_one_that_takes_too_long_is_ended():
+def test_benchmark_over_its_timeout_is_ended():
     found = runner.run(script("import time", "time.sleep(600)"), longest=0.1)
     assert "exit status -15 after" in found["failed"]
 
 
-def test_every_benchmark_that_is_named_is_there():
+def test_every_named_benchmark_exists():
     for name, arguments in runner.BENCHMARKS.items():
         assert runner.command(name, arguments)[2].endswith(f"bench/{name}.py")
         assert (runner.HERE / f"{name}.py").is_file()

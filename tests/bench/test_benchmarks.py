@@ -30,7 +30,7 @@ def lines_of(name, *arguments):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_extender():
+def test_extender_benchmark_runs():
     lines = lines_of("extender", "--nodes=40", "--policies=4", "--requests=8", "--seconds=0.9")
     cases = [case for act in extender.acts(Sizes(40, 4, 8, 0.9)) for case in act.cases]
     assert [line["case"] for line in lines] == [case.name for case in cases]
@@ -57,7 +57,7 @@ def check_rest(line):
     assert {"core_percent", "reports_per_s", "decisions_per_s"} <= line.keys()
 
 
-def test_decide():
+def test_decide_benchmark_runs():
     lines = lines_of("decide", "--nodes=50", "--policies=4", "--repeats=2")
     assert lines
     for line in lines:
@@ -66,7 +66,7 @@ def test_decide():
     assert any("aim" in line for line in lines)
 
 
-def test_stalls():
+def test_stalls_benchmark_runs():
     lines = lines_of(
         "stalls", "--nodes=40", "--metrics=20", "--policies=4", "--rules=6", "--seconds=0.3"
     )
@@ -77,7 +77,7 @@ def test_stalls():
         assert "met" in line
 
 
-def test_gangs():
+def test_gangs_benchmark_runs():
     lines = lines_of("gangs", "--nodes=40", "--pods=60", "--repeats=2")
     assert [line["case"] for line in lines[::2]] == [case.name for case in gangs.CASES]
     for line in lines:
@@ -86,7 +86,7 @@ def test_gangs():
         assert ("met" in line) == (line["what"] == "steady")
 
 
-def test_scorers():
+def test_scorers_benchmark_runs():
     lines = lines_of("scorers", "--nodes=40", "--requests=5")
     assert [line["case"] for line in lines] == list(BUILT_IN)
     for line in lines:

@@ -14,12 +14,12 @@ def test_cpu_time_of_a_process_grows_with_its_work():
     assert measure.cpu_seconds(os.getpid()) - before > 0.02
 
 
-def test_cpu_time_of_nobody_is_an_error():
+def test_cpu_time_of_a_missing_process_is_an_error():
     with pytest.raises(OSError):  # noqa: PT011
         measure.cpu_seconds(2**22 + 1)
 
 
-def test_the_highest_memory_counts_from_when_it_was_forgotten():
+def test_peak_memory_counts_from_the_last_reset():
     pid = os.getpid()
     block = bytearray(b"x" * 80_000_000)
     assert measure.memory_mb(pid, "VmHWM") >= measure.memory_mb(pid) - 1
@@ -40,20 +40,20 @@ def test_the_highest_memory_counts_from_when_it_was_forgotten():
         ("agent.rss <= 44", False),
     ],
 )
-def test_an_aim_is_met_when_all_of_it_is(aim, met):
+def test_target_is_met_when_all_its_parts_are(aim, met):
     line = measure.judged({"p50_ms": 2, "cpu_ratio": 10, "agent": {"rss": 45}}, aim)
     assert (line["met"], line["aim"]) == (met, aim)
 
 
-def test_without_an_aim_nothing_is_judged():
+def test_nothing_is_judged_without_a_target():
     assert measure.judged({"p50_ms": 2}, "") == {"p50_ms": 2}
 
 
-def test_an_aim_for_something_not_measured_is_an_error():
+def test_target_for_an_unmeasured_value_is_an_error():
     with pytest.raises(KeyError):
         measure.judged({"p50_ms": 2}, "p99_ms <= 5")
 
 
-def test_percentile_is_a_value_that_was_seen():
+def test_percentile_is_an_observed_value():
     assert measure.percentile([5, 1, 3], 0.99) == 5
     assert measure.percentile(list(range(1000)), 0.99) == 990

@@ -49,7 +49,7 @@ def truth():
 
 
 @pytest.mark.parametrize(("form", "whole"), [("names", None), ("nodes", WHOLE)])
-def test_a_body_has_the_keys_of_a_recorded_one(form, whole):
+def test_body_has_the_keys_of_a_recorded_one(form, whole):
     recorded = json.loads((RECORDED / f"v1.36-{form}-3.json").read_bytes())
     asked = json.loads(question(NAMES, whole).body)
     assert asked.keys() == recorded.keys()
@@ -69,7 +69,7 @@ def test_nodes_are_as_large_as_real_ones():
     assert max(sizes) < 14_000
 
 
-def test_right_answers_pass(truth):
+def test_correct_answers_pass(truth):
     truth.check("filter", reply(right_filter()))
     truth.check("prioritize", reply(right_scores()))
 
@@ -89,7 +89,7 @@ def broken_filter(**changed):
         broken_filter(NodeNames=[]),
     ],
 )
-def test_a_wrong_filter_answer_is_noticed(truth, wrong):
+def test_wrong_filter_answer_is_detected(truth, wrong):
     assert NAMES[0] not in FAILING
     truth.check("filter", reply(right_filter()))
     with pytest.raises(WrongAnswerError):
@@ -105,12 +105,12 @@ def test_a_wrong_filter_answer_is_noticed(truth, wrong):
         right_scores() * 2,
     ],
 )
-def test_a_wrong_ranking_is_noticed(truth, wrong):
+def test_wrong_ranking_is_detected(truth, wrong):
     with pytest.raises(WrongAnswerError):
         truth.check("prioritize", reply(wrong))
 
 
-def test_whole_nodes_come_back_byte_for_byte():
+def test_whole_nodes_are_returned_byte_for_byte():
     truth = Truth(question(NAMES, WHOLE), FAILING, SCORES)
     truth.check("filter", reply(right_filter(WHOLE)))
     shorter = json.dumps(right_filter(WHOLE), separators=(",", ":")).encode()
@@ -121,7 +121,7 @@ def test_whole_nodes_come_back_byte_for_byte():
         truth.check("filter", reply(right_filter()))
 
 
-def test_after_a_change_both_are_right_until_the_new_one_has_to_hold(truth):
+def test_both_answers_are_correct_until_the_change_must_apply(truth):
     old = reply(right_filter())
     truth.becomes(frozenset(FAILING | {NAMES[0]}))
     truth.check("filter", old)

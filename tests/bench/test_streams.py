@@ -46,7 +46,7 @@ def test_every_case_has_a_line_and_no_agent_is_lost():
     assert lines["restart"]["ready_after"] >= lines["restart"]["listening_after"] > 0
 
 
-async def test_a_fleet_answers_what_it_is_asked_and_reports_as_it_is_told(until):
+async def test_simulated_agents_answer_subscriptions_and_report_changes(until):
     store, subscriptions = Store(stale_after=30.0, started=0.0), Subscriptions()
     reports = []
     agents = AgentServer(store, subscriptions, interval=1.0, on_report=reports.append)

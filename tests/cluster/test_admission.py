@@ -110,12 +110,12 @@ async def admit(plane):
     return ask
 
 
-async def test_every_policy_that_tas_showed_is_taken_as_it_is(admit):
+async def test_policies_documented_by_tas_are_admitted_unchanged(admit):
     for name, spec in EXAMPLES.items():
         assert await admit(spec) == spec, name
 
 
-async def test_every_policy_that_tas_took_is_taken_as_it_is(admit):
+async def test_policies_accepted_by_tas_are_admitted_unchanged(admit):
     for name, spec in ODDITIES.items():
         assert await admit(spec) == spec, name
     long = "a" * 253  # no label can be made of it, but that matters to two of the strategies only
@@ -133,7 +133,7 @@ TOO_LARGE = {
 """Specs over the sizes that the CRD admits, by the field that the refusal names. TAS's CRD had no limits."""
 
 
-async def test_specs_over_the_limits_of_the_crd_are_refused_with_their_place(admit):
+async def test_specs_over_the_limits_of_the_crd_are_rejected_with_their_path(admit):
     for place, spec in TOO_LARGE.items():
         with pytest.raises(ApiError, match=rf"{place}: Too (?:many|long)") as refused:
             await admit(spec)
@@ -163,7 +163,7 @@ async def test_targets_are_numbers_or_quantities(admit):
         assert await admit(body) == body, target  # fmt: skip
 
 
-async def test_terms_are_kept(admit):
+async def test_durations_and_when_missing_are_kept(admit):
     terms = {"for": "30s", "clearAfter": "1m30s", "whenMissing": "violate"}
     rule = {"metricname": "m", "operator": "Equals", "target": 1, **terms}
     body = strategies(dontschedule=([rule], terms))
@@ -196,7 +196,7 @@ REFUSED = [
 ]
 
 
-async def test_nonsense_is_refused_with_its_place(admit):
+async def test_invalid_rule_is_rejected_with_its_path(admit):
     good = {"metricname": "m", "operator": "Equals", "target": 1}
     for bad, says in REFUSED:
         with pytest.raises(ApiError, match=says) as refused:
@@ -205,7 +205,7 @@ async def test_nonsense_is_refused_with_its_place(admit):
         assert "dontschedule.rules[1]" in refused.value.message, json.dumps(bad)
 
 
-async def test_nonsense_beside_the_rules_is_refused_with_its_place(admit):
+async def test_invalid_field_beside_the_rules_is_rejected_with_its_path(admit):
     for bad in (
         {"for": "x"},
         {"clearAfter": 5},

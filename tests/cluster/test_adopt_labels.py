@@ -62,7 +62,7 @@ async def has(world, node, wanted):
         raise AssertionError(f"{node}: {found}, not {wanted}{world.evaluator.log()}") from None
 
 
-async def test_unwanted_labels_go_at_once_and_wanted_ones_later(world, left):
+async def test_unwanted_labels_are_removed_at_once_and_wanted_ones_later(world, left):
     well, sick, policy = left
     mine = {world.name("mine"): "1"}
     await adopt(world)
@@ -85,7 +85,7 @@ async def test_labels_stay_without_the_command(world, left):
     assert await world.labels(well) == {**named(policy), **mine}
 
 
-async def test_labels_that_another_manager_applies_stay(world, left):
+async def test_labels_applied_by_another_manager_stay(world, left):
     well, _sick, policy = left
     body = {
         "apiVersion": "v1",

@@ -56,7 +56,7 @@ async def refusal(call):
     return refused.value.status
 
 
-async def test_what_is_left_out_goes_and_nothing_else(node):
+async def test_omitted_label_is_removed_and_nothing_else(node):
     await node.merge({"t-user": "1"})
     await node.apply({"t-a": "1", "t-b": "1"})
     await node.apply({"t-b": "2"})
@@ -65,24 +65,24 @@ async def test_what_is_left_out_goes_and_nothing_else(node):
     assert await node.labels() == {"t-user": "1"}
 
 
-async def test_the_same_again_is_no_write(node):
+async def test_identical_apply_is_no_write(node):
     first = await node.apply({"t-a": "1"})
     again = await node.apply({"t-a": "1"})
     assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
-async def test_with_its_uid_a_node_that_is_gone_is_not_made(node, world):
+async def test_apply_with_a_uid_does_not_recreate_a_deleted_node(node, world):
     gone = world.name("gone")
     assert await refusal(node.apply({"t-a": "1"}, name=gone)) == 409
     assert await refusal(world.client.get(NODES, gone)) == 404
 
 
-async def test_a_namesake_with_another_uid_is_refused(node):
+async def test_node_of_the_same_name_and_another_uid_is_rejected(node):
     other = "00000000-0000-0000-0000-000000000000"
     assert await refusal(node.apply({"t-a": "1"}, uid=other)) == 422
 
 
-async def test_a_value_in_dispute_is_a_conflict_and_nothing_is_written(node):
+async def test_conflicting_value_is_a_conflict_and_nothing_is_written(node):
     await node.merge({"t-a": "theirs"})
     with pytest.raises(ApiError) as refused:
         await node.apply({"t-a": "ours", "t-b": "1"})
@@ -91,14 +91,14 @@ async def test_a_value_in_dispute_is_a_conflict_and_nothing_is_written(node):
     assert await node.labels() == {"t-a": "theirs"}
 
 
-async def test_the_same_value_is_shared_and_stays_when_one_lets_go(node):
+async def test_equal_value_is_shared_and_stays_when_one_manager_drops_it(node):
     await node.merge({"t-a": "1"})
     await node.apply({"t-a": "1"})
     await node.apply({})
     assert await node.labels() == {"t-a": "1"}
 
 
-async def test_whoever_overwrites_has_it(node):
+async def test_overwriting_client_owns_the_label(node):
     await node.apply({"t-a": "1"})
     await node.merge({"t-a": "2"})
     assert await refusal(node.apply({"t-a": "1"})) == 409
@@ -106,14 +106,14 @@ async def test_whoever_overwrites_has_it(node):
     assert await node.labels() == {"t-a": "2"}
 
 
-async def test_force_takes_it_over(node):
+async def test_force_takes_ownership(node):
     await node.merge({"t-a": "theirs"})
     await node.apply({"t-a": "ours"}, force=True)
     await node.apply({})
     assert await node.labels() == {}
 
 
-async def test_what_is_deleted_comes_back_with_the_next_apply(node):
+async def test_deleted_label_is_restored_by_the_next_apply(node):
     await node.apply({"t-a": "1"})
     await node.merge({"t-a": None})
     assert await node.labels() == {}
@@ -124,12 +124,12 @@ async def test_what_is_deleted_comes_back_with_the_next_apply(node):
 @pytest.mark.parametrize(
     "labels", [{"t-a": "no spaces"}, {"t-a": "x" * 64}, {"t-": "1"}, {"a/b/t-": "1"}]
 )
-async def test_one_bad_label_refuses_them_all(node, labels):
+async def test_one_invalid_label_rejects_the_whole_apply(node, labels):
     assert await refusal(node.apply({"t-good": "1", **labels})) == 422
     assert await node.labels() == {}
 
 
-async def test_what_is_ours_stands_in_the_managed_fields(node, world):
+async def test_owned_labels_are_in_the_managed_fields(node, world):
     await node.apply({"t-a": "1"})
     found = await world.client.get(NODES, node.name)
     (entry,) = [one for one in found["metadata"]["managedFields"] if one["manager"] == OURS]
@@ -137,7 +137,7 @@ async def test_what_is_ours_stands_in_the_managed_fields(node, world):
     assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {"f:t-a": {}}}}
 
 
-async def test_two_managers_let_go_one_after_the_other(node):
+async def test_two_managers_drop_a_label_one_after_the_other(node):
     await node.apply({"t-a": "1"})
     await node.apply({"t-a": "1"}, manager="other")
     await node.apply({})
@@ -146,7 +146,7 @@ async def test_two_managers_let_go_one_after_the_other(node):
     assert await node.labels() == {}
 
 
-async def test_a_json_patch_that_changes_nothing_owns_nothing(node, world):
+async def test_json_patch_without_a_change_owns_nothing(node, world):
     await node.apply({"t-a": "1"})
     patch = ({"op": "replace", "path": "/metadata/labels/t-a", "value": "1"},)
     await world.client.patch(NODES, node.name, patch, content_type=JSON_PATCH)

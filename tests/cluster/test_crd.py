@@ -63,7 +63,7 @@ async def waits_for_the_crd(world):
         raise AssertionError(f"{await says()}{world.evaluator.log()}") from None
 
 
-async def test_a_replica_that_starts_without_the_crd_becomes_ready_with_it(world, crd):
+async def test_replica_started_without_the_crd_becomes_ready_with_it(world, crd):
     await world.add_node("a")
     await crd.delete()
     await world.evaluator.start()
@@ -72,9 +72,7 @@ async def test_a_replica_that_starts_without_the_crd_becomes_ready_with_it(world
     await world.evaluator.ready()
 
 
-async def test_a_running_replica_that_loses_the_crd_is_not_ready_until_it_is_back(
-    world, crd, tmp_path
-):
+async def test_running_replica_without_the_crd_is_not_ready_until_it_returns(world, crd, tmp_path):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
     world.fleet.say(node, health=1)

@@ -128,14 +128,14 @@ async def served(world):
     await world.eventually(answers)
 
 
-async def test_without_an_adapter_the_status_says_so(world):
+async def test_missing_adapter_is_in_the_status(world):
     await world.add_node("a")
     policy = await world.add_policy("p", deschedule=["health_metric Equals 1"])
     await world.start(*SOURCE)
     await world.status(policy, lambda status: "is an adapter installed?" in json.dumps(status))
 
 
-async def test_an_adapter_decides_and_what_it_hides_holds_up_nothing(world, adapter):
+async def test_adapter_readings_decide_and_missing_metrics_delay_nothing(world, adapter):
     a, b = await world.add_node("a"), await world.add_node("b")
     adapter.metrics = {"health_metric": {a: "1", b: "0"}, "slow": "hang"}
     await served(world)
@@ -151,7 +151,7 @@ async def test_an_adapter_decides_and_what_it_hides_holds_up_nothing(world, adap
         await world.status(name, lambda status, says=says: says in json.dumps(status))
 
 
-async def test_after_an_adapter_s_outage_readings_go_stale_and_come_back(world, adapter):
+async def test_readings_turn_stale_in_an_adapter_outage_and_recover(world, adapter):
     a = await world.add_node("a")
     adapter.metrics = {"health_metric": {a: "1"}}
     await served(world)

@@ -59,7 +59,7 @@ async def forbid(world):
     )
 
 
-async def test_a_pod_leaves_and_an_event_says_why(world, demo):
+async def test_evicted_pod_has_an_event_with_the_reason(world, demo):
     await world.start()
     await world.eventually(lambda: is_leaving(world, "web"))
 
@@ -72,7 +72,7 @@ async def test_a_pod_leaves_and_an_event_says_why(world, demo):
     assert event["involvedObject"]["name"] == "web"
 
 
-async def test_a_budget_keeps_it_until_it_is_gone(world, demo):
+async def test_disruption_budget_delays_the_eviction(world, demo):
     # A pod counts as running only once its kubelet says so; a pending one may always be evicted.
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     await world.client.patch(PODS, "web", {"status": ready}, world.namespace, subresource="status")

@@ -94,7 +94,7 @@ async def fitting(world):
     return counts
 
 
-async def test_what_fits_by_our_count_is_what_the_scheduler_finds_nodes_for(world, kinds, tmp_path):
+async def test_fitting_pods_equal_those_the_scheduler_places(world, kinds, tmp_path):
     expected = await fitting(world)
 
     def is_settled(pod):

@@ -197,16 +197,14 @@ def replicated(namespace, **spec):
     }
 
 
-async def test_quota_of_pods_is_reported_in_the_jobs_words(
-    controllers, client, namespace, diagnosis
-):
+async def test_pod_quota_is_reported_as_by_the_job(controllers, client, namespace, diagnosis):
     await limited(client, namespace, pods="2")
     await client.create(JOBS, job(namespace))
     await diagnosis.has(2)
     await diagnosis.finds(QUOTA_OF_PODS)
 
 
-async def test_used_up_quota_of_limits_is_reported_in_the_jobs_words(
+async def test_used_up_quota_of_limits_is_reported_as_by_the_job(
     controllers, client, namespace, diagnosis
 ):
     await limited(client, namespace, **{"limits.cpu": "5"})

@@ -71,7 +71,7 @@ def told(world):
     return wait
 
 
-async def test_one_event_that_two_replicas_go_on_with(world, replica, told):
+async def test_second_leader_updates_the_same_event(world, replica, told):
     await world.add_pod("train-0", schedulingGates=GATES)
     labels = {"podGroup": "train", "minAvailable": "3"}
     pod = await world.client.patch(

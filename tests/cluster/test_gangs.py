@@ -140,7 +140,7 @@ def site(world, tmp_path):
     return Site(world, tmp_path)
 
 
-async def test_a_gang_of_three_waits_for_its_third_and_says_so(site):
+async def test_gang_of_three_waits_for_its_third_pod_and_reports_so(site):
     await site.node("a", 4)
     await site.start()
     async with site.scheduler():
@@ -155,7 +155,7 @@ async def test_a_gang_of_three_waits_for_its_third_and_says_so(site):
     assert all(pod["metadata"]["annotations"][ADMITTED] for pod in pods.values())
 
 
-async def test_two_gangs_that_fit_alone_go_whole_and_one_after_the_other(site):
+async def test_two_gangs_that_fit_alone_run_whole_one_after_the_other(site):
     await site.node("a", 2)
     await site.node("b", 2)
     await site.gang("early", 3)
@@ -170,7 +170,7 @@ async def test_two_gangs_that_fit_alone_go_whole_and_one_after_the_other(site):
         await site.all_placed("late", 3)
 
 
-async def test_the_more_important_of_two_gangs_goes_first_though_it_came_later(site):
+async def test_gang_of_higher_priority_is_first_although_created_later(site):
     await site.node("a", 2)
     await site.gang("modest", 2)
     await site.gang("urgent", 2, priority=5)
@@ -181,7 +181,7 @@ async def test_the_more_important_of_two_gangs_goes_first_though_it_came_later(s
         assert len(await site.held("modest")) == 2
 
 
-async def test_gangs_that_all_fit_go_in_order_each_when_the_one_before_has_its_nodes(site):
+async def test_gangs_that_all_fit_are_released_in_order_after_binding(site):
     await site.node("a", 6)
     for priority, group in enumerate(("last", "middle", "first")):
         await site.gang(group, 2, priority=priority)
@@ -200,7 +200,7 @@ async def test_gangs_that_all_fit_go_in_order_each_when_the_one_before_has_its_n
     assert all(earlier[-1] < later[0] for earlier, later in itertools.pairwise(times))
 
 
-async def test_a_gang_that_can_never_fit_says_so_and_holds_up_nobody(site):
+async def test_gang_that_can_never_fit_reports_so_and_blocks_no_other(site):
     await site.node("a", 2)
     await site.gang("huge", 3, priority=9)
     await site.start()
@@ -211,7 +211,7 @@ async def test_a_gang_that_can_never_fit_says_so_and_holds_up_nobody(site):
         assert len(await site.held("huge")) == 3
 
 
-async def test_a_replacement_goes_at_once_also_under_another_leader(site):
+async def test_replacement_is_released_at_once_under_another_leader_too(site):
     owner = await site.node("a", 2)
     await site.start()
     async with site.scheduler():
@@ -229,7 +229,7 @@ async def test_a_replacement_goes_at_once_also_under_another_leader(site):
         assert len(await site.held("other")) == 2
 
 
-async def test_no_two_gangs_are_half_placed_whatever_becomes_of_the_leaders(site):
+async def test_gangs_are_never_half_placed_through_leader_changes(site):
     """Pods come in any order, and leaders are killed; who has worked goes."""
     await site.node("a", 3)
     await site.node("b", 3)
@@ -266,7 +266,7 @@ async def test_no_two_gangs_are_half_placed_whatever_becomes_of_the_leaders(site
                     await site.remove(name)
 
 
-async def test_gates_of_others_are_waited_for_and_left_alone(site):
+async def test_foreign_gates_are_waited_for_and_left_unchanged(site):
     await site.node("a", 2)
     await site.start()
     async with site.scheduler():
@@ -283,7 +283,7 @@ async def test_gates_of_others_are_waited_for_and_left_alone(site):
         await site.all_placed("train", 2)
 
 
-async def test_who_found_no_nodes_in_time_is_told_of_and_the_next_goes(site):
+async def test_unschedulable_gang_is_reported_after_the_timeout_and_the_next_goes(site):
     """There is no scheduler."""
     await site.node("a", 4)
     await site.gang("first", 2, priority=1)
@@ -297,7 +297,7 @@ async def test_who_found_no_nodes_in_time_is_told_of_and_the_next_goes(site):
     assert not await site.placed("first") | await site.placed("second")
 
 
-async def test_a_pod_that_is_held_for_too_long_goes_with_a_warning(site):
+async def test_overdue_pod_is_released_with_a_warning(site):
     await site.node("a", 4)
     await site.start("--gangTimeout=1s", "--gateMaxAge=4s")
     async with site.scheduler():

@@ -59,7 +59,7 @@ def gate_names(pod):
     return [gate["name"] for gate in pod["spec"].get("schedulingGates", ())]
 
 
-async def test_a_gated_pod_says_so_from_the_start(add):
+async def test_gated_pod_reports_so_from_creation(add):
     (condition,) = (await add(**gated()))["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
     assert condition["reason"] == "SchedulingGated"
@@ -75,7 +75,7 @@ async def test_a_gated_pod_says_so_from_the_start(add):
         pytest.param(gated(nodeName="n"), "spec.nodeName: Forbidden", id="on a node"),
     ],
 )
-async def test_gates_that_no_pod_is_created_with(add, spec, field):
+async def test_invalid_gates_are_rejected_at_creation(add, spec, field):
     code, reason, message = await refusal(add(**spec))
     assert (code, reason) == (422, "Invalid")
     assert field in message
@@ -89,7 +89,7 @@ def lift(index, *more, uid=None):
     return (*whose, test, {"op": "remove", "path": path}, *more)
 
 
-async def test_our_gate_goes_and_others_stay(add, change):
+async def test_own_gate_is_removed_and_others_stay(add, change):
     made = await add(**gated(OTHERS, OURS))
     note = {"op": "add", "path": "/metadata/annotations", "value": {"plimsoll.io/x": "1"}}
     left = await change(lift(1, note, uid=made["metadata"]["uid"]), JSON_PATCH)
@@ -97,7 +97,7 @@ async def test_our_gate_goes_and_others_stay(add, change):
     assert left["metadata"]["annotations"]["plimsoll.io/x"] == "1"
 
 
-async def test_of_the_last_gate_no_empty_list_stays(add, change):
+async def test_last_gate_leaves_no_empty_list(add, change):
     await add(**gated())
     assert "schedulingGates" not in (await change(lift(0), JSON_PATCH))["spec"]
 
@@ -116,9 +116,7 @@ async def test_of_the_last_gate_no_empty_list_stays(add, change):
         ),
     ],
 )
-async def test_a_lift_of_what_is_not_there_is_one_refusal_that_does_not_say_why(
-    add, change, spec, patch
-):
+async def test_removal_of_a_missing_gate_is_rejected_without_a_reason(add, change, spec, patch):
     await add(**spec)
     code, reason, message = await refusal(change(patch, JSON_PATCH))
     assert (code, reason) == (422, "Invalid")
@@ -133,7 +131,7 @@ async def test_a_lift_of_what_is_not_there_is_one_refusal_that_does_not_say_why(
         pytest.param(gated(), [OTHERS], id="another in its place"),
     ],
 )
-async def test_no_gate_comes_after_creation(add, change, spec, wanted):
+async def test_no_gate_can_be_added_after_creation(add, change, spec, wanted):
     await add(**spec)
     code, _, message = await refusal(change({"spec": {"schedulingGates": wanted}}))
     assert code == 422
@@ -147,12 +145,12 @@ async def test_no_gate_comes_after_creation(add, change, spec, wanted):
         ({"spec": {"schedulingGates": [{"$patch": "delete", **OURS}]}}, STRATEGIC),
     ],
 )
-async def test_other_patches_take_a_gate_away_too(add, change, patch, kind):
+async def test_other_patch_types_remove_a_gate_too(add, change, patch, kind):
     await add(**gated(OURS, OTHERS))
     assert gate_names(await change(patch, kind)) == [OTHERS["name"]]
 
 
-async def test_a_gated_pod_gets_no_node_by_binding_nor_by_a_write(world, add, change):
+async def test_gated_pod_gets_no_node_by_binding_or_write(world, add, change):
     pod = await add(**gated())
     code, reason, message = await refusal(world.client.bind(pod, "node"))
     assert (code, reason) == (409, "Conflict")
@@ -162,7 +160,7 @@ async def test_a_gated_pod_gets_no_node_by_binding_nor_by_a_write(world, add, ch
     assert (await refusal(change(at_once)))[0] == 422
 
 
-async def test_a_pod_whose_gate_is_lifted_can_be_bound(world, add, change):
+async def test_ungated_pod_can_be_bound(world, add, change):
     pod = await add(**gated())
     await change(lift(0), JSON_PATCH)
     await world.client.bind(pod, "node")
@@ -189,7 +187,7 @@ async def test_a_pod_whose_gate_is_lifted_can_be_bound(world, add, change):
         ),
     ],
 )
-async def test_a_gated_pod_may_be_narrowed_and_no_other(world, add, change, spec, narrower):
+async def test_only_a_gated_pod_may_be_narrowed(world, add, change, spec, narrower):
     await add(**gated(**spec))
     assert await change({"spec": narrower})
     await change({"spec": {"schedulingGates": None}})
@@ -215,9 +213,7 @@ async def test_a_gated_pod_may_be_narrowed_and_no_other(world, add, change, spec
         ({}, {"schedulerName": "other"}, "spec: Forbidden"),
     ],
 )
-async def test_a_gated_pod_may_not_be_widened_nor_changed_otherwise(
-    add, change, spec, wider, field
-):
+async def test_gated_pod_may_not_be_widened_or_changed_otherwise(add, change, spec, wider, field):
     await add(**gated(**spec))
     code, _, message = await refusal(change({"spec": wider}))
     assert code == 422

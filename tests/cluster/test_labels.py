@@ -26,7 +26,7 @@ async def test_labels_follow_the_readings(world):
     await world.labelled(node)
 
 
-async def test_the_labels_of_a_labeling_strategy_change_with_its_rules(world):
+async def test_labels_of_a_labeling_strategy_change_with_its_rules(world):
     node = await world.add_node("a")
     rules = ["health Equals 1: state=limping", "health Equals 2: state=sick"]
     policy = await world.add_policy("demo", labeling=rules)
@@ -40,7 +40,7 @@ async def test_the_labels_of_a_labeling_strategy_change_with_its_rules(world):
     await world.labelled(node, **{f"telemetry.aware.scheduling.{policy}/other": "sick"})
 
 
-async def test_a_users_label_of_the_same_key_stays_his(world):
+async def test_user_label_of_the_same_key_is_kept(world):
     node, other = await world.add_node("a"), await world.add_node("b")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     await world.client.patch(NODES, node, {"metadata": {"labels": {policy: "mine"}}})
@@ -58,7 +58,7 @@ async def test_a_users_label_of_the_same_key_stays_his(world):
     await world.labelled(node, **{policy: "mine"})
 
 
-async def test_a_label_in_dispute_keeps_no_other_from_being_written(world):
+async def test_label_conflict_blocks_no_other_label(world):
     node = await world.add_node("a")
     policy = await world.add_policy(
         "demo", deschedule=["health Equals 2"], labeling=["health Equals 2: state=sick"]
@@ -70,7 +70,7 @@ async def test_a_label_in_dispute_keeps_no_other_from_being_written(world):
     await world.labelled(node, **{policy: "mine", key: "sick"})
 
 
-async def test_a_label_that_a_user_takes_off_comes_back(world):
+async def test_label_removed_by_a_user_is_restored(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(node, health=2)
@@ -86,7 +86,7 @@ async def _changed_twice(world, node, before):
     return await world.labels(node) and await versions(world, node) != before
 
 
-async def test_a_node_that_vanished_is_not_made_again(world):
+async def test_deleted_node_is_not_recreated(world):
     node, other = await world.add_node("a"), await world.add_node("b")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     for one in (node, other):
@@ -101,7 +101,7 @@ async def test_a_node_that_vanished_is_not_made_again(world):
     assert gone.value.status == 404
 
 
-async def test_a_node_made_anew_under_its_name_is_labelled_anew(world):
+async def test_recreated_node_is_labelled_again(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(node, health=2)
@@ -113,7 +113,7 @@ async def test_a_node_made_anew_under_its_name_is_labelled_anew(world):
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "SIGKILL"])
-async def test_a_restart_writes_nothing_that_is_right_already(world, kill):
+async def test_restart_writes_no_correct_label_again(world, kill):
     sick, well = await world.add_node("sick"), await world.add_node("well")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(sick, health=2)
@@ -131,7 +131,7 @@ async def test_a_restart_writes_nothing_that_is_right_already(world, kill):
     assert await versions(world, sick, well) == before, world.evaluator.log()
 
 
-async def test_labels_stay_after_a_restart_for_as_long_as_agents_may_take_to_reconnect(world):
+async def test_labels_stay_after_a_restart_until_agents_can_reconnect(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(node, health=2)
@@ -147,7 +147,7 @@ async def test_labels_stay_after_a_restart_for_as_long_as_agents_may_take_to_rec
     assert time.monotonic() - began > 15, world.evaluator.log()
 
 
-async def test_a_policy_deleted_while_nobody_looked_leaves_no_label(world):
+async def test_policy_deleted_during_downtime_leaves_no_label(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     stays = await world.add_policy("stays", deschedule=["health Equals 2"])
@@ -160,7 +160,7 @@ async def test_a_policy_deleted_while_nobody_looked_leaves_no_label(world):
     await world.labelled(node, **{stays: "violating"})
 
 
-async def test_a_strategy_dropped_takes_just_its_labels(world):
+async def test_removed_strategy_removes_only_its_labels(world):
     node = await world.add_node("a")
     policy = await world.add_policy(
         "demo", deschedule=["health Equals 2"], labeling=["health Equals 2: state=sick"]
@@ -173,7 +173,7 @@ async def test_a_strategy_dropped_takes_just_its_labels(world):
     await world.labelled(node, **{policy: "violating"})
 
 
-async def test_two_policies_of_one_name_label_for_either(world):
+async def test_two_policies_of_one_name_share_their_label(world):
     first, second = await world.add_node("a"), await world.add_node("b")
     elsewhere = f"{world.namespace}-b"
     await world.add_namespace(elsewhere)
@@ -189,7 +189,7 @@ async def test_two_policies_of_one_name_label_for_either(world):
     await world.labelled(first, **{policy: "violating"})
 
 
-async def test_readings_that_stop_take_the_label_off(world):
+async def test_label_is_removed_when_readings_stop(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(node, health=2)
@@ -201,7 +201,7 @@ async def test_readings_that_stop_take_the_label_off(world):
     assert "no usable reading of health" in told["message"]
 
 
-async def test_what_was_deleted_while_the_watch_was_gone_is_found(world):
+async def test_deletions_during_a_watch_outage_are_found(world):
     """410 Gone, as after an API server's restart, or when its history was compacted."""
     if world.plane.server is None:
         pytest.skip("a cluster's API server is not ours to restart")

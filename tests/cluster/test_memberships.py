@@ -59,13 +59,13 @@ def read(pod):
         pytest.param(pod_of({}, init=[{"limits": {"memory": "1Gi"}}]), id="init alone"),
     ],
 )
-async def test_the_class_worked_out_is_the_one_that_the_api_server_tells(world, spec):
+async def test_computed_qos_class_equals_that_of_the_api_server(world, spec):
     pod = await world.add_pod("web", schedulingGates=GATED, **spec)
     told = CLASSES[pod["status"].pop("qosClass")]
     assert read(pod).membership.qos is told
 
 
-async def test_what_has_a_limit_alone_is_asked_for_and_all_is_read_that_gangs_need(world):
+async def test_limits_count_as_requests_and_all_gang_fields_are_decoded(world):
     spec = pod_of({"limits": WHOLE | {"example.com/fpga": "2", "telemetry/scheduling": "1"}})
     selector = {"nodeSelector": {"disk": "ssd"}}
     created = await world.add_pod("web", "cool", schedulingGates=GATED, **spec, **selector)

@@ -39,7 +39,7 @@ async def node_of(world, pod):
     return (await world.client.get(PODS, pod, world.namespace))["spec"].get("nodeName")
 
 
-async def test_changing_readings_make_no_scheduler_spin(world, queue):
+async def test_changing_readings_do_not_make_the_scheduler_spin(world, queue):
     nodes, _ = queue
     before = await world.evaluator.metric(ASKED)
     for heat in range(60, 110):
@@ -55,7 +55,7 @@ async def test_changing_readings_make_no_scheduler_spin(world, queue):
     assert await world.evaluator.metric(REQUEUED_AT) is None
 
 
-async def test_a_pod_is_placed_as_soon_as_its_node_is_let_in(world, queue):
+async def test_pod_is_placed_as_soon_as_its_node_is_readmitted(world, queue):
     nodes, _ = queue
     before = await world.evaluator.metric(ASKED)
     world.fleet.say(nodes[1], heat=40)
@@ -69,7 +69,7 @@ async def test_a_pod_is_placed_as_soon_as_its_node_is_let_in(world, queue):
     assert await world.evaluator.metric(REQUEUED_AT) == 1
 
 
-async def test_a_pod_that_may_go_nowhere_else_is_left_alone(world, queue):
+async def test_pod_without_another_node_is_not_requeued(world, queue):
     nodes, policy = queue
     hostname = {"kubernetes.io/hostname": nodes[0]}
     await world.add_pod("tied", policy, nodeSelector=hostname)
@@ -84,7 +84,7 @@ async def test_a_pod_that_may_go_nowhere_else_is_left_alone(world, queue):
     assert "annotations" not in found["metadata"]
 
 
-async def test_a_node_let_in_while_nobody_looked_is_noticed_after_the_start(world, queue):
+async def test_node_readmitted_during_downtime_is_noticed_after_startup(world, queue):
     nodes, _ = queue
     await world.evaluator.stop(kill=True)
     world.fleet.say(nodes[0], heat=40)
@@ -96,7 +96,7 @@ async def test_a_node_let_in_while_nobody_looked_is_noticed_after_the_start(worl
     assert await world.eventually(placed) == nodes[0]
 
 
-async def test_a_policy_that_goes_lets_its_pods_go(world, queue):
+async def test_deleted_policy_requeues_its_pods(world, queue):
     nodes, policy = queue
     await world.client.delete(POLICIES, policy, world.namespace)
 

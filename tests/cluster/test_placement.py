@@ -112,7 +112,7 @@ async def scheduled(world):
 
 
 @pytest.mark.e2e
-async def test_the_evaluator_judges_nodes_as_the_scheduler_does(world, tmp_path):
+async def test_evaluator_and_scheduler_agree_on_feasible_nodes(world, tmp_path):
     for name, node in NODE_TABLE.items():
         await add_node(world, name, **node)
     nodes = {

@@ -53,7 +53,7 @@ def told(world):
     return wait
 
 
-async def test_a_decimal_target_conditions_and_events_through_a_violation(world, conditions, told):
+async def test_decimal_target_conditions_and_events_of_a_violation(world, conditions, told):
     node, other = await world.add_node("a"), await world.add_node("b")
     policy = await world.add_policy("demo", spec=spec(RULE))
     for one in (node, other):
@@ -76,7 +76,7 @@ async def test_a_decimal_target_conditions_and_events_through_a_violation(world,
     await told(policy, StrategyViolated=2, StrategyCleared=1)
 
 
-async def test_a_restart_neither_tells_anew_nor_moves_a_transition(world, conditions, told):
+async def test_restart_repeats_no_event_and_changes_no_transition_time(world, conditions, told):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", spec=spec(RULE, {**RULE, "labels": ["x"]}, strategy="labeling"))  # fmt: skip
     world.fleet.say(node, health=2)
@@ -97,7 +97,7 @@ async def test_a_restart_neither_tells_anew_nor_moves_a_transition(world, condit
     assert {e["metadata"]["name"] for e in again} == {e["metadata"]["name"] for e in events}
 
 
-async def test_a_label_is_kept_for_clear_after_through_a_restart(world, conditions):
+async def test_label_is_kept_for_clear_after_through_a_restart(world, conditions):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", spec=spec(RULE, clearAfter="1h"))
     world.fleet.say(node, health=2)
@@ -117,7 +117,7 @@ async def test_a_label_is_kept_for_clear_after_through_a_restart(world, conditio
     await world.labelled(node)
 
 
-async def test_a_missing_reading_violates_where_the_policy_says_so(world, conditions):
+async def test_missing_reading_violates_if_configured(world, conditions):
     node, other = await world.add_node("a"), await world.add_node("b")
     body = spec(RULE, strategy="dontschedule", whenMissing="violate")
     policy = await world.add_policy("demo", spec=body)
@@ -141,7 +141,7 @@ async def test_a_missing_reading_violates_where_the_policy_says_so(world, condit
     assert reply["NodeNames"] == [node]
 
 
-async def test_the_columns_of_kubectl(world, conditions):
+async def test_kubectl_shows_the_printer_columns(world, conditions):
     if not shutil.which("kubectl"):
         pytest.skip("no kubectl on PATH")
     node = await world.add_node("a")
@@ -162,7 +162,7 @@ async def test_the_columns_of_kubectl(world, conditions):
     assert row.split()[:4] == [policy, "Violated", "1", "True"]
 
 
-async def test_a_node_registered_anew_is_judged_by_its_own_first_report(world):
+async def test_recreated_node_is_judged_by_its_own_first_report(world):
     node, other = await world.add_node("a"), await world.add_node("b")
     policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
     for one in (node, other):

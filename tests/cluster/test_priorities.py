@@ -40,13 +40,13 @@ async def classes(world):
         ("modest", {}, (-5, "Never")),
     ],
 )
-async def test_a_pod_has_the_priority_of_its_class(world, classes, short, given, wanted):
+async def test_pod_has_the_priority_of_its_class(world, classes, short, given, wanted):
     named = {"priorityClassName": classes[short]} if short else {}
     spec = (await world.add_pod("web", **named, **given))["spec"]
     assert (spec["priority"], spec["preemptionPolicy"]) == wanted
 
 
-async def test_a_pod_written_whole_without_it_keeps_it(world, classes):
+async def test_update_without_a_priority_keeps_it(world, classes):
     pod = await world.add_pod("web", priorityClassName=classes["high"])
     del pod["spec"]["priority"], pod["spec"]["preemptionPolicy"]
     pod["metadata"]["labels"]["new"] = "one"
@@ -54,7 +54,7 @@ async def test_a_pod_written_whole_without_it_keeps_it(world, classes):
     assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "PreemptLowerPriority")
 
 
-async def test_system_classes_are_there(world):
+async def test_system_classes_exist(world):
     pod = await world.add_pod("web", priorityClassName="system-node-critical")
     assert pod["spec"]["priority"] == 2_000_001_000
 
@@ -68,7 +68,7 @@ async def test_system_classes_are_there(world):
         ("", {"priorityClassName": "nobody"}, "no PriorityClass with name nobody was found"),
     ],
 )
-async def test_and_no_other(world, classes, short, given, why):
+async def test_other_priorities_are_rejected(world, classes, short, given, why):
     named = {"priorityClassName": classes[short]} if short else {}
     with pytest.raises(ApiError) as refused:
         await world.add_pod("web", **named, **given)

@@ -147,7 +147,7 @@ def asking(world, policy):
     return {"metadata": meta}
 
 
-async def test_the_leader_is_killed_under_load_and_nobody_notices(world, replicas):
+async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
     nodes = [await world.add_node(f"n{number}") for number in range(12)]
     sick, flipping = nodes[:6], nodes[6:]
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
@@ -185,7 +185,7 @@ async def test_the_leader_is_killed_under_load_and_nobody_notices(world, replica
         assert record.values[node] in ([None, "violating", None], ["violating", None]), "it flapped"
 
 
-async def test_a_leader_that_is_told_to_go_hands_over_at_once(world, replicas):
+async def test_stopped_leader_hands_over_at_once(world, replicas):
     """The lease lasts an hour: only one that was given up can be had by another."""
     node = await world.add_node("n")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
@@ -203,7 +203,7 @@ async def test_a_leader_that_is_told_to_go_hands_over_at_once(world, replicas):
     assert record.values[node] in (["violating", None], ["violating"])
 
 
-async def test_a_leader_that_was_stopped_and_goes_on_writes_nothing(world, replicas):
+async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas):
     """What it had in mind before is out of date: another has led since."""
     node, witness = await world.add_node("n"), await world.add_node("witness")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])

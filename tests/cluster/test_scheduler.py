@@ -80,7 +80,7 @@ def tls(certificates):
     )
 
 
-async def test_what_configure_scheduler_writes_places_pods(world, host, tls):
+async def test_written_configuration_places_pods(world, host, tls):
     manifest, folder = host
     url = world.evaluator.extender.replace("http://", "https://")
     argv = ("configure-scheduler", f"--manifest={manifest}", f"--folder={folder}", f"--url={url}")
@@ -104,7 +104,7 @@ async def test_what_configure_scheduler_writes_places_pods(world, host, tls):
         assert await world.eventually(placed) == [good] * 4
 
 
-async def test_an_evaluator_under_another_name_is_not_believed(world, host, tls):
+async def test_evaluator_with_another_certificate_name_is_rejected(world, host, tls):
     manifest, folder = host
     url = world.evaluator.extender.replace("http://", "https://")
     where = (f"--manifest={manifest}", f"--folder={folder}", f"--url={url}")
@@ -126,7 +126,7 @@ async def test_an_evaluator_under_another_name_is_not_believed(world, host, tls)
 
 
 @pytest.mark.parametrize("name", ["configuration.yaml", "scorers.yaml"])
-async def test_the_configuration_that_we_ship_is_taken(world, host, name):
+async def test_shipped_configuration_is_accepted(world, host, name):
     _, folder = host
     text = (DEPLOY / "scheduler" / name).read_text()
     text = text.replace("/etc/kubernetes/scheduler.conf", str(world.plane.kubeconfig))

@@ -36,7 +36,7 @@ async def placed(world, pod):
         raise AssertionError(f"{pod} was not placed{world.evaluator.log()}") from None
 
 
-async def test_pods_are_kept_off_a_node_that_has_room_by_requests_alone(world, tmp_path):
+async def test_pods_are_kept_off_a_node_full_by_use_but_not_by_requests(world, tmp_path):
     busy, idle = [await world.add_node(name) for name in ("a", "b")]
     await annotate(world, busy, BUSY)
     await annotate(world, idle, IDLE)
@@ -48,7 +48,7 @@ async def test_pods_are_kept_off_a_node_that_has_room_by_requests_alone(world, t
         assert {await placed(world, name) for name in names} == {idle}
 
 
-async def test_a_pod_that_no_node_can_take_waits_and_says_why(world, tmp_path):
+async def test_pod_that_no_node_can_take_waits_with_a_reason(world, tmp_path):
     nodes = [await world.add_node(name) for name in ("a", "b")]
     for node in nodes:
         await annotate(world, node, BUSY)

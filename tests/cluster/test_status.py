@@ -11,7 +11,7 @@ def compliance(word):
     return lambda status: status.get("compliance") == word
 
 
-async def test_it_follows_the_readings(world):
+async def test_status_follows_the_readings(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
     world.fleet.say(node, health=1)
@@ -25,7 +25,7 @@ async def test_it_follows_the_readings(world):
     await world.status(policy, compliance("Unknown"))
 
 
-async def test_it_says_which_generation_it_is_about(world):
+async def test_status_has_the_observed_generation(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
     world.fleet.say(node, health=1)
@@ -39,7 +39,7 @@ async def test_it_says_which_generation_it_is_about(world):
     assert told["observedGeneration"] == generation == 2
 
 
-async def test_what_is_wrong_with_a_policy_stands_in_it(world):
+async def test_problem_of_a_policy_is_in_its_status(world):
     node = await world.add_node("a")
     rules = ["health Equals 1: a=1", "health LessThan 2: a=2"]
     policy = await world.add_policy("demo", labeling=rules)
@@ -57,7 +57,7 @@ async def test_what_is_wrong_with_a_policy_stands_in_it(world):
     assert "not set there" in message
 
 
-async def test_it_is_written_once_and_not_again(world):
+async def test_status_is_written_once(world):
     node = await world.add_node("a")
     policy = await world.add_policy("demo", dontschedule=["load GreaterThan 50"])
     world.fleet.say(node, load=60)
@@ -73,7 +73,7 @@ async def test_it_is_written_once_and_not_again(world):
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-async def test_an_edit_of_the_spec_leaves_the_status_and_the_other_way_round(world):
+async def test_spec_and_status_writes_are_separate(world):
     policy = await world.add_policy("demo", dontschedule=["health Equals 1"])
     body = {"status": {"compliance": "Compliant"}, "spec": {"strategies": {}}}
     await world.client.patch(POLICIES, policy, body, world.namespace, subresource="status")

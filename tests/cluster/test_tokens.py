@@ -47,7 +47,7 @@ async def agents_pod(world, tokens, node, name="agent", account="plimsoll-agent"
     return await world.add_pod(name, node=node, serviceAccountName=account)
 
 
-async def test_a_token_names_its_node(world, tokens):
+async def test_token_names_its_node(world, tokens):
     node = await world.add_node("a")
     pod = await agents_pod(world, tokens, node)
     kube = await Kube.connect(str(world.plane.kubeconfig))
@@ -83,9 +83,7 @@ def certificate(tmp_path):
     return tmp_path / "tls.crt", tmp_path / "tls.key"
 
 
-async def test_an_agent_speaks_for_the_node_of_its_token_and_no_other(
-    world, tokens, certificate, tmp_path
-):
+async def test_agent_reports_for_the_node_of_its_token_only(world, tokens, certificate, tmp_path):
     mine, other = await world.add_node("a"), await world.add_node("b")
     pod = await agents_pod(world, tokens, mine)
     token = tmp_path / "token"

@@ -63,7 +63,7 @@ async def apply(plane):
     return ask
 
 
-async def test_what_is_left_out_is_said_at_once_and_admitted_all_the_same(apply):
+async def test_omitted_parts_are_admitted_with_a_warning(apply):
     assert apply({**GOOD, "reschedule": {"rules": []}}) == [
         "there are the strategies dontschedule, scheduleonmetric, deschedule and labeling; "
         "left out: reschedule"
@@ -81,7 +81,7 @@ async def test_what_is_left_out_is_said_at_once_and_admitted_all_the_same(apply)
     assert apply({}) == ["the policy has no strategies, so pods that follow it go anywhere"]
 
 
-async def test_rules_that_depend_on_the_pod_have_no_past(apply):
+async def test_per_pod_rules_warn_about_durations(apply):
     """And those that do are all that the evaluator knows."""
     for metric in sorted(DERIVED_METRICS):
         rules = [{**RULE, "metricname": metric, "for": "30s"}]
@@ -96,6 +96,6 @@ async def test_rules_that_depend_on_the_pod_have_no_past(apply):
     assert apply({"dontschedule": {"rules": [risk]}}) == []
 
 
-async def test_of_a_good_policy_nothing_is_said(apply):
+async def test_valid_policy_causes_no_warning(apply):
     assert apply(GOOD) == []
     assert apply({"scheduleonmetric": {"rules": []}, "labeling": {"rules": []}}) == []

@@ -36,7 +36,7 @@ async def extender():
     [((2,), False), ((4,), True), ((2, 2), True), ((1, 1), False)],
     ids=str,
 )
-async def test_a_point_counts_ten_times_the_weight_and_extenders_add_up(
+async def test_extender_score_counts_ten_times_its_weight_and_extenders_add_up(
     world, extender, tmp_path, weights, wins
 ):
     if not isinstance(world.plane.server, ControlPlane):

@@ -6,24 +6,24 @@ from collectors.base.sample import CollectorError
 HEAD = "IP address       HW type     Flags       HW address            Mask     Device\n"
 
 
-def test_entries_by_device_without_those_published_for_others(machine, values) -> None:
+def test_entries_are_counted_by_device_without_published_ones(machine, values) -> None:
     assert values(Arp(machine("xeon"), Options()).collect()) == {
         'node_arp_entries{device="eno1"}': 3,
         'node_arp_entries{device="cni0"}': 1,
     }
 
 
-def test_every_line_on_request(machine, values) -> None:
+def test_all_entries_are_exported_with_a_flag(machine, values) -> None:
     found = values(Arp(machine("xeon"), Options(arp_netlink=False)).collect())
     assert found['node_arp_entries{device="eno1"}'] == 4
 
 
-def test_devices_can_be_left_out(machine, values) -> None:
+def test_devices_can_be_excluded(machine, values) -> None:
     found = values(Arp(machine("xeon"), Options(arp_device_exclude="^cni")).collect())
     assert list(found) == ['node_arp_entries{device="eno1"}']
 
 
-def test_an_empty_table_counts_nothing() -> None:
+def test_empty_table_counts_nothing() -> None:
     assert parse(HEAD) == {}
 
 
@@ -36,6 +36,6 @@ def test_an_empty_table_counts_nothing() -> None:
         "\n",
     ],
 )
-def test_refuses_what_is_no_arp_table(line: str) -> None:
+def test_invalid_arp_table_is_rejected(line: str) -> None:
     with pytest.raises(CollectorError, match="arp"):
         parse(HEAD + line)

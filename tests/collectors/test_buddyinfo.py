@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.buddyinfo import BuddyInfo, parse
 
 
-def test_free_blocks_of_each_zone_and_size(machine, values) -> None:
+def test_free_blocks_are_by_zone_and_size(machine, values) -> None:
     found = values(BuddyInfo(machine("xeon")).collect())
     assert len(found) == 3 * 11
     assert found['node_buddyinfo_blocks{node="0",zone="Normal",size="0"}'] == 91203
@@ -15,12 +15,12 @@ def test_free_blocks_of_each_zone_and_size(machine, values) -> None:
     assert found['node_buddyinfo_blocks{node="0",zone="DMA",size="1"}'] == 0
 
 
-def test_a_kernel_with_another_number_of_sizes(values) -> None:
+def test_other_number_of_sizes_is_supported(values) -> None:
     found = values(parse("Node 0, zone   Normal   7   5   3\n"))
     assert list(found.values()) == [7, 5, 3]
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(BuddyInfo(Host(procfs=tmp_path)).collect())
 
@@ -36,6 +36,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
         "Node 0, zone DMA 1\nNo",
     ],
 )
-def test_refuses_what_is_no_buddyinfo(text: str) -> None:
+def test_invalid_buddyinfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="buddyinfo"):
         list(parse(text))

@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.cgroups import Cgroups, parse
 
 
-def test_number_and_state_of_each_controller(machine, values) -> None:
+def test_number_and_state_of_each_controller_are_exported(machine, values) -> None:
     assert values(Cgroups(machine("xeon")).collect()) == {
         'node_cgroups_cgroups{subsys_name="cpuset"}': 412,
         'node_cgroups_cgroups{subsys_name="cpu"}': 412,
@@ -20,7 +20,7 @@ def test_number_and_state_of_each_controller(machine, values) -> None:
     }
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Cgroups(Host(procfs=tmp_path)).collect())
 
@@ -28,6 +28,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "#subsys_name\n", "cpu\t1\t2\n", "cpu\t1\tx\t1\n", "cpu\t1\t2\t-1\n", "cpu 1 2 3 4\n"]
 )  # fmt: skip
-def test_refuses_what_is_no_list_of_cgroups(text: str) -> None:
+def test_invalid_cgroup_list_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="cgroups"):
         list(parse(text))

@@ -9,7 +9,7 @@ from collectors.conntrack import Conntrack, parse
 TABLE = "entries found drop\n00000021 00000002 00000001\n00000021 0000000a 00000000\n"
 
 
-def test_fill_and_events_over_all_cpus(machine, values) -> None:
+def test_entries_and_events_are_summed_over_cpus(machine, values) -> None:
     assert values(Conntrack(machine("xeon")).collect()) == {
         "node_nf_conntrack_entries": 8001,
         "node_nf_conntrack_entries_limit": 262144,
@@ -24,13 +24,13 @@ def test_fill_and_events_over_all_cpus(machine, values) -> None:
     }
 
 
-def test_a_column_that_an_old_kernel_lacks_is_absent(machine, values) -> None:
+def test_column_missing_in_an_old_kernel_is_absent(machine, values) -> None:
     found = values(Conntrack(machine("vm2012")).collect())
     assert found["node_nf_conntrack_stat_insert"] == 15
     assert "node_nf_conntrack_stat_search_restart" not in found
 
 
-def test_a_kernel_without_the_table_still_tells_how_full_it_is(tmp_path: Path, values) -> None:
+def test_entries_and_limit_are_exported_without_the_table(tmp_path: Path, values) -> None:
     sysctl = tmp_path / "sys/net/netfilter"
     sysctl.mkdir(parents=True)
     (sysctl / "nf_conntrack_count").write_text("5\n")
@@ -41,7 +41,7 @@ def test_a_kernel_without_the_table_still_tells_how_full_it_is(tmp_path: Path, v
     }
 
 
-def test_in_a_pod_the_nodes_entries_are_those_of_its_table(tmp_path: Path, values) -> None:
+def test_pod_reads_the_nodes_table(tmp_path: Path, values) -> None:
     (tmp_path / "self").mkdir()
     (tmp_path / "self/status").write_text("NSpid:\t9011\t7\n")
     for directory in ("1/net/stat", "net", "sys/net/netfilter"):
@@ -58,12 +58,12 @@ def test_in_a_pod_the_nodes_entries_are_those_of_its_table(tmp_path: Path, value
         values(Conntrack(Host(procfs=tmp_path)).collect())
 
 
-def test_without_the_module_there_is_nothing(tmp_path: Path) -> None:
+def test_missing_module_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Conntrack(Host(procfs=tmp_path)).collect())
 
 
-def test_a_limit_that_is_no_number(tmp_path: Path) -> None:
+def test_non_numeric_limit_is_rejected(tmp_path: Path) -> None:
     sysctl = tmp_path / "sys/net/netfilter"
     sysctl.mkdir(parents=True)
     (sysctl / "nf_conntrack_count").write_text("many\n")
@@ -83,6 +83,6 @@ def test_a_limit_that_is_no_number(tmp_path: Path) -> None:
         TABLE + "\n",
     ],
 )
-def test_refuses_what_is_no_table(text: str) -> None:
+def test_invalid_table_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="nf_conntrack"):
         parse(text)

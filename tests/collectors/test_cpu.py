@@ -14,27 +14,27 @@ def xeon(machine, values) -> dict[str, float]:
     return found
 
 
-def test_seconds_by_mode(xeon) -> None:
+def test_seconds_are_by_mode(xeon) -> None:
     assert xeon['node_cpu_seconds_total{cpu="0",mode="user"}'] == 10053.3
     assert xeon['node_cpu_seconds_total{cpu="3",mode="idle"}'] == 245300.83
     assert xeon['node_cpu_seconds_total{cpu="1",mode="steal"}'] == 4.51
     assert not any('cpu=""' in series for series in xeon), "the line of all CPUs together"
 
 
-def test_guests_can_be_left_out(machine, values, xeon) -> None:
+def test_guest_modes_can_be_disabled(machine, values, xeon) -> None:
     assert xeon['node_cpu_guest_seconds_total{cpu="0",mode="nice"}'] == 0.03
     without = values(Cpu(machine("xeon"), Options(cpu_guest=False)).collect())
     assert not any("guest" in series for series in without)
 
 
-def test_modes_that_an_old_kernel_does_not_count_are_absent(machine, values) -> None:
+def test_mode_missing_in_an_old_kernel_is_absent(machine, values) -> None:
     found = values(Cpu(machine("vm2012"), Options()).collect())
     assert 'node_cpu_seconds_total{cpu="0",mode="softirq"}' in found
     assert 'node_cpu_seconds_total{cpu="0",mode="steal"}' not in found
     assert not any("guest" in series for series in found)
 
 
-def test_throttles_are_those_of_the_first_cpu_of_a_core_and_of_a_package(xeon) -> None:
+def test_throttles_are_those_of_the_first_cpu_of_a_core_and_package(xeon) -> None:
     throttles = {series: value for series, value in xeon.items() if "throttles" in series}
     assert throttles == {
         'node_cpu_core_throttles_total{package="0",core="0"}': 100,
@@ -44,7 +44,7 @@ def test_throttles_are_those_of_the_first_cpu_of_a_core_and_of_a_package(xeon) -
     }
 
 
-def test_online_and_isolated(xeon) -> None:
+def test_online_and_isolated_cpus_are_exported(xeon) -> None:
     assert {s: v for s, v in xeon.items() if "online" in s} == {
         'node_cpu_online{cpu="0"}': 1,
         'node_cpu_online{cpu="1"}': 1,
@@ -61,7 +61,7 @@ def test_online_and_isolated(xeon) -> None:
 CPUS = "sys/devices/system/cpu"
 
 
-def test_online_without_a_list_of_all(plant, values) -> None:
+def test_online_cpus_are_found_without_a_list(plant, values) -> None:
     host = plant(
         {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/cpu0/online": "1\n", f"{CPUS}/cpu1/online": "0\n"}
     )
@@ -72,14 +72,14 @@ def test_online_without_a_list_of_all(plant, values) -> None:
     }
 
 
-def test_nothing_is_online_or_not_where_the_first_cpu_cannot_be_switched_off(plant, values) -> None:
+def test_online_is_absent_if_the_first_cpu_has_no_state(plant, values) -> None:
     host = plant(
         {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/cpu1/online": "1\n", f"{CPUS}/online": "0-1\n"}
     )
     assert not any("online" in series for series in values(Cpu(host, Options()).collect()))
 
 
-def test_another_cpu_speaks_for_a_core_when_the_first_goes_offline(plant, values, ill) -> None:
+def test_another_cpu_represents_a_core_when_the_first_goes_offline(plant, values, ill) -> None:
     files = {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/online": "0-1\n"}
     for cpu, count in (("cpu0", 5), ("cpu1", 6)):
         files |= {
@@ -100,7 +100,7 @@ def test_another_cpu_speaks_for_a_core_when_the_first_goes_offline(plant, values
     assert core not in values(collector.collect())
 
 
-def test_a_virtual_machine_without_topology_has_no_throttles(plant, values) -> None:
+def test_virtual_machine_without_topology_has_no_throttles(plant, values) -> None:
     topology = {"core_id": "0\n", "physical_package_id": "-1\n"}
     host = plant({f"{CPUS}/cpu0/topology/{file}": text for file, text in topology.items()})
     plant(
@@ -109,7 +109,7 @@ def test_a_virtual_machine_without_topology_has_no_throttles(plant, values) -> N
     assert not any("throttles" in series for series in values(Cpu(host, Options()).collect()))
 
 
-def test_info_is_off_by_default_and_on_request_complete(machine, values, xeon) -> None:
+def test_info_is_off_by_default_and_complete_with_a_flag(machine, values, xeon) -> None:
     assert not any("info" in series for series in xeon)
     options = Options(cpu_info=True, cpu_flags_include="^(cqm|rdt)", cpu_bugs_include="v2$")
     found = values(Cpu(machine("xeon"), options).collect())
@@ -126,29 +126,29 @@ def test_info_is_off_by_default_and_on_request_complete(machine, values, xeon) -
     }
 
 
-def test_a_pattern_alone_switches_info_on() -> None:
+def test_pattern_alone_enables_info() -> None:
     assert Options(cpu_flags_include="x").wants_info
     assert not Options().wants_info
 
 
-def test_a_host_without_stat_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_stat_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Cpu(Host(procfs=tmp_path, sysfs=tmp_path), Options()).collect())
 
 
-def test_times_never_go_back() -> None:
+def test_times_never_decrease() -> None:
     before = {0: (100, 0, 50, 9000, 70)}
     after = advance(before, {0: (101, 0, 50, 8990, 60)})
     assert after == {0: (101, 0, 50, 9000, 70)}
 
 
-def test_a_cpu_that_came_back_starts_anew() -> None:
+def test_cpu_that_returns_starts_anew() -> None:
     before = {0: (100, 0, 50, 9000, 70), 1: (1, 1, 1, 1, 1)}
     after = advance(before, {0: (1, 0, 2, 30, 0)})
     assert after == {0: (1, 0, 2, 30, 0)}, "and the one that left is forgotten"
 
 
-def test_a_collector_remembers_from_one_reading_to_the_next(tmp_path: Path, values) -> None:
+def test_times_never_decrease_between_scrapes(tmp_path: Path, values) -> None:
     stat = tmp_path / "stat"
     collector = Cpu(Host(procfs=tmp_path, sysfs=tmp_path), Options())
     stat.write_text("cpu0 1 0 0 5000 70\n")
@@ -171,7 +171,7 @@ def test_a_collector_remembers_from_one_reading_to_the_next(tmp_path: Path, valu
         "intr 12\n",
     ],
 )
-def test_refuses_what_is_no_stat(text: str) -> None:
+def test_invalid_stat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="stat"):
         parse_stat(text)
 
@@ -179,11 +179,11 @@ def test_refuses_what_is_no_stat(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cpus"), [("\n", []), ("3\n", [3]), ("1,3-5,9\n", [1, 3, 4, 5, 9])]
 )
-def test_reads_a_list_of_cpus(text: str, cpus: list[int]) -> None:
+def test_cpu_list_is_parsed(text: str, cpus: list[int]) -> None:
     assert parse_cpu_list(text) == cpus
 
 
 @pytest.mark.parametrize("text", ["a", "1-", "5-3", "1-2-3", "0-99999999999"])
-def test_refuses_what_is_no_list_of_cpus(text: str) -> None:
+def test_invalid_cpu_list_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="CPU list"):
         parse_cpu_list(text)

@@ -31,7 +31,7 @@ TWO_CORES = {
 }
 
 
-def test_seconds_of_the_first_cpu_of_each_core_and_package(plant, values) -> None:
+def test_throttled_seconds_are_those_of_the_first_cpu_of_a_core_and_package(plant, values) -> None:
     assert values(CpuThrottle(plant(TWO_CORES)).collect()) == {
         'node_cpu_core_throttle_seconds_total{package="0",core="0"}': 1.5,
         'node_cpu_core_throttle_seconds_total{package="0",core="4"}': 0.25,
@@ -39,7 +39,7 @@ def test_seconds_of_the_first_cpu_of_each_core_and_package(plant, values) -> Non
     }
 
 
-def test_another_cpu_speaks_for_a_core_when_the_first_goes_offline(
+def test_another_cpu_represents_a_core_when_the_first_goes_offline(
     tmp_path: Path, plant, values
 ) -> None:
     collector = CpuThrottle(plant(TWO_CORES))
@@ -61,7 +61,7 @@ def test_another_cpu_speaks_for_a_core_when_the_first_goes_offline(
         cpu(0, "-1", "0", 1, 1),
     ],
 )
-def test_machines_that_do_not_tell(plant, files) -> None:
+def test_machine_without_throttle_files_is_an_absent_source(plant, files) -> None:
     """AMD's, virtual ones, kernels before 5.6, and those that do not know which package a CPU is in."""
     with pytest.raises(SourceAbsentError):
         list(CpuThrottle(plant(files)).collect())

@@ -22,18 +22,18 @@ SMT = "Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable"
         ("", ("unknown", "")),
     ],
 )
-def test_states(text: str, parts: tuple[str, str]) -> None:
+def test_states_are_parsed(text: str, parts: tuple[str, str]) -> None:
     assert parse(text) == parts
 
 
-def test_every_vulnerability_the_kernel_lists(machine, values) -> None:
+def test_every_listed_vulnerability_is_exported(machine, values) -> None:
     found = values(CpuVulnerabilities(machine("xeon")).collect())
     assert len(found) == 6
     meltdown = 'codename="meltdown",state="not affected",mitigation=""'
     assert found[f"node_cpu_vulnerabilities_info{{{meltdown}}}"] == 1
 
 
-def test_one_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     directory = "sys/devices/system/cpu/vulnerabilities"
     ill(tmp_path / directory / "mds")
     collector = CpuVulnerabilities(plant({}))
@@ -43,6 +43,6 @@ def test_one_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Pa
     assert len(values(collector.collect())) == 1
 
 
-def test_kernels_before_4_15_have_no_such_source(tmp_path: Path) -> None:
+def test_kernels_before_4_15_are_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(CpuVulnerabilities(Host(sysfs=tmp_path)).collect())

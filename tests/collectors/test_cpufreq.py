@@ -15,27 +15,27 @@ def xeon(machine, values) -> dict[str, float]:
     return found
 
 
-def test_frequencies_in_hertz(xeon) -> None:
+def test_frequencies_are_in_hertz(xeon) -> None:
     assert xeon['node_cpu_scaling_frequency_hertz{cpu="1"}'] == 2.001e9
     assert xeon['node_cpu_scaling_frequency_min_hertz{cpu="0"}'] == 8e8
     assert xeon['node_cpu_frequency_max_hertz{cpu="3"}'] == 3.4e9
     assert 'node_cpu_frequency_hertz{cpu="0"}' not in xeon, "known to other CPUs' drivers only"
 
 
-def test_cpus_of_one_policy_have_its_frequency_but_not_while_they_are_offline(xeon) -> None:
+def test_online_cpus_of_a_policy_have_its_frequency(xeon) -> None:
     assert xeon['node_cpu_scaling_frequency_hertz{cpu="2"}'] == 2.002e9
     assert xeon['node_cpu_scaling_frequency_hertz{cpu="3"}'] == 2.002e9
     assert not any('cpu="4"' in series for series in xeon)
 
 
-def test_every_governor_and_which_of_them_decides(xeon) -> None:
+def test_every_governor_and_the_active_one_are_exported(xeon) -> None:
     assert {s: v for s, v in xeon.items() if 'governor{cpu="0"' in s} == {
         'node_cpu_scaling_governor{cpu="0",governor="performance"}': 0,
         'node_cpu_scaling_governor{cpu="0",governor="powersave"}': 1,
     }
 
 
-def test_current_frequency_of_the_hardware_and_files_that_cannot_be_read(
+def test_hardware_frequency_is_exported_and_unreadable_files_are_skipped(
     plant, values, ill, tmp_path: Path
 ) -> None:
     host = plant(
@@ -53,7 +53,7 @@ def test_current_frequency_of_the_hardware_and_files_that_cannot_be_read(
     }
 
 
-def test_what_moves_is_read_each_time_and_a_driver_that_comes_later_is_seen(plant, values) -> None:
+def test_changing_values_are_read_each_time_and_a_new_driver_is_found(plant, values) -> None:
     host = plant({f"{CPUS}/cpu0/online": "1\n", f"{CPUS}/cpu1/online": "1\n"})
     collector = CpuFreq(host)
     assert values(collector.collect()) == {}
@@ -65,12 +65,12 @@ def test_what_moves_is_read_each_time_and_a_driver_that_comes_later_is_seen(plan
     assert set(values(collector.collect()).values()) == {2e6}
 
 
-def test_refuses_a_broken_list_of_offline_cpus(plant) -> None:
+def test_invalid_list_of_offline_cpus_is_rejected(plant) -> None:
     host = plant({f"{CPUS}/cpu0/cpufreq/scaling_cur_freq": "1\n", f"{CPUS}/offline": "1-\n"})
     with pytest.raises(CollectorError, match="CPU list"):
         list(CpuFreq(host).collect())
 
 
-def test_without_cpus_in_sysfs_there_is_no_such_source(tmp_path: Path) -> None:
+def test_sysfs_without_cpus_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(CpuFreq(Host(sysfs=tmp_path)).collect())

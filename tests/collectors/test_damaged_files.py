@@ -88,7 +88,7 @@ def damaged(text: str, edits: list[tuple[float, int, str, bool]]) -> str:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_text_is_good_as_it_is(name: str) -> None:
+def test_undamaged_text_is_parsed(name: str) -> None:
     text, parse = TEXTS[name]
     assert list(parse(text))
 
@@ -107,7 +107,7 @@ def test_damage_is_an_error_or_harmless(
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_file_may_end_anywhere(name: str) -> None:
+def test_file_may_end_anywhere(name: str) -> None:
     text, parse = TEXTS[name]
     for end in range(min(len(text), 600)):
         with contextlib.suppress(CollectorError):

@@ -18,7 +18,7 @@ def xeon(machine, values) -> dict[str, float]:
     return found
 
 
-def test_every_column_in_base_units(xeon) -> None:
+def test_every_column_is_in_base_units(xeon) -> None:
     columns = {
         series.split("{")[0].removeprefix("node_disk_"): value
         for series, value in xeon.items()
@@ -48,7 +48,7 @@ def test_every_column_in_base_units(xeon) -> None:
     )
 
 
-def test_partitions_and_loops_are_left_out(xeon) -> None:
+def test_partitions_and_loops_are_excluded(xeon) -> None:
     devices = {s.split('"')[1] for s in xeon if s.startswith("node_disk_io_now")}
     assert devices == {"sda", "nvme0n1", "dm-0", "sr0"}
 
@@ -74,11 +74,11 @@ def test_older_kernels_have_fewer_columns(values) -> None:
     assert len(values(families(parse(discards, EVERY)))) == 15
 
 
-def test_partitions_of_linux_2_6_had_too_few_columns_to_mean_anything(values) -> None:
+def test_short_partition_lines_of_linux_2_6_are_ignored(values) -> None:
     assert values(families(parse("   8    1 sda1 35486 38030 38030 38030\n", EVERY))) == {}
 
 
-def test_info_of_a_disk(xeon) -> None:
+def test_info_of_a_disk_is_exported(xeon) -> None:
     assert {s for s in xeon if s.startswith("node_disk_info")} == {
         'node_disk_info{device="sda",major="8",minor="0",path="pci-0000:00:17.0-ata-1",wwn="0x5000c500a1b2c3d4",'
         'model="ST4000NM0035-1V4107",serial="ZC1A0B2C",revision="TN03",rotational="1"}',
@@ -89,7 +89,7 @@ def test_info_of_a_disk(xeon) -> None:
     }
 
 
-def test_ata_disks_tell_more(xeon) -> None:
+def test_ata_disks_have_more_metrics(xeon) -> None:
     assert {s: v for s, v in xeon.items() if "_ata_" in s} == {
         'node_disk_ata_write_cache{device="sda"}': 1,
         'node_disk_ata_write_cache_enabled{device="sda"}': 0,
@@ -97,7 +97,7 @@ def test_ata_disks_tell_more(xeon) -> None:
     }
 
 
-def test_file_system_and_device_mapper(xeon) -> None:
+def test_file_system_and_device_mapper_info_are_exported(xeon) -> None:
     assert {s for s in xeon if "filesystem_info" in s or "mapper_info" in s} == {
         'node_disk_filesystem_info{device="dm-0",type="ext4",usage="filesystem",'
         'uuid="2f6b1c7e-5a40-4d8e-9b1a-7c3d2e1f0a9b",version="1.0"}',
@@ -127,7 +127,7 @@ def model(found: dict[str, float]) -> str:
     return series.split('model="')[1].split('"')[0]
 
 
-def test_a_disk_that_was_swapped_is_noticed(tmp_path: Path, values) -> None:
+def test_swapped_disk_is_noticed(tmp_path: Path, values) -> None:
     node = Node(tmp_path)
     collector = DiskStats(node.host, Options(), clock=lambda: 5000.0)
     for number, name in enumerate(["one", "two"]):
@@ -135,7 +135,7 @@ def test_a_disk_that_was_swapped_is_noticed(tmp_path: Path, values) -> None:
         assert model(values(collector.collect())) == name
 
 
-def test_what_does_not_change_is_not_read_again(tmp_path: Path, values) -> None:
+def test_constant_attributes_are_read_once(tmp_path: Path, values) -> None:
     node = Node(tmp_path)
     collector = DiskStats(node.host, Options(), clock=lambda: 5000.0)
     node.tell("E:ID_MODEL=one\n", at=1000)
@@ -144,7 +144,7 @@ def test_what_does_not_change_is_not_read_again(tmp_path: Path, values) -> None:
     assert model(values(collector.collect())) == "one"
 
 
-def test_a_change_within_a_tick_of_the_clock_is_noticed(tmp_path: Path, values) -> None:
+def test_change_within_a_clock_tick_is_noticed(tmp_path: Path, values) -> None:
     node = Node(tmp_path)
     collector = DiskStats(node.host, Options(), clock=lambda: 1000.004)
     for name in ("one", "two"):
@@ -152,7 +152,7 @@ def test_a_change_within_a_tick_of_the_clock_is_noticed(tmp_path: Path, values) 
         assert model(values(collector.collect())) == name
 
 
-def test_a_disk_that_came_is_described_without_udev_too(tmp_path: Path, values) -> None:
+def test_new_disk_is_described_without_udev_too(tmp_path: Path, values) -> None:
     (tmp_path / "diskstats").write_text(OLD)
     collector = DiskStats(Host(procfs=tmp_path, sysfs=tmp_path, udev=tmp_path / "none"), Options())
     assert model(values(collector.collect())) == ""
@@ -166,14 +166,14 @@ def test_a_disk_that_came_is_described_without_udev_too(tmp_path: Path, values) 
     }
 
 
-def test_ata_properties_that_are_no_numbers_are_absent(tmp_path: Path, values) -> None:
+def test_non_numeric_ata_properties_are_absent(tmp_path: Path, values) -> None:
     node = Node(tmp_path)
     node.tell("E:ID_ATA=1\nE:ID_ATA_WRITE_CACHE=yes\nE:ID_ATA_ROTATION_RATE_RPM=0\n", at=1000)
     found = values(DiskStats(node.host, Options()).collect())
     assert {s for s in found if "_ata_" in s} == {'node_disk_ata_rotation_rate_rpm{device="sda"}'}
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(DiskStats(Host(procfs=tmp_path), Options()).collect())
 
@@ -181,6 +181,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["8 0\n", OLD.replace("25354637", "x"), OLD.replace("   8 ", "  -8 "), OLD.replace("505697032", "5.5")]
 )  # fmt: skip
-def test_refuses_what_is_no_diskstats(text: str) -> None:
+def test_invalid_diskstats_are_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="diskstats"):
         list(parse(text, EVERY))

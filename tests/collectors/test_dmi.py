@@ -9,7 +9,7 @@ from collectors.dmi import Dmi
 ID = "sys/class/dmi/id"
 
 
-def test_labels_are_those_of_the_files_that_can_be_read(machine) -> None:
+def test_labels_are_those_of_readable_files(machine) -> None:
     (family,) = Dmi(machine("xeon")).collect()
     (sample,) = family.samples
     assert sample.value == 1
@@ -20,27 +20,27 @@ def test_labels_are_those_of_the_files_that_can_be_read(machine) -> None:
     assert not labels.keys() & {"board_serial", "product_uuid", "chassis_type", "modalias"}
 
 
-def test_a_file_that_cannot_be_read_has_no_label(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_has_no_label(plant, values, ill, tmp_path: Path) -> None:
     host = plant({f"{ID}/bios_vendor": "Acme\n"})
     ill(tmp_path / ID / "product_serial")
     assert values(Dmi(host).collect()) == {'node_dmi_info{bios_vendor="Acme"}': 1}
 
 
-def test_firmware_is_asked_once(plant, values) -> None:
+def test_firmware_is_read_once(plant, values) -> None:
     collector = Dmi(plant({f"{ID}/bios_vendor": "Acme\n"}))
     before = values(collector.collect())
     plant({f"{ID}/bios_vendor": "Other\n"})
     assert values(collector.collect()) == before
 
 
-def test_bytes_of_the_factory(plant, values, tmp_path: Path) -> None:
+def test_undecodable_firmware_bytes_are_replaced(plant, values, tmp_path: Path) -> None:
     host = plant({f"{ID}/product_version": ""})
     (tmp_path / ID / "product_version").write_bytes(b"\xd1[\xd1\n")
     assert values(Dmi(host).collect()) == {'node_dmi_info{product_version="\ufffd[\ufffd"}': 1}
 
 
 @pytest.mark.parametrize("files", [{}, {"class/dmi/id/modalias": "dmi:"}])
-def test_without_dmi_there_is_no_such_source(tmp_path: Path, files: dict[str, str]) -> None:
+def test_missing_dmi_is_an_absent_source(tmp_path: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)

@@ -9,7 +9,7 @@ from collectors.edac import METRICS, Edac, dimm_label
 MC = "sys/devices/system/edac/mc"
 
 
-def test_a_server_with_rows_channels_and_dimms(machine, values) -> None:
+def test_rows_channels_and_dimms_of_a_server_are_exported(machine, values) -> None:
     first = 'dimm_label="CPU_SrcID0_MC0_Chan0_DIMM0"'
     second = 'dimm_label="CPU_SrcID0_MC0_Chan1_DIMM0"'
     assert values(Edac(machine("xeon")).collect()) == {
@@ -28,7 +28,7 @@ def test_a_server_with_rows_channels_and_dimms(machine, values) -> None:
     }
 
 
-def test_ranks_are_dimms_where_the_controller_counts_by_rank(plant, values) -> None:
+def test_ranks_are_dimms_if_counted_by_rank(plant, values) -> None:
     host = plant(
         {
             f"{MC}/mc12/rank3/dimm_ce_count": "5\n",
@@ -40,7 +40,7 @@ def test_ranks_are_dimms_where_the_controller_counts_by_rank(plant, values) -> N
     }  # fmt: skip
 
 
-def test_one_counter_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_counter_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     host = plant({f"{MC}/mc0/ce_count": "1\n", f"{MC}/mc0/csrow0/ch0_ce_count": "2\n"})
     ill(tmp_path / MC / "mc0/ue_count")
     ill(tmp_path / MC / "mc0/csrow0/ch0_dimm_label")
@@ -50,7 +50,7 @@ def test_one_counter_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_
     }
 
 
-def test_labels_that_are_written_after_boot_are_seen(plant, values) -> None:
+def test_labels_written_after_boot_are_read(plant, values) -> None:
     files = {f"{MC}/mc0/dimm0/dimm_ce_count": "0\n", f"{MC}/mc0/dimm0/dimm_label": "\n"}
     collector = Edac(plant(files))
     assert 'dimm_label=""' in str(values(collector.collect()))
@@ -58,14 +58,14 @@ def test_labels_that_are_written_after_boot_are_seen(plant, values) -> None:
     assert 'dimm_label="DIMM_A1"' in str(values(collector.collect()))
 
 
-def test_a_controller_that_is_loaded_later_is_seen(plant, values) -> None:
+def test_controller_loaded_later_is_found(plant, values) -> None:
     collector = Edac(plant({f"{MC}/mc0/ce_count": "1\n", f"{MC}/power/control": "auto\n"}))
     assert len(values(collector.collect())) == 1
     plant({f"{MC}/mc1/ce_count": "2\n"})
     assert values(collector.collect())['node_edac_correctable_errors_total{controller="1"}'] == 2
 
 
-def test_without_ecc_there_is_no_such_source(tmp_path: Path) -> None:
+def test_machine_without_ecc_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Edac(Host(sysfs=tmp_path)).collect())
 
@@ -74,10 +74,10 @@ def test_without_ecc_there_is_no_such_source(tmp_path: Path) -> None:
     ("text", "label"),
     [(None, "unknown"), ("", ""), ("CPU#0Channel#1_DIMM#0", "CPU0Channel1_DIMM0")],
 )
-def test_labels_of_dimms(text: str | None, label: str) -> None:
+def test_dimm_labels_are_parsed(text: str | None, label: str) -> None:
     assert dimm_label(text) == label
 
 
-def test_the_counters_by_dimm_are_ours() -> None:
+def test_counters_by_dimm_are_not_of_node_exporter() -> None:
     ours = {metric.name for metric in METRICS if not metric.node_exporter}
     assert ours == {f"node_edac_dimm_{kind}correctable_errors_total" for kind in ("", "un")}

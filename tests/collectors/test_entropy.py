@@ -7,14 +7,14 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.entropy import Entropy, parse
 
 
-def test_available_and_size(machine, values) -> None:
+def test_available_bits_and_pool_size_are_exported(machine, values) -> None:
     assert values(Entropy(machine("xeon")).collect()) == {
         "node_entropy_available_bits": 256,
         "node_entropy_pool_size_bits": 256,
     }
 
 
-def test_what_is_available_is_read_again_each_time(tmp_path: Path, values) -> None:
+def test_available_bits_are_read_each_time(tmp_path: Path, values) -> None:
     directory = tmp_path / "sys/kernel/random"
     directory.mkdir(parents=True)
     collector = Entropy(Host(procfs=tmp_path))
@@ -26,7 +26,7 @@ def test_what_is_available_is_read_again_each_time(tmp_path: Path, values) -> No
         assert found["node_entropy_pool_size_bits"] == 4096
 
 
-def test_half_a_source_is_none(tmp_path: Path) -> None:
+def test_half_a_source_is_absent(tmp_path: Path) -> None:
     directory = tmp_path / "sys/kernel/random"
     directory.mkdir(parents=True)
     (directory / "entropy_avail").write_text("256\n")
@@ -35,6 +35,6 @@ def test_half_a_source_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "-1", "256 bits", "0x100", "9" * 30])
-def test_refuses_what_is_no_number(text: str) -> None:
+def test_non_number_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="poolsize"):
         parse("poolsize", text)

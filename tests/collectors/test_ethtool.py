@@ -43,14 +43,14 @@ def collect(machine, values):
     return run
 
 
-def test_who_drives_a_device(collect) -> None:
+def test_driver_of_a_device_is_exported(collect) -> None:
     assert collect(Kernel(drivers={"eno1": INTEL})) == {
         'node_ethtool_info{bus_info="0000:00:1f.6",device="eno1",driver="ice",'
         'expansion_rom_version="",firmware_version="4.40 0x8001c96f",version="6.8.0"}': 1
     }
 
 
-def test_what_a_device_supports_and_offers(collect) -> None:
+def test_supported_and_advertised_modes_are_exported(collect) -> None:
     offered = Modes({"Autoneg", "1000baseT/Full"})
     found = collect(Kernel(links={"eno1": Link(COPPER, offered, autonegotiates=True)}))
     assert found == {
@@ -69,7 +69,7 @@ def test_what_a_device_supports_and_offers(collect) -> None:
     }
 
 
-def test_statistics_by_the_names_that_node_exporter_makes_of_them(collect) -> None:
+def test_statistics_have_the_names_of_node_exporter(collect) -> None:
     counters = [
         ("rx_bytes", 5),
         ("port.rx_dropped", 7),
@@ -85,7 +85,7 @@ def test_statistics_by_the_names_that_node_exporter_makes_of_them(collect) -> No
     }
 
 
-def test_help_and_type_are_node_exporters(machine) -> None:
+def test_help_and_type_are_those_of_node_exporter(machine) -> None:
     kernel = Kernel(counters={"eno1": [("rx_bytes", 5), ("port.rx_dropped", 7)]})
     found = {f.name: f for f in Ethtool(machine("xeon"), Options(), connect=kernel).collect()}
     total = found["node_ethtool_received_bytes_total"]
@@ -94,7 +94,7 @@ def test_help_and_type_are_node_exporters(machine) -> None:
     assert (dropped.type, dropped.help) == ("untyped", "Network interface port_rx_dropped")
 
 
-def test_statistics_that_would_have_one_name_have_none(collect) -> None:
+def test_statistics_with_equal_names_are_omitted(collect) -> None:
     counters = [
         ("duplicate metric", 1),
         ("duplicate_metric", 2),
@@ -105,7 +105,7 @@ def test_statistics_that_would_have_one_name_have_none(collect) -> None:
 
 
 @pytest.mark.parametrize("odd", ["", "___", "info", "\n", "{}"])
-def test_statistics_without_a_name_of_their_own_are_left_out(odd: str, collect) -> None:
+def test_statistics_without_a_usable_name_are_omitted(odd: str, collect) -> None:
     assert collect(Kernel(counters={"eno1": [(odd, 1), ("ok", 2)]})) == {
         'node_ethtool_ok{device="eno1"}': 2
     }
@@ -119,7 +119,7 @@ def test_statistics_and_devices_can_be_chosen(collect) -> None:
     }
 
 
-def test_a_machine_whose_drivers_say_nothing(collect) -> None:
+def test_drivers_without_data_export_nothing(collect) -> None:
     assert collect(Kernel()) == {}
 
 
@@ -134,11 +134,11 @@ def test_a_machine_whose_drivers_say_nothing(collect) -> None:
         ("[3]: rx_ucast", "3_received_ucast"),
     ],
 )
-def test_names_of_metrics(statistic: str, name: str) -> None:
+def test_names_of_metrics_are_sanitized(statistic: str, name: str) -> None:
     assert metric_name(sanitized(statistic)) == f"node_ethtool_{name}"
 
 
-def test_a_socket_that_cannot_be_had_is_an_error(machine) -> None:
+def test_unavailable_socket_is_an_error(machine) -> None:
     def refused():
         raise PermissionError(1, "Operation not permitted")
 
@@ -146,7 +146,7 @@ def test_a_socket_that_cannot_be_had_is_an_error(machine) -> None:
         Ethtool(machine("xeon"), Options(), connect=refused).collect()
 
 
-def test_without_the_library_there_is_no_such_source(machine) -> None:
+def test_missing_library_is_an_absent_source(machine) -> None:
     def absent():
         raise SourceAbsentError("pyroute2 is not installed")
 

@@ -65,7 +65,7 @@ def node(tmp_path: Path) -> Iterator[Machine]:
     machine.awake.set()
 
 
-def test_sizes_in_bytes(node: Machine, values) -> None:
+def test_sizes_are_in_bytes(node: Machine, values) -> None:
     node.mount("/")
     assert values(node.collector().collect()) == {
         f"node_filesystem_size_bytes{{{DISK}}}": 4096000,
@@ -83,7 +83,7 @@ def points(found: dict[str, float]) -> set[str]:
     return {s.split('mountpoint="')[1].split('"')[0] for s in found if "device_error" in s}
 
 
-def test_pseudo_file_systems_and_container_layers_are_left_out(node: Machine, values) -> None:
+def test_pseudo_file_systems_and_container_layers_are_excluded(node: Machine, values) -> None:
     node.mount("/")
     node.mount("/proc", kind="proc")
     node.mount("/run/user/0", kind="tmpfs")
@@ -96,7 +96,7 @@ def test_pseudo_file_systems_and_container_layers_are_left_out(node: Machine, va
     assert points(values(node.collector().collect())) == {"/", "/run/user/0", "/sysroot"}
 
 
-def test_an_include_replaces_the_default_exclude(node: Machine, values) -> None:
+def test_include_replaces_the_default_exclude(node: Machine, values) -> None:
     node.mount("/")
     node.mount("/dev/shm", kind="tmpfs")
     node.mount("/merged", kind="overlay")
@@ -106,7 +106,7 @@ def test_an_include_replaces_the_default_exclude(node: Machine, values) -> None:
     assert points(values(node.collector(less).collect())) == set()
 
 
-def test_a_place_that_is_mounted_twice_is_exported_once(node: Machine, values) -> None:
+def test_duplicate_mount_is_exported_once(node: Machine, values) -> None:
     node.mount("/data", options="rw")
     node.mount("/data", options="ro", device="8:2")
     node.mount("/data", source="/dev/sdb1")
@@ -115,13 +115,13 @@ def test_a_place_that_is_mounted_twice_is_exported_once(node: Machine, values) -
     assert node.asked == ["/data"]
 
 
-def test_read_only(node: Machine, values) -> None:
+def test_read_only_is_exported(node: Machine, values) -> None:
     node.mount("/data", options="ro,noatime")
     found = values(node.collector().collect())
     assert [v for s, v in found.items() if "readonly" in s] == [1]
 
 
-def test_a_mount_that_says_an_error_has_nothing_but_that(node: Machine, values) -> None:
+def test_mount_with_an_error_exports_only_the_error(node: Machine, values) -> None:
     node.mount("/")
     node.mount("/mnt", source="nas:/x", kind="nfs", options="ro")
     node.errors["/mnt"] = errno.ESTALE
@@ -134,7 +134,7 @@ def test_a_mount_that_says_an_error_has_nothing_but_that(node: Machine, values) 
     assert f"node_filesystem_size_bytes{{{DISK}}}" in found
 
 
-def test_dead_mounts_hold_up_no_other_and_are_not_asked_again_until_they_answer(
+def test_dead_mounts_delay_no_other_and_are_not_retried_until_they_return(
     node: Machine, values
 ) -> None:
     dead = {f"/mnt/{number}" for number in range(3)}
@@ -159,7 +159,7 @@ def test_dead_mounts_hold_up_no_other_and_are_not_asked_again_until_they_answer(
     assert len([s for s in found if "size_bytes" in s]) == 4, "all are back"
 
 
-def test_a_mount_that_came_or_went_is_noticed(node: Machine, values) -> None:
+def test_mount_changes_are_noticed(node: Machine, values) -> None:
     node.mount("/")
     collector = node.collector()
     assert points(values(collector.collect())) == {"/"}
@@ -167,9 +167,7 @@ def test_a_mount_that_came_or_went_is_noticed(node: Machine, values) -> None:
     assert points(values(collector.collect())) == {"/", "/data"}
 
 
-def test_the_machines_root_mounted_elsewhere_is_asked_there_and_named_as_the_machine_does(
-    node: Machine, values
-) -> None:
+def test_host_root_mounted_elsewhere_is_read_there_with_host_paths(node: Machine, values) -> None:
     node.mount("/")
     node.mount("/host/root", source="/dev/sdb1")
     node.mount("/host/root/home", source="/dev/sdc1")
@@ -179,32 +177,32 @@ def test_the_machines_root_mounted_elsewhere_is_asked_there_and_named_as_the_mac
     assert sorted(node.asked) == ["/host/root/", "/host/root/home", "/host/root/host/rootless"]
 
 
-def test_our_own_mounts_where_those_of_process_1_are_hidden(node: Machine, values) -> None:
+def test_own_mounts_are_read_if_those_of_process_1_are_hidden(node: Machine, values) -> None:
     node.mount("/own", process="self")
     assert points(values(node.collector().collect())) == {"/own"}
     node.mount("/")
     assert points(values(node.collector().collect())) == {"/"}
 
 
-def test_a_path_that_cannot_be_one_is_an_error_not_a_hang(node: Machine, values) -> None:
+def test_invalid_path_is_an_error_not_a_hang(node: Machine, values) -> None:
     node.mount("/a\0b")
     collector = Filesystem(node.host, Options())
     found = values(collector.collect())
     assert [s for s, v in found.items() if 'device_error="invalid argument"' in s and v == 1]
 
 
-def test_a_host_without_procfs_has_no_such_source(node: Machine) -> None:
+def test_missing_procfs_is_an_absent_source(node: Machine) -> None:
     with pytest.raises(SourceAbsentError):
         list(node.collector().collect())
 
 
-def test_refuses_what_is_no_mountinfo(node: Machine) -> None:
+def test_invalid_mountinfo_is_rejected(node: Machine) -> None:
     node.mount("/", device="none")
     with pytest.raises(CollectorError, match="mountinfo"):
         list(node.collector().collect())
 
 
-def test_this_machine(values) -> None:
+def test_this_machine_is_read(values) -> None:
     found = values(Filesystem(Host(), Options(filesystem_points_include="^/$")).collect())
     real = os.statvfs("/")
     total = [v for s, v in found.items() if s.startswith("node_filesystem_size_bytes")]

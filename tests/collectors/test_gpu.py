@@ -55,7 +55,7 @@ def series(name: str, device: Device = A100, extra: str = "") -> str:
     )
 
 
-def test_a_gpu_under_the_names_of_dcgm_exporter(collector: Gpu, values) -> None:
+def test_metrics_have_the_names_of_dcgm_exporter(collector: Gpu, values) -> None:
     assert values(collector.collect()) == {
         series("DCGM_FI_DEV_GPU_UTIL"): 97,
         series("DCGM_FI_DEV_MEM_COPY_UTIL"): 41,
@@ -74,7 +74,7 @@ def test_a_gpu_under_the_names_of_dcgm_exporter(collector: Gpu, values) -> None:
     }
 
 
-def test_what_a_gpu_does_not_tell_is_absent(collector: Gpu, gpus: FixedGpus, values) -> None:
+def test_unsupported_values_are_absent(collector: Gpu, gpus: FixedGpus, values) -> None:
     gpus.readings = {A100: GpuReading(celsius=30), T4: GpuReading(gpu_percent=0, celsius=31)}
     assert values(collector.collect()) == {
         series("DCGM_FI_DEV_GPU_UTIL", T4): 0,
@@ -83,9 +83,7 @@ def test_what_a_gpu_does_not_tell_is_absent(collector: Gpu, gpus: FixedGpus, val
     }
 
 
-def test_xids_are_counted_and_the_last_one_is_named(
-    collector: Gpu, gpus: FixedGpus, values
-) -> None:
+def test_xids_are_counted_and_the_last_is_exported(collector: Gpu, gpus: FixedGpus, values) -> None:
     found = values(collector.collect())
     assert not any("XID" in name for name in found)
     gpus.reported = [Xid(A100.uuid, 31), Xid(A100.uuid, 13), Xid("GPU-gone", 79)]
@@ -99,9 +97,7 @@ def test_xids_are_counted_and_the_last_one_is_named(
     }
 
 
-def test_a_gpu_that_fell_off_the_bus_hides_no_other(
-    collector: Gpu, gpus: FixedGpus, values
-) -> None:
+def test_lost_gpu_hides_no_other(collector: Gpu, gpus: FixedGpus, values) -> None:
     gpus.readings = {A100: CollectorError("GPU is lost"), T4: GpuReading(celsius=31)}
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):
@@ -112,7 +108,7 @@ def test_a_gpu_that_fell_off_the_bus_hides_no_other(
         list(collector.collect())
 
 
-def test_a_library_that_lost_its_driver_is_opened_again(plant, values) -> None:
+def test_library_that_lost_its_driver_is_reopened(plant, values) -> None:
     first, second = FixedGpus({A100: BUSY}), FixedGpus({T4: GpuReading(celsius=31)})
     opened = iter([first, second])
     collector = Gpu(replace(plant(DRIVER), name="node-a"), lambda: next(opened))
@@ -134,7 +130,7 @@ def refusing(reason: str) -> tuple[Callable[[], Gpus], list[str]]:
     return open_gpus, calls
 
 
-def test_without_a_driver_the_library_is_not_even_loaded_and_it_is_said_once(plant) -> None:
+def test_library_is_not_loaded_without_a_driver_and_this_is_logged_once(plant) -> None:
     open_gpus, calls = refusing("no library")
     collector = Gpu(plant({}), open_gpus)
     with structlog.testing.capture_logs() as lines:
@@ -145,7 +141,7 @@ def test_without_a_driver_the_library_is_not_even_loaded_and_it_is_said_once(pla
     assert [(line["log_level"], line["event"]) for line in lines] == [("info", "no GPU metrics")]
 
 
-def test_without_the_library_it_is_off_and_tried_again_after_a_minute(plant) -> None:
+def test_missing_library_disables_the_collector_and_is_retried_after_a_minute(plant) -> None:
     open_gpus, calls = refusing("not installed")
     clock = Clock()
     collector = Gpu(plant(DRIVER), open_gpus, clock=clock)
@@ -157,7 +153,7 @@ def test_without_the_library_it_is_off_and_tried_again_after_a_minute(plant) -> 
     assert len(lines) == 1
 
 
-def test_a_driver_that_is_loaded_later_is_noticed(plant, gpus: FixedGpus, values) -> None:
+def test_driver_loaded_later_is_found(plant, gpus: FixedGpus, values) -> None:
     collector = Gpu(plant({}), lambda: gpus)
     with pytest.raises(SourceAbsentError):
         list(collector.collect())
@@ -165,7 +161,7 @@ def test_a_driver_that_is_loaded_later_is_noticed(plant, gpus: FixedGpus, values
     assert len(values(collector.collect())) == 14
 
 
-def test_a_machine_whose_gpus_are_all_given_away_has_none(
+def test_machine_without_accessible_gpus_exports_none(
     collector: Gpu, gpus: FixedGpus, values
 ) -> None:
     gpus.readings = {}

@@ -28,7 +28,7 @@ def node_pool(node: int, size: str, total: int, free: int) -> dict[str, str]:
     return pool(where, nr_hugepages=total, free_hugepages=free, surplus_hugepages=node)
 
 
-def test_by_size_and_node(plant, values) -> None:
+def test_pages_are_by_size_and_node(plant, values) -> None:
     machine = plant(
         {
             **host_pool("2048kB", 1024, 700, 12),
@@ -52,19 +52,19 @@ def test_by_size_and_node(plant, values) -> None:
     assert found['node_hugepages_overcommit_pages{page_size="1Gi"}'] == 16
 
 
-def test_a_kernel_without_numa_has_its_pools_on_node_0(plant, values) -> None:
+def test_kernel_without_numa_has_its_pools_on_node_0(plant, values) -> None:
     found = values(HugePages(plant(host_pool("2048kB", 8, 5, 0))).collect())
     assert found['node_hugepages_pages{node="0",page_size="2Mi"}'] == 8
     assert found['node_hugepages_free_pages{node="0",page_size="2Mi"}'] == 5
 
 
 @pytest.mark.parametrize("files", [{}, {f"{POOLS}/README": ""}])
-def test_a_kernel_without_huge_pages(plant, files) -> None:
+def test_kernel_without_huge_pages_is_an_absent_source(plant, files) -> None:
     with pytest.raises(SourceAbsentError):
         list(HugePages(plant(files)).collect())
 
 
-def test_a_file_that_cannot_be_read_is_no_zero(plant, values) -> None:
+def test_unreadable_file_is_not_zero(plant, values) -> None:
     machine = plant(
         {**host_pool("2048kB", 8, 5, 0), f"{POOLS}/hugepages-2048kB/resv_hugepages": ""}
     )
@@ -87,5 +87,5 @@ def test_a_file_that_cannot_be_read_is_no_zero(plant, values) -> None:
         ("hugepages-kB", None),
     ],
 )
-def test_sizes_are_written_as_kubernetes_does(directory: str, size: str | None) -> None:
+def test_sizes_are_formatted_as_by_kubernetes(directory: str, size: str | None) -> None:
     assert page_size(directory) == size

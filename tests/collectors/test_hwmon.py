@@ -10,7 +10,7 @@ from collectors.hwmon import HwMon, Options
 CHIP = "sys/class/hwmon/hwmon0"
 
 
-def test_the_sensors_of_a_server(machine, values) -> None:
+def test_sensors_of_a_server_are_exported(machine, values) -> None:
     found = values(HwMon(machine("xeon"), Options()).collect())
     assert found['node_hwmon_chip_names{chip="platform_coretemp_1",chip_name="coretemp"}'] == 1
     assert found['node_hwmon_temp_celsius{chip="platform_coretemp_0",sensor="temp1"}'] == 41
@@ -24,7 +24,7 @@ def test_the_sensors_of_a_server(machine, values) -> None:
     )
 
 
-def test_every_kind_of_sensor(plant, values) -> None:
+def test_every_kind_of_sensor_is_exported(plant, values) -> None:
     host = plant(
         {
             f"{CHIP}/{file}": f"{text}\n"
@@ -116,7 +116,7 @@ def test_help_names_the_element(name: str, kind: str, about: str) -> None:
     assert (family.type, family.help) == (kind, about)
 
 
-def test_a_sensor_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_sensor_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     host = plant({f"{CHIP}/name": "drivetemp\n", f"{CHIP}/temp1_max": "70000\n"})
     ill(tmp_path / CHIP / "temp1_input")
     ill(tmp_path / CHIP / "temp1_label")
@@ -128,12 +128,12 @@ def test_a_sensor_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["", "N/A", "1_000", "0x10", "12 34"])
-def test_what_is_no_number_has_no_sample(plant, values, text: str) -> None:
+def test_non_number_has_no_sample(plant, values, text: str) -> None:
     host = plant({f"{CHIP}/temp1_input": text})
     assert values(HwMon(host, Options()).collect()) == {}
 
 
-def test_files_of_old_drivers_lie_in_the_device_directory(plant, values, tmp_path: Path) -> None:
+def test_files_of_old_drivers_are_in_the_device_directory(plant, values, tmp_path: Path) -> None:
     device = "sys/devices/platform/applesmc.768"
     host = plant({f"{device}/fan1_input": "1998\n", f"{device}/fan1_label": "Left side  \n"})
     hwmon = tmp_path / device / "hwmon/hwmon0"
@@ -147,7 +147,7 @@ def test_files_of_old_drivers_lie_in_the_device_directory(plant, values, tmp_pat
     }
 
 
-def test_chips_of_one_device_are_told_apart_by_name_else_by_number(
+def test_chips_of_one_device_are_distinguished_by_name_or_number(
     plant, values, tmp_path: Path
 ) -> None:
     device = "sys/devices/pci0/0000:01:00.0"
@@ -185,7 +185,7 @@ def test_chips_and_sensors_can_be_chosen(machine, values, options: Options, sens
     }
 
 
-def test_sensors_that_come_and_go_with_their_cpu(plant, values, tmp_path: Path) -> None:
+def test_sensors_follow_their_cpu(plant, values, tmp_path: Path) -> None:
     host = plant({f"{CHIP}/temp1_input": "1000\n", f"{CHIP}/temp2_input": "2000\n"})
     collector = HwMon(host, Options())
     assert len(values(collector.collect())) == 2
@@ -198,7 +198,7 @@ def test_sensors_that_come_and_go_with_their_cpu(plant, values, tmp_path: Path) 
     }
 
 
-def test_without_hwmon_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_hwmon_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(HwMon(Host(sysfs=tmp_path), Options()).collect())
 
@@ -219,11 +219,11 @@ def test_without_hwmon_there_is_no_such_source(tmp_path: Path) -> None:
         ("1_input", None),
     ],
 )
-def test_what_a_file_is_about(filename: str, parts) -> None:
+def test_file_name_is_split_into_sensor_and_property(filename: str, parts) -> None:
     assert split(filename) == parts
 
 
-def test_names_are_made_fit() -> None:
+def test_names_are_sanitized() -> None:
     assert clean("0000:01:00.0") == "0000:01:00_0"
     assert clean(" Asus-WMI Sensors\n") == "asus_wmi_sensors"
     assert clean("\ufffd") == ""

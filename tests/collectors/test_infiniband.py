@@ -21,7 +21,7 @@ def _files(machine: Host) -> Path:
     return machine.sysfs / "class/infiniband/mlx5_0/ports/1"
 
 
-def test_state_rate_and_counters_of_a_port(machine, values) -> None:
+def test_state_rate_and_counters_of_a_port_are_exported(machine, values) -> None:
     found = values(InfiniBand(machine("xeon"), Options()).collect())
     info = 'node_infiniband_info{board_id="MT_0000000359",device="mlx5_0",firmware_version="20.39.1002",hca_type="MT4123"}'
     assert found[info] == 1
@@ -43,7 +43,7 @@ def test_state_rate_and_counters_of_a_port(machine, values) -> None:
     assert f"node_infiniband_port_discards_received_total{PORT}" not in found, "it has no such file"
 
 
-def test_counters_of_kernels_before_4_5(mlx5: Host, values) -> None:
+def test_counters_of_kernels_before_4_5_are_read(mlx5: Host, values) -> None:
     extended = _files(mlx5) / "counters_ext"
     extended.mkdir()
     (extended / "port_rcv_data_64").write_text("1000\n")
@@ -53,20 +53,20 @@ def test_counters_of_kernels_before_4_5(mlx5: Host, values) -> None:
     assert found[f"node_infiniband_legacy_unicast_packets_transmitted_total{PORT}"] == 77
 
 
-def test_a_counter_that_the_firmware_cannot_read_is_absent(mlx5: Host, values) -> None:
+def test_counter_that_the_firmware_cannot_read_is_absent(mlx5: Host, values) -> None:
     (_files(mlx5) / "counters/link_downed").write_text("N/A (no PMA)\n")
     found = values(InfiniBand(mlx5, Options()).collect())
     assert f"node_infiniband_link_downed_total{PORT}" not in found
     assert f"node_infiniband_symbol_error_total{PORT}" in found
 
 
-def test_a_counter_that_is_no_number_is_an_error(mlx5: Host) -> None:
+def test_non_numeric_counter_is_an_error(mlx5: Host) -> None:
     (_files(mlx5) / "counters/link_downed").write_text("twice\n")
     with pytest.raises(CollectorError, match="link_downed"):
         list(InfiniBand(mlx5, Options()).collect())
 
 
-def test_adapters_come_and_go(mlx5: Host, values) -> None:
+def test_adapters_are_added_and_removed(mlx5: Host, values) -> None:
     collector = InfiniBand(mlx5, Options())
     adapters = mlx5.sysfs / "class/infiniband"
     assert len([s for s in values(collector.collect()) if "_info" in s]) == 1
@@ -76,12 +76,12 @@ def test_adapters_come_and_go(mlx5: Host, values) -> None:
     assert {s for s in values(collector.collect()) if "mlx5_0" in s} == set()
 
 
-def test_devices_can_be_left_out(mlx5: Host, values) -> None:
+def test_devices_can_be_excluded(mlx5: Host, values) -> None:
     found = values(InfiniBand(mlx5, Options(infiniband_device_exclude="mlx5")).collect())
     assert found == {}
 
 
-def test_a_software_adapter_that_says_little(tmp_path: Path, values) -> None:
+def test_software_adapter_with_few_files_is_exported(tmp_path: Path, values) -> None:
     (tmp_path / "class/infiniband/rxe0/ports/1").mkdir(parents=True)
     found = values(InfiniBand(Host(sysfs=tmp_path), Options()).collect())
     assert list(found) == [
@@ -89,7 +89,7 @@ def test_a_software_adapter_that_says_little(tmp_path: Path, values) -> None:
     ]
 
 
-def test_a_machine_without_adapters(tmp_path: Path) -> None:
+def test_machine_without_adapters_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(InfiniBand(Host(sysfs=tmp_path), Options()).collect())
 
@@ -105,7 +105,7 @@ def test_a_machine_without_adapters(tmp_path: Path) -> None:
         ("counters/port_rcv_data", "N/A (no PMA)", None),
     ],
 )
-def test_reads_what_drivers_write(file: str, text: str, value: float | None) -> None:
+def test_driver_formats_are_parsed(file: str, text: str, value: float | None) -> None:
     assert parse(file, text) == value
 
 
@@ -113,6 +113,6 @@ def test_reads_what_drivers_write(file: str, text: str, value: float | None) -> 
     ("file", "text"),
     [("state", "ACTIVE"), ("rate", "fast"), ("rate", ""), ("counters/symbol_error", "-1")],
 )
-def test_refuses_what_is_none_of_it(file: str, text: str) -> None:
+def test_invalid_formats_are_rejected(file: str, text: str) -> None:
     with pytest.raises(CollectorError, match=file):
         parse(file, text)

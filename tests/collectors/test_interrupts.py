@@ -22,7 +22,7 @@ OFFLINE = """\
 """
 
 
-def test_counts_of_each_line_and_cpu(machine, values) -> None:
+def test_counts_are_by_line_and_cpu(machine, values) -> None:
     found = values(Interrupts(machine("xeon"), Options()).collect())
     assert len(found) == 6 * 4, "all but ERR and MIS, which are no counts of a CPU"
     nvme = 'type="125",info="IR-PCI-MSIX-0000:65:00.0",devices="0-edge nvme0q0, nvme0q1"'
@@ -32,7 +32,7 @@ def test_counts_of_each_line_and_cpu(machine, values) -> None:
     assert found[f'node_interrupts_total{{cpu="3",{timer}}}'] == 870120033
 
 
-def test_arm(values) -> None:
+def test_arm_lines_are_parsed(values) -> None:
     assert values(parse(ARM, EVERY, zeros=True)) == {
         'node_interrupts_total{cpu="0",type="10",info="GICv3",devices="27 Level arch_timer"}': 2150351003,
         'node_interrupts_total{cpu="1",type="10",info="GICv3",devices="27 Level arch_timer"}': 1201003344,
@@ -41,7 +41,7 @@ def test_arm(values) -> None:
     }
 
 
-def test_a_cpu_keeps_its_number_while_another_is_offline(values) -> None:
+def test_cpu_keeps_its_number_while_another_is_offline(values) -> None:
     label = 'type="LOC",info="Local timer interrupts",devices=""'
     assert values(parse(OFFLINE, EVERY, zeros=True)) == {
         f'node_interrupts_total{{cpu="0",{label}}}': 1,
@@ -50,7 +50,7 @@ def test_a_cpu_keeps_its_number_while_another_is_offline(values) -> None:
     }
 
 
-def test_zeros_can_be_left_out(machine, values) -> None:
+def test_zeros_can_be_omitted(machine, values) -> None:
     found = values(Interrupts(machine("xeon"), Options(interrupts_zeros=False)).collect())
     assert len([s for s in found if 'type="0"' in s]) == 1
     assert 0 not in found.values()
@@ -69,7 +69,7 @@ def test_lines_are_chosen_by_type_info_and_devices(machine, values, options, kin
     assert {series.split('type="')[1].split('"')[0] for series in found} == kinds
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Interrupts(Host(procfs=tmp_path), Options()).collect())
 
@@ -77,6 +77,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "CPU0 CPUx\n", "0: 1 timer\n", "CPU0\n 0: x timer\n", "CPU0\n 0: -1 timer\n"]
 )  # fmt: skip
-def test_refuses_what_is_no_table_of_interrupts(text: str) -> None:
+def test_invalid_interrupt_table_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="interrupts"):
         list(parse(text, EVERY, zeros=True))

@@ -4,7 +4,7 @@ from collectors.base.sample import SourceAbsentError
 from collectors.kernel_events import KernelEvents
 
 
-def test_failures_of_the_kernel_since_boot(plant, values) -> None:
+def test_kernel_failures_since_boot_are_exported(plant, values) -> None:
     machine = plant(
         {
             "sys/kernel/oops_count": "1\n",
@@ -23,7 +23,7 @@ def test_failures_of_the_kernel_since_boot(plant, values) -> None:
     }
 
 
-def test_a_kernel_from_6_2_to_6_15_counts_two_of_them(plant, values) -> None:
+def test_kernels_6_2_to_6_15_have_two_counters(plant, values) -> None:
     machine = plant({"sys/kernel/oops_count": "0\n", "sys/kernel/warn_count": "12\n"})
     assert values(KernelEvents(machine).collect()) == {
         "node_kernel_oops_total": 0,
@@ -32,11 +32,11 @@ def test_a_kernel_from_6_2_to_6_15_counts_two_of_them(plant, values) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, {"sys/kernel/notes": ""}, {"sys/kernel/oops_count": "\n"}])
-def test_older_kernels_have_none(plant, files) -> None:
+def test_older_kernels_are_an_absent_source(plant, files) -> None:
     with pytest.raises(SourceAbsentError):
         list(KernelEvents(plant(files)).collect())
 
 
-def test_what_is_no_count_is_left_out(plant, values) -> None:
+def test_non_number_is_omitted(plant, values) -> None:
     machine = plant({"sys/kernel/oops_count": "many\n", "sys/kernel/warn_count": "12\n"})
     assert values(KernelEvents(machine).collect()) == {"node_kernel_warn_total": 12}

@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.ksmd import Ksmd, parse
 
 
-def test_all_files_and_a_profit_that_is_a_loss(machine, values) -> None:
+def test_all_files_are_exported_and_profit_may_be_negative(machine, values) -> None:
     assert values(Ksmd(machine("xeon")).collect()) == {
         "node_ksmd_full_scans_total": 331,
         "node_ksmd_general_profit_bytes": -81920,
@@ -22,19 +22,19 @@ def test_all_files_and_a_profit_that_is_a_loss(machine, values) -> None:
     }
 
 
-def test_an_older_kernel_has_fewer_files(tmp_path: Path, values) -> None:
+def test_older_kernel_has_fewer_files(tmp_path: Path, values) -> None:
     directory = tmp_path / "kernel/mm/ksm"
     directory.mkdir(parents=True)
     (directory / "run").write_text("0\n")
     assert values(Ksmd(Host(sysfs=tmp_path)).collect()) == {"node_ksmd_run": 0}
 
 
-def test_a_kernel_without_ksm_has_no_such_source(tmp_path: Path) -> None:
+def test_kernel_without_ksm_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Ksmd(Host(sysfs=tmp_path)).collect())
 
 
 @pytest.mark.parametrize("text", ["", "\n", "--1", "on", "1 2"])
-def test_refuses_what_is_no_number(text: str) -> None:
+def test_non_number_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="ksm/run"):
         parse("run", text)

@@ -36,7 +36,7 @@ Err:          0
 """
 
 
-def test_sums_over_the_cpus(plant, values) -> None:
+def test_counts_are_summed_over_cpus(plant, values) -> None:
     assert values(MachineCheck(plant({"proc/interrupts": SERVER})).collect()) == {
         "node_machine_check_exceptions_total": 4,
         "node_machine_check_polls_total": 24529,
@@ -55,11 +55,11 @@ def test_sums_over_the_cpus(plant, values) -> None:
         (ARM, set()),
     ],
 )
-def test_rows_that_a_machine_does_not_have_are_absent(text: str, rows: set[str]) -> None:
+def test_missing_rows_are_absent(text: str, rows: set[str]) -> None:
     assert set(parse(text)) == rows
 
 
-def test_a_cpu_that_goes_offline_takes_nothing_away(plant, values) -> None:
+def test_offline_cpu_does_not_reduce_a_count(plant, values) -> None:
     collector = MachineCheck(plant({"proc/interrupts": LAPTOP}))
     assert values(collector.collect())["node_machine_check_polls_total"] == 2835
     plant(
@@ -68,7 +68,7 @@ def test_a_cpu_that_goes_offline_takes_nothing_away(plant, values) -> None:
     assert values(collector.collect())["node_machine_check_polls_total"] == 2837
 
 
-def test_other_architectures_are_asked_once(plant) -> None:
+def test_other_architectures_are_probed_once(plant) -> None:
     collector = MachineCheck(plant({"proc/interrupts": ARM}))
     for text in (ARM, LAPTOP):
         plant({"proc/interrupts": text})
@@ -76,7 +76,7 @@ def test_other_architectures_are_asked_once(plant) -> None:
             list(collector.collect())
 
 
-def test_a_host_without_the_file(plant) -> None:
+def test_missing_file_is_an_absent_source(plant) -> None:
     with pytest.raises(SourceAbsentError):
         list(MachineCheck(plant({})).collect())
 
@@ -93,6 +93,6 @@ def test_a_host_without_the_file(plant) -> None:
         "CPU0\nMCE:",
     ],
 )
-def test_refuses_what_is_no_table_of_interrupts(text: str) -> None:
+def test_invalid_interrupt_table_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="interrupts"):
         parse(text)

@@ -10,7 +10,7 @@ HEAD = "Personalities : [raid1] [raid0] [raid6] [raid5] [raid4] [linear]\n"
 TAIL = "unused devices: <none>\n"
 
 
-def test_an_array_that_is_checked_and_one_with_a_failed_disk(machine, values) -> None:
+def test_checked_and_degraded_arrays_are_exported(machine, values) -> None:
     found = values(MdAdm(machine("xeon")).collect())
     assert {s: v for s, v in found.items() if '"md1"' in s and "md_state" not in s} == {
         'node_md_disks{device="md1",state="active"}': 2,
@@ -98,23 +98,23 @@ def test_an_array_that_is_checked_and_one_with_a_failed_disk(machine, values) ->
         ),
     ],
 )  # fmt: skip
-def test_states_and_lines_of_all_kernels(text: str, array: Array) -> None:
+def test_states_and_lines_of_all_kernels_are_parsed(text: str, array: Array) -> None:
     assert parse(f"{HEAD}{text}       \n{TAIL}") == [array]
     assert parse(text) == [array], "cut short"
 
 
-def test_what_is_unknown_has_no_sample(values) -> None:
+def test_unknown_value_has_no_sample(values) -> None:
     found = values(families([Array("md0", "active", 0, 0, None, None, None, None)]))
     assert not any(name in series for series in found for name in ("blocks", "required"))
     assert 'node_md_disks{device="md0",state="active"}' not in found
 
 
 @pytest.mark.parametrize("text", ["", HEAD, HEAD + TAIL, "read_ahead 1024 sectors\nEvent: 3\n"])
-def test_a_machine_without_arrays_has_nothing_to_say(text: str) -> None:
+def test_machine_without_arrays_exports_nothing(text: str) -> None:
     assert parse(text) == []
 
 
-def test_refuses_absurd_numbers() -> None:
+def test_absurd_numbers_are_rejected() -> None:
     with pytest.raises(CollectorError, match="mdstat"):
         parse(f"md0 : active raid1 sda[0]\n      {'9' * 30} blocks [2/2] [UU]\n")
 
@@ -135,13 +135,15 @@ def test_refuses_absurd_numbers() -> None:
         ({}, {}),
     ],
 )
-def test_what_sysfs_adds(plant, values, files: dict[str, str], found: dict[str, float]) -> None:
+def test_sysfs_values_are_added(
+    plant, values, files: dict[str, str], found: dict[str, float]
+) -> None:
     base = "sys/block/md5/md"
     host = plant({"proc/mdstat": HEAD + TAIL, "sys/block/sda/size": "1\n"})
     plant({f"{base}/{name}": f"{text}\n" for name, text in files.items()})
     assert values(MdAdm(host).collect()) == found
 
 
-def test_without_mdstat_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_mdstat_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(MdAdm(Host(procfs=tmp_path, sysfs=tmp_path)).collect())

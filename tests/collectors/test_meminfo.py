@@ -4,7 +4,7 @@ from collectors.base.sample import CollectorError
 from collectors.meminfo import MemInfo, parse
 
 
-def test_fields_of_a_real_machine(machine, values) -> None:
+def test_fields_of_a_real_machine_are_exported(machine, values) -> None:
     found = values(MemInfo(machine("xeon")).collect())
     assert found["node_memory_MemAvailable_bytes"] == 40116204 * 1024
     assert found["node_memory_Active_anon_bytes"] == 12001044 * 1024
@@ -12,13 +12,13 @@ def test_fields_of_a_real_machine(machine, values) -> None:
     assert len(found) == 54
 
 
-def test_huge_pages_are_counted_not_measured(machine, values) -> None:
+def test_huge_pages_are_counted_not_in_bytes(machine, values) -> None:
     found = values(MemInfo(machine("xeon")).collect())
     assert found["node_memory_HugePages_Total"] == 512
     assert "node_memory_HugePages_Total_bytes" not in found
 
 
-def test_what_an_old_kernel_does_not_say_is_absent(machine, values) -> None:
+def test_field_missing_in_an_old_kernel_is_absent(machine, values) -> None:
     found = values(MemInfo(machine("vm2012")).collect())
     assert "node_memory_MemFree_bytes" in found
     assert "node_memory_MemAvailable_bytes" not in found
@@ -42,6 +42,6 @@ def test_what_an_old_kernel_does_not_say_is_absent(machine, values) -> None:
         "Bücher: 1 kB\n",
     ],
 )
-def test_refuses_what_is_no_meminfo(text: str) -> None:
+def test_invalid_meminfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="meminfo"):
         list(parse(text))

@@ -35,7 +35,7 @@ def two_nodes(tmp_path: Path) -> Host:
     return Host(sysfs=tmp_path)
 
 
-def test_memory_in_bytes_and_pages_without_a_suffix(two_nodes: Host, values) -> None:
+def test_memory_is_in_bytes_and_pages_have_no_suffix(two_nodes: Host, values) -> None:
     found = values(MemInfoNuma(two_nodes).collect())
     assert {s: v for s, v in found.items() if 'node="1"' in s} == {
         'node_memory_numa_MemTotal{node="1"}': 263950116 * 1024,
@@ -53,13 +53,13 @@ def test_memory_in_bytes_and_pages_without_a_suffix(two_nodes: Host, values) -> 
     assert len(found) == 2 * 11
 
 
-def test_what_only_grows_is_a_counter(two_nodes: Host) -> None:
+def test_monotonic_field_is_a_counter(two_nodes: Host) -> None:
     kinds = {family.name: family.type for family in MemInfoNuma(two_nodes).collect()}
     assert kinds["node_memory_numa_numa_hit_total"] == "counter"
     assert kinds["node_memory_numa_HugePages_Total"] == "gauge"
 
 
-def test_a_kernel_without_numa_has_no_such_source(tmp_path: Path) -> None:
+def test_kernel_without_numa_is_an_absent_source(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(SourceAbsentError):
             list(MemInfoNuma(Host(sysfs=tmp_path)).collect())
@@ -77,12 +77,12 @@ def test_a_kernel_without_numa_has_no_such_source(tmp_path: Path) -> None:
         "Node 0",
     ],
 )
-def test_refuses_what_is_no_meminfo(text: str) -> None:
+def test_invalid_meminfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError):
         list(parse_meminfo(text))
 
 
 @pytest.mark.parametrize("text", ["numa_hit\n", "numa_hit x\n", "numa-hit 1\n", "numa_hit 1 2\n"])
-def test_refuses_what_is_no_numastat(text: str) -> None:
+def test_invalid_numastat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="numastat"):
         list(parse_numastat(text))

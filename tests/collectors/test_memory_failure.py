@@ -10,7 +10,7 @@ def counts(node: int, **results: int) -> dict[str, str]:
     return {f"{NODE}{node}/memory_failure/{name}": f"{count}\n" for name, count in results.items()}
 
 
-def test_pages_by_node_and_result_without_their_sum(plant, values) -> None:
+def test_pages_are_by_node_and_result_without_their_sum(plant, values) -> None:
     machine = plant(
         {
             **counts(0, total=5, ignored=1, failed=1, delayed=0, recovered=3),
@@ -30,14 +30,14 @@ def test_pages_by_node_and_result_without_their_sum(plant, values) -> None:
     }
 
 
-def test_a_result_that_a_later_kernel_adds_is_there(plant, values) -> None:
+def test_new_result_of_a_later_kernel_is_exported(plant, values) -> None:
     machine = plant(counts(0, total=2, soft_offline=2))
     assert values(MemoryFailure(machine).collect()) == {
         'node_memory_failure_pages_total{node="0",result="soft_offline"}': 2
     }
 
 
-def test_a_node_that_comes_online_later_is_there_too(plant, values) -> None:
+def test_node_that_comes_online_is_added(plant, values) -> None:
     machine = plant(counts(0, recovered=0))
     collector = MemoryFailure(machine)
     assert len(values(collector.collect())) == 1
@@ -52,6 +52,6 @@ def test_a_node_that_comes_online_later_is_there_too(plant, values) -> None:
     "files",
     [{}, {f"{NODE}0/meminfo": ""}, counts(0, total=3), {f"{NODE}0/memory_failure/failed": "x"}],
 )
-def test_older_kernels_have_none(plant, files) -> None:
+def test_older_kernels_are_an_absent_source(plant, files) -> None:
     with pytest.raises(SourceAbsentError):
         list(MemoryFailure(plant(files)).collect())

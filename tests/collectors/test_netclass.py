@@ -23,7 +23,7 @@ def _of(device: str, series: dict[str, float]) -> dict[str, float]:
     }
 
 
-def test_everything_about_one_device(xeon) -> None:
+def test_all_attributes_of_a_device_are_exported(xeon) -> None:
     assert _of("eno1", xeon) == {
         "up": 1,
         "address_assign_type": 0,
@@ -46,25 +46,25 @@ def test_everything_about_one_device(xeon) -> None:
     }
 
 
-def test_what_is_no_number_is_in_the_info(xeon) -> None:
+def test_non_numeric_attributes_are_in_the_info(xeon) -> None:
     assert {series for series in xeon if "eno1" in series and "info" in series} == {
         'node_network_info{address="3c:fd:fe:12:34:56",adminstate="up",broadcast="ff:ff:ff:ff:ff:ff",'
         'device="eno1",duplex="full",ifalias="uplink to tor-1",operstate="up"}'
     }
 
 
-def test_what_a_device_does_not_have_is_absent(xeon) -> None:
+def test_missing_attribute_is_absent(xeon) -> None:
     loopback = _of("lo", xeon)
     assert "speed_bytes" not in loopback
     assert "name_assign_type" not in loopback
     assert loopback["up"] == 0, "its operstate is unknown"
 
 
-def test_a_file_among_the_devices_is_none(xeon) -> None:
+def test_file_among_the_devices_is_ignored(xeon) -> None:
     assert not any("bonding_masters" in series for series in xeon)
 
 
-def test_an_unknown_speed_is_negative_unless_it_is_to_be_ignored(machine, values, xeon) -> None:
+def test_unknown_speed_is_negative_unless_ignored(machine, values, xeon) -> None:
     assert _of("eno2", xeon)["speed_bytes"] == -125000
     options = Options(netclass_ignore_invalid_speed=True)
     found = values(NetClass(machine("xeon"), options).collect())
@@ -84,18 +84,18 @@ def test_devices_can_be_ignored(machine, values) -> None:
 @pytest.mark.parametrize(
     ("flags", "state"), [("0x1003", "up"), ("0x1002", "down"), ("", "unknown"), ("up?", "unknown")]
 )
-def test_administrative_state(flags: str, state: str, values) -> None:
+def test_administrative_state_is_exported(flags: str, state: str, values) -> None:
     (series,) = (s for s in values(families({"eth0": {"flags": flags}})) if "info" in s)
     assert f'adminstate="{state}"' in series
 
 
-def test_nonsense_is_absent_and_harms_no_other_device(values) -> None:
+def test_invalid_value_is_absent_and_affects_no_other_device(values) -> None:
     found = values(families({"eth0": {"mtu": "N/A", "flags": ""}, "eth1": {"mtu": "9000"}}))
     assert _of("eth0", found) == {}
     assert _of("eth1", found) == {"mtu_bytes": 9000}
 
 
-def test_devices_come_and_go(tmp_path: Path, values) -> None:
+def test_devices_are_added_and_removed(tmp_path: Path, values) -> None:
     collector = NetClass(Host(sysfs=tmp_path), Options())
     for name in ("eth0", "eth1"):
         (tmp_path / "class/net" / name).mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_devices_come_and_go(tmp_path: Path, values) -> None:
     ]
 
 
-def test_a_device_that_was_replaced_has_an_index_of_its_own(tmp_path: Path, values) -> None:
+def test_replaced_device_has_its_own_index(tmp_path: Path, values) -> None:
     collector = NetClass(Host(sysfs=tmp_path), Options())
     (tmp_path / "class/net").mkdir(parents=True)
     for index in ("3", "7"):
@@ -120,6 +120,6 @@ def test_a_device_that_was_replaced_has_an_index_of_its_own(tmp_path: Path, valu
         assert found['node_network_iface_id{device="eth0"}'] == float(index)
 
 
-def test_a_machine_without_network_devices(tmp_path: Path) -> None:
+def test_machine_without_network_devices_exports_nothing(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         NetClass(Host(sysfs=tmp_path), Options()).collect()

@@ -21,7 +21,7 @@ def _of(device: str, series: dict[str, float]) -> dict[str, float]:
     }
 
 
-def test_the_statistics_of_a_device_by_node_exporters_names(machine, values) -> None:
+def test_statistics_have_the_names_of_node_exporter(machine, values) -> None:
     found = values(NetDev(machine("xeon"), Options()).collect())
     assert _of("eno1", found) == {
         "receive_bytes": 9870112233445,
@@ -45,7 +45,7 @@ def test_the_statistics_of_a_device_by_node_exporters_names(machine, values) -> 
     assert len(found) == 3 * 17
 
 
-def test_names_with_colons_and_numbers_that_touch_them(machine, values) -> None:
+def test_names_with_colons_and_adjacent_numbers_are_parsed(machine, values) -> None:
     found = values(NetDev(machine("vm2012"), Options()).collect())
     assert _of("eth0", found)["receive_bytes"] == 4122334455
     assert _of("eth0.100", found)["transmit_packets"] == 9
@@ -60,13 +60,13 @@ def test_devices_can_be_chosen(machine, values) -> None:
     assert found
 
 
-def test_an_alias_as_a_label(machine, values) -> None:
+def test_alias_can_be_a_label(machine, values) -> None:
     found = values(NetDev(machine("xeon"), Options(netdev_label_ifalias=True)).collect())
     assert found['node_network_receive_errs_total{device="eno1",ifalias="uplink to tor-1"}'] == 3
     assert found['node_network_receive_errs_total{device="lo",ifalias=""}'] == 0
 
 
-def test_detailed_names(machine, values) -> None:
+def test_detailed_names_can_be_enabled(machine, values) -> None:
     found = values(NetDev(machine("xeon"), Options(netdev_detailed_metrics=True)).collect())
     statistics = _of("eno1", found)
     assert statistics["receive_errors"] == 3
@@ -74,7 +74,7 @@ def test_detailed_names(machine, values) -> None:
     assert "receive_errs" not in statistics
 
 
-def test_what_netlink_tells_apart_is_added_up_to_the_columns_of_the_file() -> None:
+def test_detailed_netlink_counters_sum_to_the_columns_of_the_file() -> None:
     netlink = {
         "receive_bytes": 1, "receive_errors": 2, "receive_dropped": 10, "receive_missed_errors": 5,
         "receive_fifo_errors": 4, "receive_frame_errors": 1, "receive_length_errors": 2,
@@ -127,7 +127,7 @@ def test_netlink_gives_the_same_families(tmp_path: Path, values) -> None:
     }
 
 
-def test_addresses_on_request(machine, values) -> None:
+def test_addresses_are_exported_with_a_flag(machine, values) -> None:
     told = [
         {"index": 1, "prefixlen": 8, "attrs": [("IFA_ADDRESS", "127.0.0.1")]},
         {"index": 1, "prefixlen": 128, "attrs": [("IFA_ADDRESS", "::1")]},
@@ -159,16 +159,16 @@ def test_addresses_on_request(machine, values) -> None:
         ("255.255.255.255", ""),
     ],
 )
-def test_how_far_an_address_reaches(address: str, reach: str) -> None:
+def test_address_scope_is_named(address: str, reach: str) -> None:
     assert scope(ipaddress.ip_address(address)) == reach
 
 
-def test_a_machine_without_network(tmp_path: Path) -> None:
+def test_machine_without_network_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(NetDev(Host(procfs=tmp_path), Options()).collect())
 
 
-def test_a_machine_without_devices() -> None:
+def test_machine_without_devices_exports_nothing() -> None:
     assert parse(HEAD) == {}
 
 
@@ -184,6 +184,6 @@ def test_a_machine_without_devices() -> None:
         f"{HEAD}eth0:{' 7' * 15} -1\n",
     ],
 )
-def test_refuses_what_is_no_net_dev(text: str) -> None:
+def test_invalid_net_dev_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="net/dev"):
         parse(text)

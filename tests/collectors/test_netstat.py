@@ -54,15 +54,13 @@ def test_default_fields_are_those_of_node_exporter(machine, values) -> None:
     }
 
 
-def test_type_and_help_are_node_exporters(machine) -> None:
+def test_type_and_help_are_those_of_node_exporter(machine) -> None:
     described = {f.name: f for f in NetStat(machine("xeon"), Options()).collect()}
     drops = described["node_netstat_TcpExt_ListenDrops"]
     assert (drops.type, drops.help) == ("untyped", "Statistic TcpExtListenDrops.")
 
 
-def test_a_pattern_of_ones_own_may_match_anywhere_and_find_what_goes_below_zero(
-    machine, values
-) -> None:
+def test_custom_pattern_matches_anywhere_and_finds_negative_values(machine, values) -> None:
     options = Options(netstat_fields="MaxConn|Icmp6_OutType143")
     assert values(NetStat(machine("xeon"), options).collect()) == {
         "node_netstat_Tcp_MaxConn": -1,
@@ -70,13 +68,13 @@ def test_a_pattern_of_ones_own_may_match_anywhere_and_find_what_goes_below_zero(
     }
 
 
-def test_without_ipv6_there_is_no_snmp6(machine, values) -> None:
+def test_missing_ipv6_means_no_snmp6(machine, values) -> None:
     found = values(NetStat(machine("vm2012"), Options()).collect())
     assert found["node_netstat_Tcp_CurrEstab"] == 9
     assert not any("6" in name for name in found)
 
 
-def test_a_kernel_that_gets_another_field_while_we_run_moves_nothing(values) -> None:
+def test_new_field_of_a_kernel_shifts_no_other(values) -> None:
     picker = Picker("^Tcp_B$")
     before = dict(parse_pairs("Tcp: A B\nTcp: 1 2\n", picker))
     after = dict(parse_pairs("Tcp: B A\nTcp: 3 4\n", picker))
@@ -96,7 +94,7 @@ def test_a_kernel_that_gets_another_field_while_we_run_moves_nothing(values) -> 
         "Tcp: A A\nTcp: 1 2\n",
     ],
 )
-def test_refuses_what_is_no_netstat(text: str) -> None:
+def test_invalid_netstat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="netstat"):
         list(families(parse_pairs(text, Picker(EVERYTHING))))
 
@@ -104,10 +102,10 @@ def test_refuses_what_is_no_netstat(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["Ip6InReceives\n", "Ip6InReceives x\n", "Ip6In-Receives 1\n", "Ip6A 1 2\n", "\n"]
 )
-def test_refuses_what_is_no_snmp6(text: str) -> None:
+def test_invalid_snmp6_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match=r"snmp6|netstat"):
         list(families(parse_lines(text, Picker(EVERYTHING))))
 
 
-def test_a_line_of_snmp6_that_is_not_of_ipv6_is_left_alone() -> None:
+def test_line_of_snmp6_not_of_ipv6_is_ignored() -> None:
     assert list(parse_lines("Tcp4 1\n", Picker(EVERYTHING))) == []

@@ -23,7 +23,7 @@ def node(number: int, distances: str, total: int = 131072, free: int = 1024) -> 
     }
 
 
-def test_distances_and_memory(plant, values) -> None:
+def test_distances_and_memory_are_exported(plant, values) -> None:
     machine = plant({**node(0, "10 21", free=512), **node(1, "21 10"), f"{NODES}/online": "0-1\n"})
     assert values(Numa(machine).collect()) == {
         'node_numa_distance{node="0",target="0"}': 10,
@@ -37,7 +37,7 @@ def test_distances_and_memory(plant, values) -> None:
     }
 
 
-def test_the_columns_are_the_nodes_that_are_online(plant, values) -> None:
+def test_columns_are_the_online_nodes(plant, values) -> None:
     """Numbers may have gaps and two digits; memory behind CXL is a node without CPUs, far away."""
     machine = plant({**node(0, "10 12 24"), **node(2, "12 10 24"), **node(10, "24 24 10")})
     found = values(Numa(machine).collect())
@@ -45,7 +45,7 @@ def test_the_columns_are_the_nodes_that_are_online(plant, values) -> None:
     assert found['node_numa_distance{node="2",target="10"}'] == 24
 
 
-def test_a_node_that_comes_online_changes_the_distances(plant, values) -> None:
+def test_node_that_comes_online_changes_the_distances(plant, values) -> None:
     machine = plant(node(0, "10"))
     collector = Numa(machine)
     assert len([s for s in values(collector.collect()) if "distance" in s]) == 1
@@ -53,12 +53,12 @@ def test_a_node_that_comes_online_changes_the_distances(plant, values) -> None:
     assert values(collector.collect())['node_numa_distance{node="0",target="1"}'] == 14
 
 
-def test_a_node_of_cpus_only_has_no_memory(plant, values) -> None:
+def test_node_without_memory_has_no_memory_samples(plant, values) -> None:
     found = values(Numa(plant(node(1, "10", total=0, free=0))).collect())
     assert found['node_numa_memory_size_bytes{node="1"}'] == 0
 
 
-def test_a_kernel_without_numa(tmp_path: Path, plant) -> None:
+def test_kernel_without_numa_is_an_absent_source(tmp_path: Path, plant) -> None:
     with pytest.raises(SourceAbsentError):
         list(Numa(plant({})).collect())
     (tmp_path / NODES).mkdir(parents=True)
@@ -66,17 +66,17 @@ def test_a_kernel_without_numa(tmp_path: Path, plant) -> None:
         list(Numa(plant({})).collect())
 
 
-def test_a_node_without_files_says_nothing(plant, values) -> None:
+def test_node_without_files_exports_nothing(plant, values) -> None:
     assert values(Numa(plant({f"{NODES}/node0/cpulist": "0-3\n"})).collect()) == {}
 
 
 @pytest.mark.parametrize("text", ["", "10", "10 2x", "10 -1", "10 20 30"])
-def test_refuses_distances_that_do_not_fit_the_nodes(text: str) -> None:
+def test_distances_that_do_not_match_the_nodes_are_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="distance"):
         parse_distances(text, 2)
 
 
-def test_meminfo_in_part() -> None:
+def test_partial_meminfo_is_exported() -> None:
     assert parse_meminfo("") == {}
     assert parse_meminfo("Node 0 MemFree:  3 kB\nNode 0 Mem") == {"MemFree:": 3072}
     with pytest.raises(CollectorError, match="meminfo"):

@@ -10,7 +10,7 @@ DEVICE = "sys/class/nvme/nvme0"
 NAMESPACE = 'device="nvme0",nsid="1"'
 
 
-def test_a_drive_and_its_namespace(machine, values) -> None:
+def test_drive_and_its_namespace_are_exported(machine, values) -> None:
     assert values(Nvme(machine("xeon")).collect()) == {
         'node_nvme_info{device="nvme0",firmware_revision="GDC5602Q",model="SAMSUNG MZQL23T8HCLS-00A07",'
         'serial="S64HNE0R500123",state="live",cntlid="6"}': 1,
@@ -22,7 +22,7 @@ def test_a_drive_and_its_namespace(machine, values) -> None:
     }
 
 
-def test_a_drive_of_4_kib_blocks_is_as_large_as_it_is(plant, values) -> None:
+def test_size_of_a_drive_with_4_kib_blocks_is_correct(plant, values) -> None:
     host = plant(
         {
             f"{DEVICE}/nvme0n1/{file}": f"{text}\n"
@@ -40,7 +40,7 @@ def test_a_drive_of_4_kib_blocks_is_as_large_as_it_is(plant, values) -> None:
     assert found[f'node_nvme_namespace_info{{{NAMESPACE},ana_state="optimized"}}'] == 1
 
 
-def test_what_an_older_kernel_does_not_tell_is_absent(plant, values) -> None:
+def test_attribute_missing_in_an_older_kernel_is_absent(plant, values) -> None:
     host = plant({f"{DEVICE}/model": "QEMU NVMe Ctrl\n", f"{DEVICE}/nvme0n1/size": "2048\n"})
     assert values(Nvme(host).collect()) == {
         'node_nvme_info{device="nvme0",firmware_revision="",model="QEMU NVMe Ctrl",serial="",state="",cntlid=""}': 1,
@@ -50,7 +50,7 @@ def test_what_an_older_kernel_does_not_tell_is_absent(plant, values) -> None:
     }
 
 
-def test_what_changes_is_read_each_time_and_a_dead_file_hurts_no_other(
+def test_changing_values_are_read_each_time_and_an_unreadable_file_hides_no_other(
     plant, values, ill, tmp_path: Path
 ) -> None:
     files = {f"{DEVICE}/state": "live\n", f"{DEVICE}/hwmon1/name": "nvme\n"}
@@ -64,6 +64,6 @@ def test_what_changes_is_read_each_time_and_a_dead_file_hurts_no_other(
     assert not any("used" in series for series in found)
 
 
-def test_without_nvme_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_nvme_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Nvme(Host(sysfs=tmp_path)).collect())

@@ -17,7 +17,7 @@ BUILD_ID=2024-11-20-1201
 """
 
 
-def test_info_version_and_end_of_support(machine, values) -> None:
+def test_info_version_and_end_of_support_are_exported(machine, values) -> None:
     assert values(Os(machine("xeon")).collect()) == {
         'node_os_info{build_id="",id="rocky",id_like="rhel centos fedora",image_id="",image_version="",'
         'name="Rocky Linux",pretty_name="Rocky Linux 9.6 (Blue Onyx)",variant="",variant_id="",'
@@ -30,13 +30,13 @@ def test_info_version_and_end_of_support(machine, values) -> None:
 @pytest.mark.parametrize(
     ("version", "number"), [("24.04", 24.04), ("12", 12), ("4081.2.0", 4081.2), ("7.", 7)]
 )
-def test_a_version_is_a_number_up_to_its_second_dot(values, version: str, number: float) -> None:
+def test_version_is_a_number_up_to_its_second_dot(values, version: str, number: float) -> None:
     found = values(families({"VERSION_ID": version}))
     assert found['node_os_version{id="",id_like="",name=""}'] == number
 
 
 @pytest.mark.parametrize("text", [ARCH, "VERSION_ID=rolling\n", "VERSION_ID=0\n", ""])
-def test_a_distribution_without_versions_has_none(values, text: str) -> None:
+def test_distribution_without_a_version_has_none(values, text: str) -> None:
     assert not any("version{" in series for series in values(families(parse(text))))
 
 
@@ -58,7 +58,7 @@ def test_quotes_are_those_of_the_shell(written: str, meant: str) -> None:
     assert parse(f"NAME={written}\n")["NAME"] == meant
 
 
-def test_the_first_file_that_is_there_counts(tmp_path: Path, values) -> None:
+def test_first_existing_file_counts(tmp_path: Path, values) -> None:
     vendor, local = tmp_path / "usr/lib/os-release", tmp_path / "etc/os-release"
     collector = Os(Host(rootfs=tmp_path))
     with pytest.raises(SourceAbsentError):
@@ -74,6 +74,6 @@ def test_the_first_file_that_is_there_counts(tmp_path: Path, values) -> None:
     "text",
     ["no assignment\n", 'NAME="open\n', "NAME='\n", "=x\n", "1A=x\n", "SUPPORT_END=soon\n", "SUPPORT_END=2026-02-30\n"],
 )  # fmt: skip
-def test_refuses_what_is_no_os_release(text: str) -> None:
+def test_invalid_os_release_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="os-release"):
         list(families(parse(text)))

@@ -10,7 +10,7 @@ DEVICES = "sys/bus/pci/devices"
 DRIVE = 'segment="0000",bus="3b",device="00",function="0"'
 
 
-def test_a_drive_behind_its_port(machine, values) -> None:
+def test_drive_behind_its_port_is_exported(machine, values) -> None:
     found = values(PciDevice(machine("xeon"), Options()).collect())
     assert {s.replace(DRIVE, "*"): v for s, v in found.items() if DRIVE in s and v} == {
         'node_pcidevice_info{*,parent_segment="0000",parent_bus="00",parent_device="1d",parent_function="0",'
@@ -30,7 +30,7 @@ def test_a_drive_behind_its_port(machine, values) -> None:
     assert sum("power_state" in s and DRIVE in s for s in found) == 7
 
 
-def test_what_a_device_does_not_have_is_absent(machine, values) -> None:
+def test_missing_attribute_is_absent(machine, values) -> None:
     found = values(PciDevice(machine("xeon"), Options()).collect())
     bridge = 'segment="0000",bus="00",device="00",function="0"'
     names = {series.partition("{")[0] for series in found if f"{{{bridge}" in series}
@@ -40,7 +40,7 @@ def test_what_a_device_does_not_have_is_absent(machine, values) -> None:
     assert any(f'{{{bridge},parent_segment="*"' in series for series in found)
 
 
-def test_names_from_a_file(machine, values, tmp_path: Path) -> None:
+def test_names_are_read_from_a_file(machine, values, tmp_path: Path) -> None:
     (tmp_path / "pci.ids").write_text(
         "144d  Samsung\n\ta80a  PM9A3\n\t\t144d a814  U.2 drive\nC 01  Storage\n"
     )
@@ -53,7 +53,7 @@ def test_names_from_a_file(machine, values, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_names_from_the_hosts_own_package(plant, values) -> None:
+def test_names_are_read_from_the_hosts_package(plant, values) -> None:
     host = plant(
         {"usr/share/misc/pci.ids": "8086  Intel\n", f"{DEVICES}/0000:00:1f.0/vendor": "0x8086\n"}
     )
@@ -61,14 +61,14 @@ def test_names_from_the_hosts_own_package(plant, values) -> None:
     assert 'vendor_name="Intel"' in str(found)
 
 
-def test_a_file_of_names_that_is_not_there_is_an_error(machine, tmp_path: Path) -> None:
+def test_missing_file_of_names_is_an_error(machine, tmp_path: Path) -> None:
     options = Options(pcidevice_names=True, pcidevice_ids_file=str(tmp_path / "pci.ids"))
     with pytest.raises(CollectorError, match=r"idsfile.*pci\.ids") as caught:
         list(PciDevice(machine("xeon"), options).collect())
     assert not isinstance(caught.value, SourceAbsentError), "an operator has to hear of it"
 
 
-def test_one_file_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     device = f"{DEVICES}/0000:00:02.0"
     host = plant({f"{device}/current_link_width": "16\n", f"{device}/max_link_speed": "Unknown\n"})
     plant({f"{device}/power_state": "\n", f"{device}/class": "n/a\n"})
@@ -81,9 +81,7 @@ def test_one_file_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_pat
     assert "class_id" not in info
 
 
-def test_what_moves_is_read_each_time_and_a_device_that_is_plugged_in_is_seen(
-    plant, values
-) -> None:
+def test_changing_values_are_read_each_time_and_a_new_device_is_found(plant, values) -> None:
     device = f"{DEVICES}/0000:00:02.0/sriov_numvfs"
     collector = PciDevice(plant({device: "0\n"}), Options())
     assert 0 in values(collector.collect()).values()
@@ -105,7 +103,7 @@ def test_what_moves_is_read_each_time_and_a_device_that_is_plugged_in_is_seen(
         ("1_0:3b:00.1", None),
     ],
 )
-def test_places(location: str, place: tuple[str, ...] | None) -> None:
+def test_addresses_are_parsed(location: str, place: tuple[str, ...] | None) -> None:
     assert parse_place(location) == place
 
 
@@ -122,10 +120,10 @@ def test_places(location: str, place: tuple[str, ...] | None) -> None:
         (" GT/s PCIe", None),
     ],
 )
-def test_speeds(text: str, speed: float | None) -> None:
+def test_speeds_are_parsed(text: str, speed: float | None) -> None:
     assert parse_speed(text) == speed
 
 
-def test_without_pci_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_pci_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(PciDevice(Host(sysfs=tmp_path), Options()).collect())

@@ -63,7 +63,7 @@ def root_port(name: str) -> dict[str, str]:
     }
 
 
-def test_totals_and_the_types_that_have_occurred(plant, values) -> None:
+def test_totals_and_occurred_types_are_exported(plant, values) -> None:
     machine = plant(
         {
             **device("0000:01:00.0"),
@@ -88,7 +88,7 @@ def test_totals_and_the_types_that_have_occurred(plant, values) -> None:
     }
 
 
-def test_counts_go_on_and_devices_come_and_go(plant, values, tmp_path) -> None:
+def test_counts_continue_while_devices_are_added_and_removed(plant, values, tmp_path) -> None:
     collector = PcieAer(plant(device("0000:01:00.0")))
     list(collector.collect())
     plant(device("0000:01:00.0", "RxErr 1\nTOTAL_ERR_COR 15\n"))
@@ -105,7 +105,7 @@ def test_counts_go_on_and_devices_come_and_go(plant, values, tmp_path) -> None:
     assert not any("0000:01:00.0" in name for name in found)
 
 
-def test_linux_4_19_wrote_types_with_spaces() -> None:
+def test_types_with_spaces_of_linux_4_19_are_parsed() -> None:
     assert parse(OF_LINUX_4_19) == {"Receiver Error": 2, "RELAY_NUM Rollover": 1, "total": 3}
 
 
@@ -113,7 +113,7 @@ def test_linux_4_19_wrote_types_with_spaces() -> None:
     "files",
     [{}, {f"{DEVICES}/0000:00:00.0/class": "0x060000\n"}],
 )
-def test_a_machine_without(plant, files) -> None:
+def test_machine_without_aer_is_an_absent_source(plant, files) -> None:
     with pytest.raises(SourceAbsentError):
         list(PcieAer(plant(files)).collect())
 
@@ -121,14 +121,14 @@ def test_a_machine_without(plant, files) -> None:
 @pytest.mark.parametrize(
     "text", ["\n", "RxErr\n", "RxErr -1\n", "RxErr 1.5\n", " 5\n", "a\x00b 1\n"]
 )
-def test_refuses_a_broken_line(text: str) -> None:
+def test_invalid_line_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="AER"):
         parse(text)
 
 
-def test_nothing_in_the_file_is_nothing_said() -> None:
+def test_empty_file_exports_nothing() -> None:
     assert parse("") == {}
 
 
-def test_a_type_that_comes_twice_is_one_series() -> None:
+def test_duplicate_type_is_one_series() -> None:
     assert parse("RxErr 1\nRxErr 2\n") == {"RxErr": 2}

@@ -41,7 +41,7 @@ def laptop(plant) -> Host:
     return host
 
 
-def test_a_battery_and_a_mains_adapter(laptop, values) -> None:
+def test_battery_and_mains_adapter_are_exported(laptop, values) -> None:
     battery = '{power_supply="BAT0"}'
     assert values(PowerSupplyClass(laptop, Options()).collect()) == {
         'node_power_supply_online{power_supply="AC"}': 0,
@@ -62,7 +62,7 @@ def test_a_battery_and_a_mains_adapter(laptop, values) -> None:
     }
 
 
-def test_a_battery_that_was_taken_out_says_what_it_can(plant, values, ill, tmp_path: Path) -> None:
+def test_removed_battery_exports_available_values(plant, values, ill, tmp_path: Path) -> None:
     host = plant({f"{CLASS}/BAT1/present": "0\n", f"{CLASS}/BAT1/serial_number": "\n"})
     for file in ("voltage_now", "status"):
         ill(tmp_path / CLASS / "BAT1" / file)
@@ -72,7 +72,7 @@ def test_a_battery_that_was_taken_out_says_what_it_can(plant, values, ill, tmp_p
     }
 
 
-def test_supplies_can_be_left_out(laptop, values) -> None:
+def test_supplies_can_be_excluded(laptop, values) -> None:
     found = values(PowerSupplyClass(laptop, Options(powersupply_ignored="^BAT")).collect())
     assert found.keys() == {
         'node_power_supply_online{power_supply="AC"}',
@@ -80,12 +80,12 @@ def test_supplies_can_be_left_out(laptop, values) -> None:
     }
 
 
-def test_a_server_without_any_has_nothing_to_say(tmp_path: Path, values) -> None:
+def test_server_without_supplies_exports_nothing(tmp_path: Path, values) -> None:
     (tmp_path / "class/power_supply").mkdir(parents=True)
     assert values(PowerSupplyClass(Host(sysfs=tmp_path), Options()).collect()) == {}
 
 
-def test_without_the_class_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_class_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(PowerSupplyClass(Host(sysfs=tmp_path), Options()).collect())
 

@@ -11,7 +11,7 @@ from collectors.pressure import Pressure, parse
 LINE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
 
 
-def test_seconds_of_every_resource(machine, values) -> None:
+def test_seconds_of_every_resource_are_exported(machine, values) -> None:
     assert values(Pressure(machine("xeon")).collect()) == {
         "node_pressure_cpu_waiting_seconds_total": 5512.003311,
         "node_pressure_io_waiting_seconds_total": 88.120034,
@@ -33,12 +33,12 @@ def test_kernels_before_6_1_have_no_irq(tmp_path: Path, values) -> None:
     assert found == {"node_pressure_cpu_waiting_seconds_total": 1.5}
 
 
-def test_kernels_before_4_20_have_none(machine) -> None:
+def test_kernels_before_4_20_are_an_absent_source(machine) -> None:
     with pytest.raises(SourceAbsentError):
         list(Pressure(machine("vm2012")).collect())
 
 
-def test_a_kernel_that_has_it_switched_off_answers_eopnotsupp() -> None:
+def test_disabled_pressure_is_an_absent_source() -> None:
     assert errno.EOPNOTSUPP in host._ABSENT
 
 
@@ -52,12 +52,12 @@ def test_a_kernel_that_has_it_switched_off_answers_eopnotsupp() -> None:
         "somewhat\n",
     ],
 )
-def test_refuses_a_broken_line(text: str) -> None:
+def test_invalid_line_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="pressure/io"):
         list(parse("io", text))
 
 
-def test_a_line_of_a_kind_to_come_is_left_alone(values) -> None:
+def test_unknown_line_is_ignored(values) -> None:
     assert values(parse("cpu", LINE + "worst total=7\n")) == {
         "node_pressure_cpu_waiting_seconds_total": 1.5
     }

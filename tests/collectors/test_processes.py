@@ -38,7 +38,7 @@ def procfs(tmp_path: Path) -> Procfs:
     return Procfs(tmp_path)
 
 
-def test_processes_and_threads_by_state(procfs: Procfs, values) -> None:
+def test_processes_and_threads_are_by_state(procfs: Procfs, values) -> None:
     procfs.process(1, "S", "systemd")
     procfs.process(20, "I", "kworker/0:1-events")
     procfs.process(300, "SRRD", "java")
@@ -59,7 +59,7 @@ def test_processes_and_threads_by_state(procfs: Procfs, values) -> None:
     }
 
 
-def test_what_ends_while_it_is_counted_does_not_count(procfs: Procfs, values) -> None:
+def test_process_that_ends_during_the_count_is_not_counted(procfs: Procfs, values) -> None:
     procfs.process(1, "S")
     procfs.process(5, "RR")
     (procfs.path / "5/task/6/stat").unlink()
@@ -69,7 +69,7 @@ def test_what_ends_while_it_is_counted_does_not_count(procfs: Procfs, values) ->
     assert found['node_processes_threads_state{thread_state="R"}'] == 1
 
 
-def test_what_ends_between_open_and_read_does_not_count(procfs: Procfs, values) -> None:
+def test_process_that_ends_between_open_and_read_is_not_counted(procfs: Procfs, values) -> None:
     procfs.process(1, "S")
     dying = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     with Path(f"/proc/{dying.pid}/stat").open("rb") as stat:
@@ -81,7 +81,7 @@ def test_what_ends_between_open_and_read_does_not_count(procfs: Procfs, values) 
     assert found["node_processes_pids"] == 1
 
 
-def test_counts_this_machine(values) -> None:
+def test_this_machine_is_counted(values) -> None:
     found = values(Processes(Host()).collect())
     assert found["node_processes_pids"] >= 1
     assert found["node_processes_threads"] >= found["node_processes_pids"]
@@ -90,13 +90,13 @@ def test_counts_this_machine(values) -> None:
     )
 
 
-def test_a_broken_process_is_a_failure(procfs: Procfs) -> None:
+def test_invalid_process_is_a_failure(procfs: Procfs) -> None:
     procfs.write("1/stat", "1 (init) S 0")
     with pytest.raises(CollectorError, match="stat"):
         list(Processes(Host(procfs=procfs.path)).collect())
 
 
-def test_a_host_without_procfs_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_procfs_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Processes(Host(procfs=tmp_path)).collect())
 
@@ -104,12 +104,12 @@ def test_a_host_without_procfs_has_no_such_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "1 (init", ")", "1 (init) S", STAT.format(pid=1, name="a", state="S", threads="x")]
 )
-def test_refuses_what_is_no_stat(text: str) -> None:
+def test_invalid_stat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="stat"):
         parse_stat(text)
 
 
 @pytest.mark.parametrize("text", ["", "max\n", "-1\n"])
-def test_refuses_what_is_no_limit(text: str) -> None:
+def test_invalid_limit_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="limit"):
         parse_limit(text)

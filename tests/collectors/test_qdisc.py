@@ -25,7 +25,7 @@ class Kernel:
         ]  # fmt: skip
 
 
-def test_all_that_a_discipline_counts(machine, values) -> None:
+def test_all_counters_of_a_qdisc_are_exported(machine, values) -> None:
     found = values(QueueDisciplines(machine("xeon"), Options(), connect=Kernel()).collect())
     assert found == {
         'node_qdisc_bytes_total{device="lo",kind="fq"}': 1000,
@@ -38,17 +38,17 @@ def test_all_that_a_discipline_counts(machine, values) -> None:
     }
 
 
-def test_devices_can_be_left_out(machine, values) -> None:
+def test_devices_can_be_excluded(machine, values) -> None:
     options = Options(qdisc_device_exclude="^lo$")
     assert values(QueueDisciplines(machine("xeon"), options, connect=Kernel()).collect()) == {}
 
 
-def test_what_a_discipline_does_not_count_is_absent(values) -> None:
+def test_missing_counter_is_absent(values) -> None:
     qdisc = Qdisc("eth0", "noqueue", 5, None, None, None, None, None, None)
     assert values(families([qdisc])) == {'node_qdisc_bytes_total{device="eth0",kind="noqueue"}': 5}
 
 
-def test_without_the_library_there_is_no_such_source(machine) -> None:
+def test_missing_library_is_an_absent_source(machine) -> None:
     def absent():
         raise SourceAbsentError("pyroute2 is not installed")
 

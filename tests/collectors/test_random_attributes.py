@@ -101,7 +101,7 @@ CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_si
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
-def test_only_a_collector_error_comes_out(name: str, tmp_path: Path, data: st.DataObject) -> None:
+def test_only_collector_errors_are_raised(name: str, tmp_path: Path, data: st.DataObject) -> None:
     for file in FILES[name]:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_bytes(data.draw(CONTENT, file))

@@ -142,6 +142,6 @@ TEXTS = st.one_of(
 
 @pytest.mark.parametrize("name", PARSERS)
 @given(text=TEXTS)
-def test_only_a_collector_error_comes_out(name: str, text: str) -> None:
+def test_only_collector_errors_are_raised(name: str, text: str) -> None:
     with contextlib.suppress(CollectorError):
         list(PARSERS[name](text))

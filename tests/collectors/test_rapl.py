@@ -27,7 +27,7 @@ def xeon(plant) -> Host:
     return host
 
 
-def test_energy_by_zone(xeon, values) -> None:
+def test_energy_is_by_zone(xeon, values) -> None:
     base = f"{xeon.sysfs}/class/powercap"
     assert values(Rapl(xeon, Options()).collect()) == {
         f'node_rapl_package_joules_total{{index="0",path="{base}/intel-rapl-mmio:0"}}': 7,
@@ -38,14 +38,14 @@ def test_energy_by_zone(xeon, values) -> None:
     }
 
 
-def test_the_zone_can_be_a_label(xeon, values) -> None:
+def test_zone_can_be_a_label(xeon, values) -> None:
     found = values(Rapl(xeon, Options(rapl_zone_label=True)).collect())
     path = f"{xeon.sysfs}/class/powercap/intel-rapl:1:0"
     assert found[f'node_rapl_joules_total{{index="1",path="{path}",rapl_zone="dram"}}'] == 0.0001
     assert len(found) == 5
 
 
-def test_the_path_is_as_it_was_given(tmp_path: Path, monkeypatch, plant) -> None:
+def test_path_is_as_configured(tmp_path: Path, monkeypatch, plant) -> None:
     plant({f"{POWERCAP}/intel-rapl:0/name": "psys\n", f"{POWERCAP}/intel-rapl:0/energy_uj": "1\n"})
     (tmp_path / "link").symlink_to("sys")
     monkeypatch.chdir(tmp_path)
@@ -53,7 +53,7 @@ def test_the_path_is_as_it_was_given(tmp_path: Path, monkeypatch, plant) -> None
     assert dict(family.samples[0].labels)["path"] == "link/class/powercap/intel-rapl:0"
 
 
-def test_dies_are_counted_and_their_name_is_kept_in_help(plant) -> None:
+def test_dies_are_numbered_and_their_name_is_in_the_help(plant) -> None:
     for n in (0, 1):
         zone = f"{POWERCAP}/intel-rapl:{n}"
         host = plant({f"{zone}/name": "package-0-die-0\n", f"{zone}/energy_uj": "1\n"})
@@ -63,7 +63,7 @@ def test_dies_are_counted_and_their_name_is_kept_in_help(plant) -> None:
     assert [dict(sample.labels)["index"] for sample in family.samples] == ["0", "1"]
 
 
-def test_a_zone_without_a_counter_has_no_sample(plant, values) -> None:
+def test_zone_without_a_counter_has_no_sample(plant, values) -> None:
     host = plant(
         {
             f"{POWERCAP}/dtpm/name": "soc\n",
@@ -74,7 +74,7 @@ def test_a_zone_without_a_counter_has_no_sample(plant, values) -> None:
     assert list(values(Rapl(host, Options()).collect()).values()) == [1]  # fmt: skip
 
 
-def test_counters_that_only_root_may_read_are_said_so(xeon, ill) -> None:
+def test_counters_readable_by_root_only_are_reported(xeon, ill) -> None:
     for path in (xeon.sysfs / "class/powercap").glob("*/energy_uj"):
         ill(path)
     with pytest.raises(CollectorError, match="root") as caught:
@@ -82,12 +82,12 @@ def test_counters_that_only_root_may_read_are_said_so(xeon, ill) -> None:
     assert not isinstance(caught.value, SourceAbsentError)
 
 
-def test_without_powercap_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_powercap_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         Rapl(Host(sysfs=tmp_path), Options()).collect()
 
 
-def test_powercap_without_zones_has_nothing_to_say(tmp_path: Path, plant, values) -> None:
+def test_powercap_without_zones_exports_nothing(tmp_path: Path, plant, values) -> None:
     (tmp_path / POWERCAP).mkdir(parents=True)
     assert values(Rapl(plant({}), Options()).collect()) == {}
     assert values(Rapl(plant({}), Options(rapl_zone_label=True)).collect()) == {}
@@ -105,5 +105,5 @@ def test_powercap_without_zones_has_nothing_to_say(tmp_path: Path, plant, values
         ("core-99999999999", ("core-99999999999", 0)),
     ],
 )
-def test_names_and_their_indices(name: str, parts: tuple[str, int]) -> None:
+def test_zone_names_are_split_into_name_and_index(name: str, parts: tuple[str, int]) -> None:
     assert split(name, {"dram": 2}) == parts

@@ -112,7 +112,7 @@ def memory_errors(found: dict[str, float], kind: str = "Corrected") -> float:
     return found[f'rasdaemon_mc_events_total{{mc="1",label="{DIMM}",type="{kind}"}}']
 
 
-def test_every_table(recorder: Recorder, read: Read) -> None:
+def test_every_table_is_exported(recorder: Recorder, read: Read) -> None:
     recorder.create(V085)
     recorder.add("mc_event", corrected(3), corrected(1), {**corrected(), "err_type": "Uncorrected"})
     recorder.add("aer_event", {"dev_name": "0000:3b:00.0", "err_type": "Corrected"})
@@ -151,14 +151,14 @@ def test_only_new_rows_are_added(recorder: Recorder, read: Read) -> None:
     assert memory_errors(read()) == 10
 
 
-def test_more_rows_than_are_read_at_once(recorder: Recorder, read: Read) -> None:
+def test_more_rows_than_one_batch_are_read(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add("mc_event", *([corrected()] * 12001))
     assert memory_errors(read()) == 12001
 
 
 @pytest.mark.parametrize("layout", [V05, V06, V085])
-def test_layouts_of_several_versions(
+def test_layouts_of_several_versions_are_read(
     layout: dict[str, str], recorder: Recorder, read: Read
 ) -> None:
     recorder.create(layout)
@@ -171,7 +171,7 @@ def test_layouts_of_several_versions(
     assert found['rasdaemon_mce_records_total{socket="0",bank="7",type="Corrected"}'] == 1
 
 
-def test_a_version_to_come(recorder: Recorder, read: Read) -> None:
+def test_unknown_columns_of_a_later_version_are_ignored(recorder: Recorder, read: Read) -> None:
     """Columns that are gone are empty, tables that cannot be counted are left alone, and so are views."""
     recorder.create(
         {
@@ -191,7 +191,7 @@ def test_a_version_to_come(recorder: Recorder, read: Read) -> None:
     }
 
 
-def test_no_database_is_absent_until_there_is_one(recorder: Recorder, read: Read) -> None:
+def test_missing_database_is_absent_until_it_exists(recorder: Recorder, read: Read) -> None:
     with pytest.raises(SourceAbsentError, match="no such database"):
         read()
     recorder.path.parent.mkdir(parents=True)
@@ -204,7 +204,7 @@ def test_no_database_is_absent_until_there_is_one(recorder: Recorder, read: Read
     assert memory_errors(read()) == 1
 
 
-def test_a_new_database_adds_to_the_old_one(recorder: Recorder, read: Read) -> None:
+def test_new_database_adds_to_the_old_one(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add("mc_event", corrected(10), corrected(10))
     assert memory_errors(read()) == 20
@@ -216,7 +216,7 @@ def test_a_new_database_adds_to_the_old_one(recorder: Recorder, read: Read) -> N
     assert memory_errors(read()) == 23
 
 
-def test_the_same_rows_in_another_file_are_not_counted_again(
+def test_same_rows_in_another_file_are_not_counted_again(
     recorder: Recorder, read: Read, tmp_path: Path
 ) -> None:
     recorder.create(V06)
@@ -239,7 +239,7 @@ def test_deleted_rows_stay_counted(deleted: str, recorder: Recorder, read: Read)
     assert memory_errors(read()) == 7
 
 
-def test_a_lock_is_an_error_for_as_long_as_it_lasts(recorder: Recorder, read: Read) -> None:
+def test_lock_is_an_error_while_it_lasts(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add("mc_event", corrected(1))
     read()
@@ -262,7 +262,7 @@ def test_nothing_is_locked_while_nothing_changed(recorder: Recorder, read: Read)
         writer.execute("ROLLBACK")
 
 
-def test_a_reader_leaves_the_writer_alone_afterwards(recorder: Recorder, read: Read) -> None:
+def test_reader_does_not_block_the_writer_afterwards(recorder: Recorder, read: Read) -> None:
     """rasdaemon does not wait for a lock: what it cannot store at once is lost."""
     recorder.create(V06)
     with closing(sqlite3.connect(recorder.path, timeout=0)) as rasdaemon:
@@ -275,7 +275,7 @@ def test_a_reader_leaves_the_writer_alone_afterwards(recorder: Recorder, read: R
             assert memory_errors(read()) == count
 
 
-def test_a_database_with_a_write_ahead_log(recorder: Recorder, read: Read) -> None:
+def test_database_with_a_write_ahead_log_is_read(recorder: Recorder, read: Read) -> None:
     recorder.create(V06, pragma="PRAGMA journal_mode=WAL")
     with closing(sqlite3.connect(recorder.path)) as writer:
         for count in (1, 2):
@@ -287,7 +287,7 @@ def test_a_database_with_a_write_ahead_log(recorder: Recorder, read: Read) -> No
             assert memory_errors(read()) == count
 
 
-def test_a_database_cut_short_is_an_error_until_it_is_whole(recorder: Recorder, read: Read) -> None:
+def test_truncated_database_is_an_error_until_it_is_whole(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add("mc_event", *([corrected()] * 500))
     read()
@@ -304,7 +304,7 @@ def test_a_database_cut_short_is_an_error_until_it_is_whole(recorder: Recorder, 
 @pytest.mark.parametrize(
     "content", [b"not a database at all" * 50, b"\0" * 4096, b"SQLite format 3\0"]
 )
-def test_something_else_is_an_error(content: bytes, recorder: Recorder, read: Read) -> None:
+def test_other_file_is_an_error(content: bytes, recorder: Recorder, read: Read) -> None:
     recorder.path.parent.mkdir(parents=True)
     recorder.path.write_bytes(content)
     with pytest.raises(CollectorError, match="not an SQLite database"):
@@ -312,7 +312,7 @@ def test_something_else_is_an_error(content: bytes, recorder: Recorder, read: Re
 
 
 @pytest.mark.parametrize(("offset", "value"), [(19, 3), (44 + 3, 9), (100, 0xFF)])
-def test_a_newer_or_corrupt_format_is_an_error_while_it_lasts(
+def test_newer_or_corrupt_format_is_an_error_while_it_lasts(
     offset: int, value: int, recorder: Recorder, read: Read
 ) -> None:
     """The version that readers need, that of the schema, and the root page."""
@@ -326,7 +326,7 @@ def test_a_newer_or_corrupt_format_is_an_error_while_it_lasts(
     assert memory_errors(read()) == 1
 
 
-def test_neither_fifo_nor_directory_hangs(recorder: Recorder, read: Read) -> None:
+def test_fifo_or_directory_does_not_hang(recorder: Recorder, read: Read) -> None:
     recorder.path.parent.mkdir(parents=True)
     os.mkfifo(recorder.path)
     with pytest.raises(CollectorError, match="not a regular file"):
@@ -337,7 +337,7 @@ def test_neither_fifo_nor_directory_hangs(recorder: Recorder, read: Read) -> Non
         read()
 
 
-def test_values_of_any_kind_do_no_harm(recorder: Recorder, read: Read) -> None:
+def test_values_of_any_type_do_no_harm(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add(
         "mc_event",
@@ -361,7 +361,7 @@ def test_values_of_any_kind_do_no_harm(recorder: Recorder, read: Read) -> None:
     assert found['rasdaemon_extlog_events_total{type="99",severity="-1"}'] == 1
 
 
-def test_another_place(tmp_path: Path, values) -> None:
+def test_path_is_configurable(tmp_path: Path, values) -> None:
     recorder = Recorder(tmp_path / "elsewhere/100% ras?.db")
     recorder.create(V06)
     recorder.add("mc_event", corrected(3))
@@ -369,7 +369,7 @@ def test_another_place(tmp_path: Path, values) -> None:
     assert memory_errors(values(Rasdaemon(Host(rootfs=tmp_path), options).collect())) == 3
 
 
-def test_the_database_is_never_written(recorder: Recorder, read: Read) -> None:
+def test_database_is_never_written(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add("mc_event", corrected())
     before = recorder.path.read_bytes(), recorder.path.stat().st_mtime_ns
@@ -393,7 +393,7 @@ def test_the_database_is_never_written(recorder: Recorder, read: Read) -> None:
         ("", 0, ""),
     ],
 )
-def test_how_bad_a_machine_check_is(status: object, vendor: object, kind: str) -> None:
+def test_severity_of_a_machine_check_is_derived(status: object, vendor: object, kind: str) -> None:
     assert mce_type(status, vendor) == kind
 
 
@@ -406,7 +406,7 @@ def at(time: object, address: object = 0x7F000, **fields: object) -> dict[str, o
     return {**corrected(), "timestamp": time, "address": address, **fields}
 
 
-def test_errors_of_the_last_day_go_by_the_time_in_the_rows(
+def test_errors_of_the_last_day_use_the_time_in_the_rows(
     recorder: Recorder, read: Read, clock: list[float]
 ) -> None:
     recorder.create(V06)
@@ -421,7 +421,7 @@ def test_errors_of_the_last_day_go_by_the_time_in_the_rows(
     assert read()[UNCORRECTED] == 0
 
 
-def test_the_page_with_the_most_corrected_errors(
+def test_page_with_the_most_corrected_errors_is_exported(
     recorder: Recorder, read: Read, clock: list[float]
 ) -> None:
     recorder.create(V06)
@@ -435,7 +435,7 @@ def test_the_page_with_the_most_corrected_errors(
     assert read()[OF_A_PAGE] == 2
 
 
-def test_rows_without_a_time_or_a_place_are_of_no_page(recorder: Recorder, read: Read) -> None:
+def test_rows_without_a_time_or_address_belong_to_no_page(recorder: Recorder, read: Read) -> None:
     recorder.create(V06)
     recorder.add(
         "mc_event", at(None), at("yesterday"), at("2026-04-01 11:00:00 +9999"), at(b"\xff")
@@ -446,7 +446,7 @@ def test_rows_without_a_time_or_a_place_are_of_no_page(recorder: Recorder, read:
     assert read()[OF_A_PAGE] == 1, "a clock that was corrected since"
 
 
-def test_a_table_that_does_not_tell_when_and_where_has_no_recent_errors(
+def test_table_without_time_and_address_has_no_recent_errors(
     recorder: Recorder, read: Read
 ) -> None:
     recorder.create({"mc_event": MC_EVENT.replace("address INTEGER, ", "")})

@@ -51,7 +51,7 @@ def of(found: dict[str, float], name: str) -> dict[str, float]:
     return {series.removeprefix(prefix): v for series, v in found.items() if prefix in series}
 
 
-def test_a_machine_with_two_sockets(plant, values) -> None:
+def test_machine_with_two_sockets_is_exported(plant, values) -> None:
     machine = plant(
         {
             **xeon(5000, 900, 800),
@@ -86,7 +86,7 @@ def test_a_machine_with_two_sockets(plant, values) -> None:
     }
 
 
-def test_a_pod_that_ends_takes_nothing_with_it(tmp_path: Path, plant, values) -> None:
+def test_ended_pod_does_not_reduce_a_sum(tmp_path: Path, plant, values) -> None:
     collector = Resctrl(plant(xeon(5000, 900, 800)), Options())
     list(collector.collect())
     shutil.rmtree(tmp_path / ROOT / f"latency/mon_groups/pod-{POD}")
@@ -98,7 +98,7 @@ def test_a_pod_that_ends_takes_nothing_with_it(tmp_path: Path, plant, values) ->
     assert found['{domain="0",scope="total"}'] == 5
 
 
-def test_a_monitor_group_that_moves_with_its_counters(tmp_path: Path, plant, values) -> None:
+def test_moved_monitor_group_keeps_its_counters(tmp_path: Path, plant, values) -> None:
     collector = Resctrl(plant(xeon(5000, 900, 800)), Options())
     list(collector.collect())
     mine = tmp_path / ROOT
@@ -108,7 +108,7 @@ def test_a_monitor_group_that_moves_with_its_counters(tmp_path: Path, plant, val
     assert found['{domain="0",scope="total"}'] == 0
 
 
-def test_groups_on_request(plant, values) -> None:
+def test_groups_are_exported_with_a_flag(plant, values) -> None:
     collector = Resctrl(plant(xeon(5000, 900, 800)), Options(resctrl_groups=True))
     list(collector.collect())
     plant(xeon(5100, 950, 830))
@@ -161,7 +161,7 @@ def test_domains_are_numbers_without_padding(plant, values) -> None:
     }
 
 
-def test_what_is_unavailable_is_skipped_and_counted(plant, values) -> None:
+def test_unavailable_values_are_skipped_and_counted(plant, values) -> None:
     files = {
         **INFO,
         **counters("", "00", 100, "Unavailable", "Unassigned"),
@@ -179,7 +179,7 @@ def test_what_is_unavailable_is_skipped_and_counted(plant, values) -> None:
     }
 
 
-def test_amd_with_configurable_events_and_slow_memory(plant, values) -> None:
+def test_amd_with_configurable_events_and_slow_memory_is_exported(plant, values) -> None:
     files = {
         **INFO,
         f"{ROOT}/info/L3_MON/mon_features": "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n",
@@ -194,19 +194,19 @@ def test_amd_with_configurable_events_and_slow_memory(plant, values) -> None:
     assert of(found, "llc_occupancy_bytes") == {'{domain="0"}': 100}
 
 
-def test_a_machine_that_only_limits(plant, values) -> None:
+def test_machine_with_limits_only_is_exported(plant, values) -> None:
     files = {f"{ROOT}/info/L3/cbm_mask": "fffff\n", f"{ROOT}/schemata": "L3:0=fffff\n"}
     assert values(Resctrl(plant(files), Options()).collect()) == {
         'node_resctrl_schemata{control_group="/",resource="L3",domain="0"}': 0xFFFFF
     }
 
 
-def test_a_limit_that_comes_twice_is_one_series(plant, values) -> None:
+def test_duplicate_limit_is_one_series(plant, values) -> None:
     files = {f"{ROOT}/info/L3/cbm_mask": "f\n", f"{ROOT}/schemata": "L3:0=1;0=3\nL3:0=7\n"}
     assert list(values(Resctrl(plant(files), Options()).collect()).values()) == [7]
 
 
-def test_not_mounted_is_absent_and_mounting_is_noticed(plant, tmp_path: Path, values) -> None:
+def test_unmounted_resctrl_is_absent_and_mounting_is_noticed(plant, tmp_path: Path, values) -> None:
     (tmp_path / ROOT).mkdir(parents=True)
     collector = Resctrl(plant({}), Options())
     with pytest.raises(SourceAbsentError, match="not mounted"):
@@ -224,7 +224,7 @@ def test_nothing_is_ever_written(plant, tmp_path: Path) -> None:
     assert {path: (path.stat().st_mtime_ns, path.stat().st_ctime_ns) for path in paths} == before
 
 
-def test_a_name_of_any_bytes_is_no_reason_to_fail(plant, tmp_path: Path, values) -> None:
+def test_name_of_any_bytes_does_not_fail(plant, tmp_path: Path, values) -> None:
     plant(xeon(1, 1, 1))
     (tmp_path / ROOT / "caf\udce9").mkdir()
     plant({f"{ROOT}/caf\udce9/schemata": "L3:0=1\n"})
@@ -244,13 +244,13 @@ def test_a_name_of_any_bytes_is_no_reason_to_fail(plant, tmp_path: Path, values)
         ("", []),
     ],
 )
-def test_schemata(text: str, limits: list[tuple[str, str, int]]) -> None:
+def test_schemata_are_parsed(text: str, limits: list[tuple[str, str, int]]) -> None:
     assert list(parse_schemata(text)) == limits
 
 
 @pytest.mark.parametrize(
     "text", ["\n", "L3\n", "L3:\n", "L3:0\n", "L3:0=xyz\n", "MB:0=ff\n", "MB:-1=5"]
 )
-def test_refuses_broken_schemata(text: str) -> None:
+def test_invalid_schemata_are_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="schemata"):
         list(parse_schemata(text))

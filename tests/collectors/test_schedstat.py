@@ -15,7 +15,7 @@ domain0 00000000,00000003 212499247 210112015 1861015 1860405436
 """
 
 
-def test_times_and_slices_of_each_cpu(machine, values) -> None:
+def test_times_and_slices_are_by_cpu(machine, values) -> None:
     found = values(SchedStat(machine("xeon")).collect())
     assert len(found) == 12
     assert found['node_schedstat_running_seconds_total{cpu="0"}'] == 812345.678901234
@@ -23,7 +23,7 @@ def test_times_and_slices_of_each_cpu(machine, values) -> None:
     assert found['node_schedstat_timeslices_total{cpu="3"}'] == 498700212
 
 
-def test_an_older_kernel(values) -> None:
+def test_older_kernel_is_supported(values) -> None:
     assert values(parse(OLD)) == {
         'node_schedstat_running_seconds_total{cpu="1"}': 2045936.778163039,
         'node_schedstat_waiting_seconds_total{cpu="1"}': 343796.328169361,
@@ -31,7 +31,7 @@ def test_an_older_kernel(values) -> None:
     }
 
 
-def test_kernels_are_built_without_it(tmp_path: Path) -> None:
+def test_kernel_without_schedstat_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(SchedStat(Host(procfs=tmp_path)).collect())
 
@@ -47,6 +47,6 @@ def test_kernels_are_built_without_it(tmp_path: Path) -> None:
         "cpux 0 0 0 0 0 0 1 2 3\n",
     ],
 )
-def test_refuses_what_is_no_schedstat(text: str) -> None:
+def test_invalid_schedstat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="schedstat"):
         list(parse(text))

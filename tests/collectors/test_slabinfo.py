@@ -13,7 +13,7 @@ HEAD = "slabinfo - version: 2.1\n# name <active_objs>\n"
 TAIL = ": tunables    0    0    0 : slabdata      0      0      0\n"
 
 
-def test_the_numbers_of_each_slab(machine, values) -> None:
+def test_numbers_of_each_slab_are_exported(machine, values) -> None:
     found = values(SlabInfo(machine("xeon"), Options()).collect())
     assert len(found) == 3 * 5
     assert {s: v for s, v in found.items() if "dentry" in s} == {
@@ -25,24 +25,24 @@ def test_the_numbers_of_each_slab(machine, values) -> None:
     }
 
 
-def test_slabs_can_be_chosen_and_left_out(machine, values) -> None:
+def test_slabs_can_be_included_and_excluded(machine, values) -> None:
     options = Options(slabinfo_include="e", slabinfo_exclude="^ext4")
     found = values(SlabInfo(machine("xeon"), options).collect())
     assert {series.split('"')[1] for series in found} == {"dentry"}
 
 
-def test_a_name_may_have_blanks(values) -> None:
+def test_name_may_contain_blanks(values) -> None:
     found = values(parse(f"{HEAD}my driver  cache 1 2 3 4 5 {TAIL}", EVERY))
     assert found['node_slabinfo_pages_per_slab{slab="my driver  cache"}'] == 5
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(SlabInfo(Host(procfs=tmp_path), Options()).collect())
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that others cannot read")
-def test_says_that_it_needs_root(tmp_path: Path) -> None:
+def test_permission_error_mentions_root(tmp_path: Path) -> None:
     """In a process that gives root up: it would be allowed everything otherwise."""
     (tmp_path / "slabinfo").write_text(HEAD)
     (tmp_path / "slabinfo").chmod(0o400)
@@ -69,6 +69,6 @@ def test_says_that_it_needs_root(tmp_path: Path) -> None:
         f"{HEAD}dentry 1 2",
     ],
 )
-def test_refuses_what_is_no_slabinfo(text: str) -> None:
+def test_invalid_slabinfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="slabinfo"):
         list(parse(text, EVERY))

@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.sockstat import SockStat, parse
 
 
-def test_sockets_of_both_families(machine, values) -> None:
+def test_sockets_of_both_families_are_exported(machine, values) -> None:
     found = values(SockStat(machine("xeon")).collect())
     assert found["node_sockstat_sockets_used"] == 1877
     assert found["node_sockstat_TCP_tw"] == 88
@@ -16,7 +16,7 @@ def test_sockets_of_both_families(machine, values) -> None:
     assert len(found) == 20
 
 
-def test_memory_in_pages_is_in_bytes_too(values) -> None:
+def test_memory_in_pages_is_exported_in_bytes_too(values) -> None:
     found = values(parse("TCP: inuse 1 mem 3\nUDP: inuse 1 mem 2\n", page_size=65536))
     assert found == {
         "node_sockstat_TCP_inuse": 1,
@@ -28,7 +28,7 @@ def test_memory_in_pages_is_in_bytes_too(values) -> None:
     }
 
 
-def test_what_an_old_kernel_does_not_count_is_absent(machine, values) -> None:
+def test_value_missing_in_an_old_kernel_is_absent(machine, values) -> None:
     found = values(SockStat(machine("vm2012")).collect())
     assert found["node_sockstat_UDP_inuse"] == 4
     assert "node_sockstat_UDP_mem" not in found
@@ -36,12 +36,12 @@ def test_what_an_old_kernel_does_not_count_is_absent(machine, values) -> None:
     assert not any("6" in name for name in found), "no sockstat6 without IPv6"
 
 
-def test_a_protocol_or_state_to_come_is_left_alone(values) -> None:
+def test_unknown_protocol_or_state_is_ignored(values) -> None:
     found = values(parse("QUIC: inuse 3\nTCP: inuse 1 parked 2\n", page_size=4096))
     assert found == {"node_sockstat_TCP_inuse": 1}
 
 
-def test_a_kernel_with_neither_has_no_such_source(tmp_path: Path) -> None:
+def test_kernel_without_both_families_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(SockStat(Host(procfs=tmp_path)).collect())
 
@@ -50,6 +50,6 @@ def test_a_kernel_with_neither_has_no_such_source(tmp_path: Path) -> None:
     "text",
     ["TCP: inuse\n", "TCP inuse 1\n", "TCP:\n", "\n", "TCP: inuse x\n", "TCP: inuse -1\n", "TCP: inuse 1\nTCP: inuse 1\n"],
 )  # fmt: skip
-def test_refuses_what_is_no_sockstat(text: str) -> None:
+def test_invalid_sockstat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="sockstat"):
         list(parse(text, page_size=4096))

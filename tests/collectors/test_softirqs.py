@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.softirqs import SoftIrqs, parse
 
 
-def test_counts_of_each_kind_and_cpu(machine, values) -> None:
+def test_counts_are_by_kind_and_cpu(machine, values) -> None:
     found = values(SoftIrqs(machine("xeon")).collect())
     assert len(found) == 10 * 4
     assert found['node_softirqs_functions_total{cpu="1",type="NET_TX"}'] == 9
@@ -15,12 +15,12 @@ def test_counts_of_each_kind_and_cpu(machine, values) -> None:
     assert found['node_softirqs_functions_total{cpu="0",type="IRQ_POLL"}'] == 0
 
 
-def test_an_older_kernel_has_another_name_for_polling(values) -> None:
+def test_name_of_polling_in_an_older_kernel_is_accepted(values) -> None:
     found = values(parse("  CPU0\nBLOCK_IOPOLL: 3\n"))
     assert found == {'node_softirqs_functions_total{cpu="0",type="BLOCK_IOPOLL"}': 3}
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(SoftIrqs(Host(procfs=tmp_path)).collect())
 
@@ -28,6 +28,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "CPU0\n", "HI: 1\n", "CPU0 CPU1\nHI: 1\n", "CPU0\nHI: 1 2\n", "CPU0\nHI: x\n"]
 )
-def test_refuses_what_is_no_table_of_softirqs(text: str) -> None:
+def test_invalid_softirq_table_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="softirqs"):
         list(parse(text))

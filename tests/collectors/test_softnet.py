@@ -6,7 +6,7 @@ from collectors.softnet import Softnet, parse
 NINE = "00000010 00000001 00000002 0 0 0 0 0 00000003"
 
 
-def test_every_column_of_a_kernel_that_names_its_cpus(machine, values) -> None:
+def test_every_column_of_a_kernel_with_cpu_numbers_is_exported(machine, values) -> None:
     found = values(Softnet(machine("xeon")).collect())
     assert found['node_softnet_processed_total{cpu="0"}'] == 0x1F2E3D4C
     assert found['node_softnet_dropped_total{cpu="0"}'] == 3
@@ -21,13 +21,13 @@ def test_every_column_of_a_kernel_that_names_its_cpus(machine, values) -> None:
 @pytest.mark.parametrize(
     ("columns", "families"), [(0, 4), (1, 5), (2, 6)], ids=["2.6.24", "2.6.36", "3.11"]
 )
-def test_columns_that_older_kernels_lack_are_absent(columns: int, families: int, values) -> None:
+def test_columns_missing_in_older_kernels_are_absent(columns: int, families: int, values) -> None:
     found = values(parse(f"{NINE}{' 00000007' * columns}\n"))
     assert len(found) == families
     assert found['node_softnet_cpu_collision_total{cpu="0"}'] == 3
 
 
-def test_an_old_machine(machine, values) -> None:
+def test_old_machine_is_supported(machine, values) -> None:
     assert values(Softnet(machine("vm2012")).collect()) == {
         'node_softnet_processed_total{cpu="0"}': 4096,
         'node_softnet_processed_total{cpu="1"}': 8192,
@@ -51,6 +51,6 @@ def test_an_old_machine(machine, values) -> None:
         f"{NINE} 0 0 0 00000001\n{NINE} 0 0 0 00000001\n",
     ],
 )
-def test_refuses_what_is_no_softnet_stat(text: str) -> None:
+def test_invalid_softnet_stat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="softnet_stat"):
         list(parse(text))

@@ -7,7 +7,7 @@ from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.stat import Options, Stat, parse
 
 
-def test_totals_since_boot(machine, values) -> None:
+def test_totals_since_boot_are_exported(machine, values) -> None:
     assert values(Stat(machine("xeon"), Options()).collect()) == {
         "node_intr_total": 291120031,
         "node_context_switches_total": 612200119,
@@ -18,7 +18,7 @@ def test_totals_since_boot(machine, values) -> None:
     }
 
 
-def test_softirqs_by_vector_on_request(machine, values) -> None:
+def test_softirqs_are_by_vector_with_a_flag(machine, values) -> None:
     found = values(Stat(machine("xeon"), Options(stat_softirq=True)).collect())
     assert {s: v for s, v in found.items() if "softirq" in s} == {
         'node_softirqs_total{vector="hi"}': 12,
@@ -34,11 +34,11 @@ def test_softirqs_by_vector_on_request(machine, values) -> None:
     }
 
 
-def test_a_line_that_is_not_there_is_absent_not_zero(values) -> None:
+def test_missing_line_is_absent_not_zero(values) -> None:
     assert values(parse("ctxt 12\n", softirqs=True)) == {"node_context_switches_total": 12}
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Stat(Host(procfs=tmp_path), Options()).collect())
 
@@ -55,6 +55,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
         "ctxt 1\nsoftirq 9 1 1 1 1 1 1 1 1 1 x\n",
     ],
 )
-def test_refuses_what_is_no_stat(text: str) -> None:
+def test_invalid_stat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="stat"):
         list(parse(text, softirqs=True))

@@ -8,7 +8,7 @@ def make(node: str, now: float, **options: object) -> Synthetic:
     return Synthetic(Host(name=node), Options(**options), clock=lambda: now)
 
 
-def test_the_same_moment_gives_the_same_values(values) -> None:
+def test_equal_times_give_equal_values(values) -> None:
     first = values(make("node-a", 1000.0).collect())
     assert first == values(make("node-a", 1000.0).collect())
     assert len(first) == 10
@@ -29,5 +29,5 @@ def test_values_sweep_the_range_in_a_period() -> None:
     assert value("n", "m", 7, period=60) == pytest.approx(value("n", "m", 67, period=60), abs=0.02)
 
 
-def test_without_a_period_nothing_moves() -> None:
+def test_values_are_constant_without_a_period() -> None:
     assert value("n", "m", 1, period=0) == value("n", "m", 99, period=0)

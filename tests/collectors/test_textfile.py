@@ -55,7 +55,7 @@ def read(collector: TextFile, values) -> Callable[[], dict[str, float]]:
     return collect
 
 
-def test_exports_what_files_say_and_when_they_were_written(
+def test_samples_and_modification_times_of_files_are_exported(
     tmp_path: Path, collector, values
 ) -> None:
     path = tmp_path / "text.prom"
@@ -69,14 +69,14 @@ def test_exports_what_files_say_and_when_they_were_written(
     }
 
 
-def test_without_a_directory_there_is_nothing_and_no_error(values) -> None:
+def test_missing_directory_flag_exports_nothing_without_an_error(values) -> None:
     assert values(TextFile(Options()).collect()) == {"node_textfile_scrape_error": 0}
 
 
 @pytest.mark.parametrize(
     "bad", [b"x 1", b"x 1 1441205977284\n", b"x one\n", b"x 1\nx{\n", b"\0\0\0\0\0\0"]
 )
-def test_a_bad_file_is_left_out_whole_and_hurts_no_other(
+def test_invalid_file_is_omitted_whole_and_affects_no_other(
     tmp_path: Path, collector, values, bad
 ) -> None:
     (tmp_path / "bad.prom").write_bytes(b"fine 1\n" + bad)
@@ -90,14 +90,14 @@ def test_a_bad_file_is_left_out_whole_and_hurts_no_other(
     }
 
 
-def test_a_bad_file_made_good_is_good(tmp_path: Path, read) -> None:
+def test_repaired_file_is_read_again(tmp_path: Path, read) -> None:
     (tmp_path / "x.prom").write_text("x 1")
     assert read() == {"node_textfile_scrape_error": 1}
     (tmp_path / "x.prom").write_text("x 1\n")
     assert read() == {"x": 1, "node_textfile_scrape_error": 0}
 
 
-def test_a_file_that_is_gone_is_forgotten(tmp_path: Path, read) -> None:
+def test_removed_file_is_forgotten(tmp_path: Path, read) -> None:
     (tmp_path / "x.prom").write_text("x 1\n")
     assert "x" in read()
     (tmp_path / "x.prom").unlink()
@@ -118,7 +118,7 @@ def test_directories_may_be_patterns(tmp_path: Path, values) -> None:
     assert found["node_textfile_scrape_error"] == 0, "a directory named twice is read once"
 
 
-def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path, values) -> None:
+def test_missing_directory_is_an_error(tmp_path: Path, values) -> None:
     collector = TextFile(Options(textfile_directories=(f"{tmp_path}/none/*",)))
     assert values(collector.collect()) == {
         f'node_textfile_file_error{{file="{tmp_path}/none/*",reason="directory"}}': 1,
@@ -140,7 +140,7 @@ def errors(collector: TextFile, values) -> Callable[[], set[tuple[str, str]]]:
     return collect
 
 
-def test_every_reason_is_one_that_the_docs_explain(tmp_path: Path, errors) -> None:
+def test_every_reason_is_documented(tmp_path: Path, errors) -> None:
     os.mkfifo(tmp_path / "fifo.prom")
     (tmp_path / "socket.prom").mkdir()
     (tmp_path / "link.prom").symlink_to("nowhere")
@@ -174,12 +174,12 @@ def test_every_reason_is_one_that_the_docs_explain(tmp_path: Path, errors) -> No
     }
 
 
-def test_the_docs_explain_every_reason() -> None:
+def test_every_documented_reason_exists() -> None:
     page = (Path(__file__).parents[2] / "docs/agent.md").read_text()
     assert [reason for reason in REASONS if f"| `{reason}` |" not in page] == []
 
 
-def test_the_largest_size_is_a_matter_of_choice(tmp_path: Path, values) -> None:
+def test_largest_size_is_configurable(tmp_path: Path, values) -> None:
     (tmp_path / "x.prom").write_text("# " + "x" * 100 + "\nx 1\n")
     chosen = Options(textfile_directories=(str(tmp_path),), textfile_max_size=50)
     assert "x" not in values(TextFile(chosen).collect())
@@ -187,9 +187,7 @@ def test_the_largest_size_is_a_matter_of_choice(tmp_path: Path, values) -> None:
     assert values(TextFile(chosen).collect())["x"] == 1
 
 
-def test_a_file_that_nobody_writes_any_more_may_be_an_error(
-    tmp_path: Path, clock: Clock, values
-) -> None:
+def test_outdated_file_can_be_an_error(tmp_path: Path, clock: Clock, values) -> None:
     for name, written in (("old", NOW - 120), ("new", NOW - 30), ("next", NOW + 999)):
         (tmp_path / f"{name}.prom").write_text(f"{name} 1\n")
         os.utime(tmp_path / f"{name}.prom", (written, written))
@@ -207,7 +205,7 @@ def test_a_file_that_nobody_writes_any_more_may_be_an_error(
     assert "next" in found
 
 
-def test_files_that_did_not_change_are_not_added_up_again(tmp_path: Path, collector) -> None:
+def test_unchanged_files_are_not_merged_again(tmp_path: Path, collector) -> None:
     for number in range(2000):
         (tmp_path / f"{number}.prom").write_text(f'x{{n="{number}"}} {number}\n')
     first = collector.collect()
@@ -217,7 +215,7 @@ def test_files_that_did_not_change_are_not_added_up_again(tmp_path: Path, collec
     assert len(collector.collect()[0].samples) in {1, 1999}
 
 
-def test_what_is_built_in_goes_first_and_the_file_is_named(tmp_path: Path, collector) -> None:
+def test_built_in_metrics_override_files_and_the_file_is_named(tmp_path: Path, collector) -> None:
     (tmp_path / "x.prom").write_text("# TYPE node_load1 gauge\nnode_load1 9\nx 1\n")
     (tmp_path / "y.prom").write_text("y 1")
     load = Family("node_load1", "gauge", "1m load average.", (Sample("node_load1", (), 0.5),))
@@ -241,7 +239,7 @@ def test_what_is_built_in_goes_first_and_the_file_is_named(tmp_path: Path, colle
     assert [line["file"] for line in lines] == [str(tmp_path / "x.prom")]
 
 
-def test_a_path_is_shown_as_node_exporter_shows_it(tmp_path: Path, values) -> None:
+def test_path_is_shown_as_by_node_exporter(tmp_path: Path, values) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "x.prom").write_text("x 1\n")
     for spelled in (f"{tmp_path}/", f"{tmp_path}//", f"{tmp_path}/.", f"{tmp_path}/a/.."):
@@ -260,19 +258,19 @@ def test_patterns_may_be_spelled_as_in_go(tmp_path: Path, values) -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("0", 0), ("1000", 1000), ("512KiB", 512 << 10), ("16MiB", 16 << 20)]
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     (parse,) = (o.parse for _, o in options(Options) if o.flag == "collector.textfile.max-size")
     assert parse(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "1.5GiB", "1 MiB", "1MB", "1M", "1iB", "9" * 20])
-def test_no_sizes(text: str) -> None:
+def test_invalid_sizes_are_rejected(text: str) -> None:
     (parse,) = (o.parse for _, o in options(Options) if o.flag == "collector.textfile.max-size")
     with pytest.raises(ValueError, match="not a size"):
         parse(text)
 
 
-def test_two_files_that_disagree_are_an_error_and_the_first_wins(
+def test_conflicting_files_are_an_error_and_the_first_wins(
     tmp_path: Path, collector, values
 ) -> None:
     (tmp_path / "a.prom").write_text("x 1\n")
@@ -283,12 +281,12 @@ def test_two_files_that_disagree_are_an_error_and_the_first_wins(
     assert len([series for series in found if "mtime" in series]) == 2
 
 
-def test_a_file_cannot_speak_for_the_collector(tmp_path: Path, read) -> None:
+def test_file_cannot_override_metrics_of_the_collector(tmp_path: Path, read) -> None:
     (tmp_path / "a.prom").write_text("node_textfile_scrape_error 0\n")
     assert read() == {"node_textfile_scrape_error": 1}
 
 
-def test_a_fifo_a_directory_and_a_dangling_link_do_not_hang_it(tmp_path: Path, read) -> None:
+def test_fifo_directory_and_dangling_link_do_not_hang(tmp_path: Path, read) -> None:
     os.mkfifo(tmp_path / "fifo.prom")
     (tmp_path / "directory.prom").mkdir()
     (tmp_path / "link.prom").symlink_to(tmp_path / "nowhere")
@@ -308,12 +306,12 @@ def test_links_are_followed_as_in_a_mounted_configmap(tmp_path: Path, read) -> N
     assert read()["x"] == 2
 
 
-def test_a_name_that_is_no_text_can_still_be_a_label(tmp_path: Path, collector, values) -> None:
+def test_undecodable_file_name_can_be_a_label(tmp_path: Path, collector, values) -> None:
     (tmp_path / os.fsdecode(b"\xff.prom")).write_text("x 1\n")
     assert any("\ufffd.prom" in series for series in values(collector.collect()))
 
 
-def test_an_unchanged_file_is_not_read_again(tmp_path: Path, collector, read) -> None:
+def test_unchanged_file_is_not_read_again(tmp_path: Path, collector, read) -> None:
     path = tmp_path / "x.prom"
     path.write_text("x 1\n")
     assert read()["x"] == 1
@@ -322,7 +320,7 @@ def test_an_unchanged_file_is_not_read_again(tmp_path: Path, collector, read) ->
     assert collector._files._files[str(path)] is known
 
 
-def test_a_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
+def test_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
     path = tmp_path / "x.prom"
     path.write_text("x 1\n")
     before = path.stat()
@@ -342,11 +340,11 @@ class TestWhileAFileIsYoung:
         path.write_text("x 1\n")
         return path
 
-    def test_a_whole_file_counts_at_once(self, path: Path, clock: Clock, read) -> None:
+    def test_whole_new_file_counts_at_once(self, path: Path, clock: Clock, read) -> None:
         clock.after(path, 0.001)
         assert read()["x"] == 1
 
-    def test_it_is_read_again_although_its_mark_is_the_same(
+    def test_recent_file_is_read_again_although_its_stat_is_unchanged(
         self, path: Path, clock: Clock, collector, read
     ) -> None:
         clock.after(path, 0.001)
@@ -358,7 +356,7 @@ class TestWhileAFileIsYoung:
         assert collector._files._files[str(path)].settled
 
     @pytest.mark.parametrize("content", ["", "x 1", "x one\n"])
-    def test_the_content_before_holds_while_the_new_one_is_doubtful(
+    def test_previous_content_is_kept_while_the_new_one_may_be_incomplete(
         self, path: Path, clock: Clock, read, content: str
     ) -> None:
         assert read()["x"] == 1
@@ -368,7 +366,9 @@ class TestWhileAFileIsYoung:
         clock.after(path, 0.2)
         assert "x" not in read()
 
-    def test_nothing_holds_for_ever(self, path: Path, tmp_path: Path, clock: Clock, values) -> None:
+    def test_previous_content_is_kept_for_a_bounded_time(
+        self, path: Path, tmp_path: Path, clock: Clock, values
+    ) -> None:
         chosen = Options(textfile_directories=(str(tmp_path),))
         collector = TextFile(chosen, clock=clock, patience=0.02)
         assert values(collector.collect())["x"] == 1
@@ -378,7 +378,7 @@ class TestWhileAFileIsYoung:
         clock.after(path, 0.03)  # still young
         assert "x" not in values(collector.collect())
 
-    def test_the_fingerprint_asks_for_a_second_look(
+    def test_fingerprint_changes_to_request_a_second_read(
         self, path: Path, clock: Clock, collector
     ) -> None:
         clock.after(path, 0.001)
@@ -390,9 +390,7 @@ class TestWhileAFileIsYoung:
         assert collector.fingerprint() == old
 
 
-def test_the_fingerprint_changes_with_content_and_with_what_is_there(
-    tmp_path: Path, collector
-) -> None:
+def test_fingerprint_changes_with_content_and_files(tmp_path: Path, collector) -> None:
     assert isinstance(collector, Watchable)
     seen = [collector.fingerprint()]
     path = tmp_path / "x.prom"
@@ -408,7 +406,7 @@ def test_the_fingerprint_changes_with_content_and_with_what_is_there(
 
 
 @pytest.mark.parametrize("age", [0.001, 5.0])
-def test_no_step_of_a_write_in_place_makes_a_wrong_value(
+def test_no_step_of_an_in_place_write_makes_a_wrong_value(
     tmp_path: Path, clock: Clock, read, age: float
 ) -> None:
     path = tmp_path / "x.prom"
@@ -425,7 +423,7 @@ def test_no_step_of_a_write_in_place_makes_a_wrong_value(
     assert found[-1] == 1234
 
 
-def test_writers_in_place_never_make_a_wrong_value(tmp_path: Path, values) -> None:
+def test_in_place_writers_never_make_a_wrong_value(tmp_path: Path, values) -> None:
     """A writer at full speed, in place and in two pieces, whose values begin with what would be values too."""
     path = tmp_path / "x.prom"
     path.write_text("x 123456\n")
@@ -450,7 +448,7 @@ def test_writers_in_place_never_make_a_wrong_value(tmp_path: Path, values) -> No
     assert set(found) <= {1234.0, 123456.0, None}
 
 
-def test_a_file_replaced_by_rename_is_never_absent(tmp_path: Path, values) -> None:
+def test_file_replaced_by_rename_is_never_absent(tmp_path: Path, values) -> None:
     path, draft = tmp_path / "x.prom", tmp_path / "x.tmp"
     path.write_text("x 1\n")
     stop = threading.Event()
@@ -471,7 +469,7 @@ def test_a_file_replaced_by_rename_is_never_absent(tmp_path: Path, values) -> No
     assert set(found) <= {1.0, 22.0}
 
 
-def test_a_file_over_the_limit_is_refused_unread(tmp_path: Path) -> None:
+def test_oversized_file_is_rejected_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.prom"
     with path.open("wb") as file:
         file.truncate(1 << 30)
@@ -488,7 +486,7 @@ def rejected(collector: TextFile) -> dict[str, str]:
     return {Path(s.labels[0][1]).name: s.labels[1][1] for f in rows for s in f.samples}
 
 
-def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path, clock: Clock) -> None:
+def test_link_out_of_the_directory_is_not_followed(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "secret").write_text("secret 1\n")
     home = tmp_path / "home"
     home.mkdir()
@@ -529,7 +527,7 @@ def test_a_link_out_of_the_directory_is_not_followed(tmp_path: Path, clock: Cloc
         f"{SECRET}",
     ],
 )
-def test_a_reason_quotes_nothing_of_a_file(tmp_path: Path, collector, text: str) -> None:
+def test_reason_quotes_nothing_of_a_file(tmp_path: Path, collector, text: str) -> None:
     (tmp_path / "x.prom").write_text(text)
     with structlog.testing.capture_logs() as lines:
         collector.collect()
@@ -541,7 +539,7 @@ def limited(tmp_path: Path, clock: Clock, **limits: int) -> TextFile:
     return TextFile(Options(textfile_directories=(str(tmp_path),), **limits), clock=clock)
 
 
-def test_the_samples_of_all_files_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
+def test_samples_of_all_files_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
     collector = limited(tmp_path, clock, textfile_max_samples=5)
     for name in "abcd":
         (tmp_path / f"{name}.prom").write_text(f"{name}1 1\n{name}2 2\n")
@@ -554,7 +552,7 @@ def test_the_samples_of_all_files_together_are_bounded(tmp_path: Path, clock: Cl
     assert known.families == ()
 
 
-def test_the_bytes_of_all_files_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
+def test_bytes_of_all_files_together_are_bounded(tmp_path: Path, clock: Clock) -> None:
     collector = limited(tmp_path, clock, textfile_max_total_size=10)
     for name in "abc":
         (tmp_path / f"{name}.prom").write_text(f"{name} 1\n")
@@ -565,9 +563,7 @@ def test_the_bytes_of_all_files_together_are_bounded(tmp_path: Path, clock: Cloc
     assert rejected(collector) == {}
 
 
-def test_labels_that_each_sample_gets_from_all_others_are_bounded(
-    tmp_path: Path, clock: Clock
-) -> None:
+def test_label_count_times_sample_count_is_bounded(tmp_path: Path, clock: Clock) -> None:
     collector = limited(tmp_path, clock, textfile_max_samples=100)
     (tmp_path / "x.prom").write_text("".join(f'x{{l{n}=""}} 1\n' for n in range(100)))
     assert rejected(collector) == {"x.prom": "samples"}

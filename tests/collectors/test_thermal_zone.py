@@ -9,7 +9,7 @@ from collectors.thermal_zone import ThermalZone
 THERMAL = "sys/class/thermal"
 
 
-def test_zones_and_what_cools_them(machine, values) -> None:
+def test_zones_and_cooling_devices_are_exported(machine, values) -> None:
     assert values(ThermalZone(machine("xeon")).collect()) == {
         'node_thermal_zone_temp{zone="0",type="x86_pkg_temp"}': 42,
         'node_cooling_device_cur_state{name="0",type="Processor"}': 0,
@@ -19,7 +19,7 @@ def test_zones_and_what_cools_them(machine, values) -> None:
     }
 
 
-def test_a_zone_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_zone_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     host = plant(
         {
             f"{THERMAL}/thermal_zone{n}/{file}": text
@@ -34,11 +34,11 @@ def test_a_zone_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path:
     }
 
 
-def test_a_machine_without_zones_has_nothing_to_say(plant, values, tmp_path: Path) -> None:
+def test_machine_without_zones_exports_nothing(plant, values, tmp_path: Path) -> None:
     (tmp_path / THERMAL).mkdir(parents=True)
     assert values(ThermalZone(plant({})).collect()) == {}
 
 
-def test_without_the_class_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_class_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(ThermalZone(Host(sysfs=tmp_path)).collect())

@@ -15,7 +15,7 @@ def clock(machine: Host, zone: str = "CEST", offset: int = 7200) -> Time:
     return Time(machine, now_ns=lambda: 1_782_907_200_250_000_000, local=lambda _: moment)
 
 
-def test_time_zone_and_clock_sources(machine, values) -> None:
+def test_time_zone_and_clock_sources_are_exported(machine, values) -> None:
     assert values(clock(machine("xeon")).collect()) == {
         "node_time_seconds": 1782907200.25,
         'node_time_zone_offset_seconds{time_zone="CEST"}': 7200,
@@ -26,17 +26,17 @@ def test_time_zone_and_clock_sources(machine, values) -> None:
     }
 
 
-def test_west_of_greenwich_is_below_zero(tmp_path: Path, values) -> None:
+def test_offset_west_of_greenwich_is_negative(tmp_path: Path, values) -> None:
     found = values(clock(Host(sysfs=tmp_path), "EST", -18000).collect())
     assert found['node_time_zone_offset_seconds{time_zone="EST"}'] == -18000
 
 
-def test_without_clock_sources_there_is_still_the_time(tmp_path: Path, values) -> None:
+def test_time_is_exported_without_clock_sources(tmp_path: Path, values) -> None:
     found = values(clock(Host(sysfs=tmp_path)).collect())
     assert len(found) == 2
 
 
-def test_a_clock_source_without_its_name_is_a_failure(tmp_path: Path) -> None:
+def test_clock_source_without_a_name_is_a_failure(tmp_path: Path) -> None:
     directory = tmp_path / "devices/system/clocksource/clocksource0"
     directory.mkdir(parents=True)
     (directory / "available_clocksource").write_text("tsc\n")
@@ -44,7 +44,7 @@ def test_a_clock_source_without_its_name_is_a_failure(tmp_path: Path) -> None:
         list(clock(Host(sysfs=tmp_path)).collect())
 
 
-def test_reads_the_clock_of_this_machine(tmp_path: Path, values) -> None:
+def test_clock_of_this_machine_is_read(tmp_path: Path, values) -> None:
     before = time.time()
     found = values(Time(Host(sysfs=tmp_path)).collect())
     assert before <= found["node_time_seconds"] <= time.time()

@@ -10,7 +10,7 @@ STA_PLL, STA_UNSYNC, STA_NANO = 0x0001, 0x0040, 0x2000
 OK, ERROR = 0, 5
 
 
-def test_a_clock_that_is_disciplined_in_nanoseconds(values) -> None:
+def test_clock_disciplined_in_nanoseconds_is_exported(values) -> None:
     clock = Parameters(
         offset=-123456,
         freq=-1_638_400,
@@ -34,7 +34,7 @@ def test_a_clock_that_is_disciplined_in_nanoseconds(values) -> None:
     assert found["node_timex_tai_offset_seconds"] == 37
 
 
-def test_a_clock_that_nobody_disciplines(values) -> None:
+def test_undisciplined_clock_is_exported(values) -> None:
     clock = Parameters(offset=5, maxerror=16_000_000, status=STA_UNSYNC, jitter=9)
     found = values(Timex(ask=lambda: (ERROR, clock)).collect())
     assert found["node_timex_sync_status"] == 0
@@ -51,7 +51,7 @@ def test_a_clock_that_nobody_disciplines(values) -> None:
         (errno.EFAULT, CollectorError),
     ],
 )
-def test_a_kernel_that_does_not_say(number: int, kind: type[CollectorError]) -> None:
+def test_unsupported_kernel_is_an_absent_source(number: int, kind: type[CollectorError]) -> None:
     def refuse() -> tuple[int, Parameters]:
         raise OSError(number, os.strerror(number))
 
@@ -60,7 +60,7 @@ def test_a_kernel_that_does_not_say(number: int, kind: type[CollectorError]) -> 
     assert type(raised.value) is kind
 
 
-def test_asks_this_kernel_and_sets_nothing(values) -> None:
+def test_clock_is_read_and_never_set(values) -> None:
     first = values(Timex().collect())
     second = values(Timex().collect())
     assert 0.009 <= first["node_timex_tick_seconds"] <= 0.011, "9 to 11 ms are all that Linux takes"

@@ -9,7 +9,7 @@ from collectors.udp_queues import UdpQueues, parse
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n"
 
 
-def test_bytes_in_all_queues(machine, values) -> None:
+def test_bytes_in_all_queues_are_exported(machine, values) -> None:
     assert values(UdpQueues(machine("xeon")).collect()) == {
         'node_udp_queues{queue="tx",ip="v4"}': 0x100,
         'node_udp_queues{queue="rx",ip="v4"}': 0x3400,
@@ -18,7 +18,7 @@ def test_bytes_in_all_queues(machine, values) -> None:
     }
 
 
-def test_without_ipv6_there_is_only_ipv4(machine, values) -> None:
+def test_only_ipv4_is_exported_without_ipv6(machine, values) -> None:
     assert values(UdpQueues(machine("vm2012")).collect()) == {
         'node_udp_queues{queue="tx",ip="v4"}': 0,
         'node_udp_queues{queue="rx",ip="v4"}': 512,
@@ -29,7 +29,7 @@ def test_no_socket_is_an_empty_queue() -> None:
     assert parse(HEAD) == (0, 0)
 
 
-def test_a_kernel_with_neither_has_no_such_source(tmp_path: Path) -> None:
+def test_kernel_without_both_families_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(UdpQueues(Host(procfs=tmp_path)).collect())
 
@@ -38,6 +38,6 @@ def test_a_kernel_with_neither_has_no_such_source(tmp_path: Path) -> None:
     "line",
     ["\n", " 5: 0:44 0:0 07\n", " 5: 0:44 0:0 07 00000001\n", " 5: 0:44 0:0 07 x:00000001\n"],
 )
-def test_refuses_what_is_no_list_of_sockets(line: str) -> None:
+def test_invalid_socket_list_is_rejected(line: str) -> None:
     with pytest.raises(CollectorError, match="udp"):
         parse(HEAD + line)

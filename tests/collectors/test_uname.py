@@ -12,7 +12,7 @@ NODE = os.uname_result(
 
 
 @pytest.mark.parametrize("domain", ["(none)", "example.org"])
-def test_all_words_are_labels(tmp_path: Path, values, domain: str) -> None:
+def test_all_fields_are_labels(tmp_path: Path, values, domain: str) -> None:
     (tmp_path / "sys/kernel").mkdir(parents=True)
     (tmp_path / "sys/kernel/domainname").write_text(f"{domain}\n")
     assert values(Uname(Host(procfs=tmp_path), ask=lambda: NODE).collect()) == {
@@ -21,13 +21,13 @@ def test_all_words_are_labels(tmp_path: Path, values, domain: str) -> None:
     }
 
 
-def test_a_host_name_that_is_no_text_can_be_printed(tmp_path: Path, values) -> None:
+def test_undecodable_host_name_is_printable(tmp_path: Path, values) -> None:
     odd = os.uname_result(("Linux", os.fsdecode(b"n\xff"), "6.1", "#1", "x86_64"))
     (series,) = values(Uname(Host(procfs=tmp_path), ask=lambda: odd).collect())
     assert 'nodename="n\ufffd"' in series
     assert series.encode()
 
 
-def test_asks_the_kernel_that_runs(tmp_path: Path, values) -> None:
+def test_running_kernel_is_described(tmp_path: Path, values) -> None:
     (series,) = values(Uname(Host(procfs=tmp_path)).collect())
     assert f'release="{os.uname().release}"' in series

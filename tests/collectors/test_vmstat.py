@@ -21,7 +21,7 @@ def test_default_fields_are_those_of_node_exporter(machine, values) -> None:
     }
 
 
-def test_a_pattern_may_match_anywhere_in_the_field(machine, values) -> None:
+def test_pattern_may_match_anywhere_in_the_field(machine, values) -> None:
     found = values(VmStat(machine("xeon"), Options(vmstat_fields="unstable$")).collect())
     assert found == {"node_vmstat_nr_unstable": 0}
 
@@ -38,6 +38,6 @@ def test_a_pattern_may_match_anywhere_in_the_field(machine, values) -> None:
         "pgfault 1\npgfault 2\n",
     ],
 )
-def test_refuses_what_is_no_vmstat(text: str) -> None:
+def test_invalid_vmstat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="vmstat"):
         list(parse(text, re.compile(DEFAULT)))

@@ -9,7 +9,7 @@ from collectors.watchdog import Watchdog
 TIMER = "sys/class/watchdog/watchdog0"
 
 
-def test_a_timer_with_what_its_driver_offers(machine, values) -> None:
+def test_timer_with_its_attributes_is_exported(machine, values) -> None:
     assert values(Watchdog(machine("xeon")).collect()) == {
         'node_watchdog_bootstatus{name="watchdog0"}': 0,
         'node_watchdog_fw_version{name="watchdog0"}': 4,
@@ -19,7 +19,7 @@ def test_a_timer_with_what_its_driver_offers(machine, values) -> None:
     }
 
 
-def test_a_file_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
     host = plant({f"{TIMER}/timeout": "60\n", f"{TIMER}/pretimeout": "none\n"})
     ill(tmp_path / TIMER / "timeleft")
     ill(tmp_path / TIMER / "identity")
@@ -29,11 +29,11 @@ def test_a_file_that_cannot_be_read_hurts_no_other(plant, values, ill, tmp_path:
     assert 'identity=""' in info
 
 
-def test_a_machine_without_timers_has_nothing_to_say(tmp_path: Path, values) -> None:
+def test_machine_without_timers_exports_nothing(tmp_path: Path, values) -> None:
     (tmp_path / "class/watchdog").mkdir(parents=True)
     assert values(Watchdog(Host(sysfs=tmp_path)).collect()) == {}
 
 
-def test_without_the_class_there_is_no_such_source(tmp_path: Path) -> None:
+def test_missing_class_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(Watchdog(Host(sysfs=tmp_path)).collect())

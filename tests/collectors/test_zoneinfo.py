@@ -21,7 +21,7 @@ Node 0, zone   Normal
 """
 
 
-def test_watermarks_and_counts_of_each_zone(machine, values) -> None:
+def test_watermarks_and_counts_of_each_zone_are_exported(machine, values) -> None:
     found = values(ZoneInfo(machine("xeon")).collect())
     normal = 'node="0",zone="Normal"'
     assert {s: v for s, v in found.items() if normal in s} == {
@@ -42,7 +42,7 @@ def test_watermarks_and_counts_of_each_zone(machine, values) -> None:
     }, "and the `high:` of a CPU's page set is no watermark"
 
 
-def test_what_holds_for_a_node_stands_in_its_first_zone(machine, values) -> None:
+def test_values_of_a_node_are_read_from_its_first_zone(machine, values) -> None:
     found = values(ZoneInfo(machine("xeon")).collect())
     dma = 'node="0",zone="DMA"'
     assert found[f"node_zoneinfo_nr_inactive_anon_pages{{{dma}}}"] == 91203
@@ -52,7 +52,7 @@ def test_what_holds_for_a_node_stands_in_its_first_zone(machine, values) -> None
     assert found['node_zoneinfo_managed_pages{node="1",zone="Movable"}'] == 0
 
 
-def test_an_older_kernel(values) -> None:
+def test_older_kernel_is_supported(values) -> None:
     label = '{node="0",zone="Normal"}'
     assert values(parse(OLD)) == {
         f"node_zoneinfo_min_pages{label}": 11225,
@@ -66,7 +66,7 @@ def test_an_older_kernel(values) -> None:
     }
 
 
-def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
+def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         list(ZoneInfo(Host(procfs=tmp_path)).collect())
 
@@ -84,6 +84,6 @@ def test_a_host_without_it_has_no_such_source(tmp_path: Path) -> None:
         "Node",
     ],
 )
-def test_refuses_what_is_no_zoneinfo(text: str) -> None:
+def test_invalid_zoneinfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="zoneinfo"):
         list(parse(text))

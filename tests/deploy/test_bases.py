@@ -31,7 +31,7 @@ NOT_APPLIED = {"examples", "scheduler"}
 DEMOS = ("gang-demo", "health-metric-demo")
 
 
-def test_it_builds(built, folder):
+def test_kustomization_builds(built, folder):
     assert built(folder)
 
 
@@ -68,7 +68,7 @@ def test_images_are_pinned_and_name_no_registry(built, folder):
         assert OURS.fullmatch(image) or not repository.startswith("plimsoll/"), image
 
 
-def test_everything_is_in_a_namespace_and_says_whose_it_is(built, folder):
+def test_objects_have_a_namespace_and_standard_labels(built, folder):
     for obj in built(folder):
         meta = obj["metadata"]
         name = f"{obj['kind']}/{meta['name']}"
@@ -77,7 +77,7 @@ def test_everything_is_in_a_namespace_and_says_whose_it_is(built, folder):
             assert meta.get("labels", {}).get("app.kubernetes.io/part-of") == "plimsoll", name
 
 
-def test_no_two_objects_of_the_whole_are_one(built):
+def test_objects_are_unique(built):
     keys = [
         (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"]["name"])
         for obj in built(".")
@@ -86,7 +86,7 @@ def test_no_two_objects_of_the_whole_are_one(built):
 
 
 @pytest.mark.parametrize("program", ["agent", "evaluator"])
-def test_selectors_find_their_pods_and_nothing_else(built, program):
+def test_selectors_match_exactly_their_pods(built, program):
     objects = built("core", "monitoring")
     name = f"plimsoll-{program}"
     labels = [
@@ -111,14 +111,14 @@ def labels_selected(selector):
 
 
 @pytest.mark.parametrize("demo", DEMOS)
-def test_a_demo_can_be_applied_as_a_folder_too(demo):
+def test_demo_can_be_applied_as_a_folder_too(demo):
     """`kubectl apply -f` takes every .yaml of a folder for a manifest."""
     kinds = [yaml.safe_load(path.read_text())["kind"] for path in (DEPLOY / demo).glob("*.y*ml")]
     assert kinds
     assert "Kustomization" not in kinds
 
 
-def test_policies_that_we_ship_are_understood(capsys):
+def test_shipped_policies_are_valid(capsys):
     """By the command that users check theirs with."""
     files = [
         str(path) for path in DEPLOY.rglob("*.yaml") if "\nkind: TASPolicy\n" in path.read_text()

@@ -33,25 +33,25 @@ def secrets(made):
     }
 
 
-def test_the_signers_key_is_thrown_away(made):
+def test_key_of_the_signer_is_deleted(made):
     assert not (made / "ca.key").exists()
 
 
-def test_nothing_made_can_be_committed(made):
+def test_generated_files_cannot_be_committed(made):
     """Private keys lie in a folder of a checkout."""
     patterns = (BY_HAND / ".gitignore").read_text().split()
     new = {path.name for path in made.iterdir()} - {path.name for path in BY_HAND.iterdir()}
     assert {f"*{Path(name).suffix}" for name in new} <= set(patterns)
 
 
-def test_both_ways_make_the_same_secrets(secrets, built):
+def test_both_methods_make_the_same_secrets(secrets, built):
     issued = [obj for obj in built("certificates") if obj["kind"] == "Certificate"]
     names = {obj["spec"]["secretName"] for obj in issued} - {"plimsoll-ca"}
     assert secrets.keys() == names
     assert all(files.keys() == {"ca.crt", "tls.crt", "tls.key"} for files in secrets.values())
 
 
-def test_both_ways_make_certificates_for_the_same_names(made, built):
+def test_both_methods_make_certificates_for_the_same_names(made, built):
     sections = dict(
         re.findall(r"^\[(\w+)\]\n((?:.+\n)+)", (made / "openssl.cnf").read_text(), re.MULTILINE)
     )
@@ -61,7 +61,7 @@ def test_both_ways_make_certificates_for_the_same_names(made, built):
             assert re.findall(r"DNS:([\w.-]+)", section) == obj["spec"]["dnsNames"]
 
 
-def test_workloads_mount_secrets_that_are_made(secrets, built):
+def test_workloads_mount_generated_secrets(secrets, built):
     mounted = {
         volume["secret"]["secretName"]
         for obj in built("core")
@@ -73,7 +73,7 @@ def test_workloads_mount_secrets_that_are_made(secrets, built):
     assert mounted <= secrets.keys()
 
 
-def test_services_are_called_by_names_that_certificates_have(built):
+def test_services_are_addressed_by_names_in_certificates(built):
     names = {
         name
         for obj in built("certificates")
@@ -129,17 +129,17 @@ def extender(made):
 SERVICE = "plimsoll-evaluator.plimsoll.svc"
 
 
-def test_the_scheduler_and_the_evaluator_trust_each_other(made, extender):
+def test_scheduler_and_evaluator_trust_each_other(made, extender):
     assert handshake(extender, client_context(made, "scheduler"), SERVICE)
 
 
 @pytest.mark.parametrize("who", ["", "agents", "extender"])
-def test_nobody_else_may_ask_the_extender(made, extender, who):
+def test_other_clients_are_rejected_by_the_extender(made, extender, who):
     """Neither without a certificate nor with one that is for a server."""
     assert not handshake(extender, client_context(made, who), SERVICE)
 
 
-def test_the_evaluator_under_another_name_is_not_believed(made, extender):
+def test_evaluator_under_another_name_is_rejected(made, extender):
     assert not handshake(extender, client_context(made, "scheduler"), "kube-dns.kube-system.svc")
 
 

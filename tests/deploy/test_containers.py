@@ -45,28 +45,28 @@ def services(built):
     }
 
 
-def test_the_evaluator_takes_its_flags(evaluator):
+def test_evaluator_accepts_its_flags(evaluator):
     _, container = evaluator
     assert evaluator_settings(container).mistakes() == []
     assert not evaluator_settings(container).unsafe
 
 
 @pytest.mark.parametrize("component", ["evict", "custom-metrics", "scorers"])
-def test_the_evaluator_takes_the_flags_of_components(with_components, component):
+def test_evaluator_accepts_the_flags_of_components(with_components, component):
     _, container = workload(with_components("evaluator", component), "plimsoll-evaluator")
     _, plain = workload(with_components("evaluator"), "plimsoll-evaluator")
     assert evaluator_settings(container).mistakes() == []
     assert evaluator_settings(container) != evaluator_settings(plain)
 
 
-def test_the_evaluator_listens_where_its_ports_say(evaluator):
+def test_evaluator_listens_on_its_declared_ports(evaluator):
     _, container = evaluator
     settings = evaluator_settings(container)
     listening = {name: getattr(settings, field) for name, field in EVALUATOR_PORTS.items()}
     assert {port["name"]: port["containerPort"] for port in container["ports"]} == listening
 
 
-def test_services_lead_to_ports_that_are_there(evaluator, services):
+def test_services_target_existing_ports(evaluator, services):
     _, container = evaluator
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     served = [port for of_one in services.values() for port in of_one.values()]
@@ -86,7 +86,7 @@ def test_agents_reach_replicas_that_are_not_ready(built):
     assert service["spec"]["clusterIP"] == "None"
 
 
-def test_probes_ask_the_operators_port(evaluator):
+def test_probes_use_the_ops_port(evaluator):
     _, container = evaluator
     probes = {name: body["httpGet"] for name, body in container.items() if name.endswith("Probe")}
     assert probes["livenessProbe"] == {"path": "/healthz", "port": "ops"}
@@ -94,20 +94,20 @@ def test_probes_ask_the_operators_port(evaluator):
 
 
 @pytest.mark.parametrize("name", ["plimsoll-evaluator", "plimsoll-agent"])
-def test_one_failed_probe_changes_nothing(built, name):
+def test_one_failed_probe_has_no_effect(built, name):
     _, container = workload(built("core"), name)
     for probe in ("livenessProbe", "readinessProbe"):
         assert container[probe].get("failureThreshold", 3) >= 2
 
 
-def test_a_leader_that_stops_has_time_to_say_so(evaluator):
+def test_stopping_leader_has_time_to_release_its_lease(evaluator):
     """More than what requests at hand and the lease take, each with a bound of its own."""
     pod, _ = evaluator
     assert pod["terminationGracePeriodSeconds"] >= 20
 
 
 @pytest.mark.parametrize("name", ["plimsoll-evaluator", "plimsoll-agent"])
-def test_files_that_flags_name_are_mounted(built, name):
+def test_files_named_by_flags_are_mounted(built, name):
     _, container = workload(built("core"), name)
     mounts = [PurePosixPath(mount["mountPath"]) for mount in container.get("volumeMounts", [])]
     files = [PurePosixPath(arg.partition("=")[2]) for arg in container["args"] if "=/" in arg]
@@ -124,7 +124,7 @@ def test_every_volume_is_mounted_and_every_mount_is_a_volume(built, name):
     assert set(volumes) == mounts
 
 
-def test_the_evaluator_runs_as_nobody_and_writes_nothing(evaluator):
+def test_evaluator_runs_unprivileged_and_read_only(evaluator):
     pod, container = evaluator
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -136,7 +136,7 @@ def test_the_evaluator_runs_as_nobody_and_writes_nothing(evaluator):
     assert all(mount["readOnly"] for mount in container["volumeMounts"])
 
 
-def test_replicas_spread_survive_a_drain_and_go_before_users_pods(built):
+def test_replicas_spread_survive_a_drain_and_have_priority(built):
     objects = {(obj["kind"], obj["metadata"]["name"]): obj for obj in built("evaluator")}
     name = "plimsoll-evaluator"
     spec = objects["Deployment", name]["spec"]
@@ -150,13 +150,13 @@ def test_replicas_spread_survive_a_drain_and_go_before_users_pods(built):
     assert objects["PriorityClass", pod["priorityClassName"]]["value"] > 0
 
 
-def test_the_evaluator_does_not_wait_for_itself(evaluator):
+def test_evaluator_does_not_depend_on_itself(evaluator):
     """A pod that asks kube-scheduler to ask the extender cannot be placed while there is no extender."""
     _, container = evaluator
     assert "telemetry/scheduling" not in str(container["resources"])
 
 
-def test_the_agent_takes_its_flags_and_streams_to_the_service(built, services):
+def test_agent_accepts_its_flags_and_streams_to_the_service(built, services):
     _, container = workload(built("core"), "plimsoll-agent")
     env = {one["name"]: one.get("value", "node-a") for one in container.get("env", [])}
     settings = agent.config.parse(container["args"], env, hostname="pod")

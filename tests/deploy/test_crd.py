@@ -35,7 +35,7 @@ def policy(rules=1, labels=1, strategies=(), label="card=0"):
     ],
     ids=["small", "many rules", "many labels", "a long label", "all strategies"],
 )
-def test_a_policy_that_the_evaluator_has_words_for_is_admitted(spec, found):
+def test_valid_policy_is_admitted(spec, found):
     Draft7Validator(spec).validate(found)
 
 
@@ -49,6 +49,6 @@ def test_a_policy_that_the_evaluator_has_words_for_is_admitted(spec, found):
     ],
     ids=["rules", "labels", "a label", "strategies"],
 )
-def test_a_policy_of_absurd_size_is_refused(spec, found, says):
+def test_policy_of_absurd_size_is_rejected(spec, found, says):
     (error,) = Draft7Validator(spec).iter_errors(found)
     assert says in error.message

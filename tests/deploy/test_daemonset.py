@@ -55,7 +55,7 @@ def on_the_host(mounts, path):
     raise AssertionError(f"{path} is not mounted")
 
 
-def test_the_paths_it_is_told_are_the_hosts_own(settings, mounts):
+def test_configured_paths_are_those_of_the_host(settings, mounts):
     defaults = agent.config.parse([], {}, hostname="pod")
     for field in ("procfs", "sysfs", "rootfs", "udev"):
         told, usual = getattr(settings.host, field), getattr(defaults.host, field)
@@ -65,7 +65,7 @@ def test_the_paths_it_is_told_are_the_hosts_own(settings, mounts):
     assert on_the_host(mounts, told) == str(getattr(defaults.collectors["rasdaemon"], database))
 
 
-def test_it_reads_our_directory_of_text_files_and_that_of_tas(settings, mounts):
+def test_textfile_directories_are_ours_and_that_of_tas(settings, mounts):
     """Ours first: where both have a series, the one in the directory named first is exported."""
     directories = settings.collectors["textfile"].textfile_directories
     assert directories == ("/var/lib/node-metrics", "/tmp/node-metrics")
@@ -77,7 +77,7 @@ def test_it_reads_our_directory_of_text_files_and_that_of_tas(settings, mounts):
         assert mount["mountPropagation"] == "HostToContainer"
 
 
-def test_the_hosts_directories_are_there_to_be_read_only(mounts):
+def test_host_directories_are_mounted_read_only(mounts):
     hosts = {path: found for path, found in mounts.items() if "hostPath" in found[0]}
     assert {found[0]["name"] for found in hosts.values()} == {
         *HOST,
@@ -92,7 +92,7 @@ def test_the_hosts_directories_are_there_to_be_read_only(mounts):
     assert writable == ["state"]
 
 
-def test_the_rules_are_mounted_where_it_looks(settings, mounts, built):
+def test_rules_are_mounted_where_they_are_read(settings, mounts, built):
     (pattern,) = settings.rules.files
     volume, _ = mounts[str(Path(pattern).parent)]
     (rules,) = [obj for obj in built("daemonset") if obj["kind"] == "ConfigMap"]
@@ -103,7 +103,7 @@ def test_the_rules_are_mounted_where_it_looks(settings, mounts, built):
     assert all(PurePosixPath(name).match(Path(pattern).name) for name in shipped)
 
 
-def test_its_state_outlives_its_pod_in_a_directory_that_it_may_write_to(pod, settings, mounts):
+def test_state_outlives_its_pod_in_a_writable_directory(pod, settings, mounts):
     state = PurePosixPath(settings.rules.state_file)
     volume, mount = mounts[str(state.parent)]
     assert volume["hostPath"]["type"] == "DirectoryOrCreate"
@@ -132,7 +132,7 @@ def test_default_collectors_run(settings):
     assert settings.collectors.keys() == agent.config.parse([], {}, hostname="x").collectors.keys()
 
 
-def test_it_is_nobody_with_no_rights_at_all(pod, container, built):
+def test_agent_runs_unprivileged(pod, container, built):
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -147,14 +147,14 @@ def test_it_is_nobody_with_no_rights_at_all(pod, container, built):
     assert kinds == {"ConfigMap", "DaemonSet", "PriorityClass", "ServiceAccount"}, "no role"
 
 
-def test_it_has_no_token_for_the_api_server(pod, built):
+def test_agent_has_no_token_for_the_api_server(pod, built):
     (account,) = [obj for obj in built("daemonset") if obj["kind"] == "ServiceAccount"]
     assert pod["serviceAccountName"] == account["metadata"]["name"] == NAME
     assert account["automountServiceAccountToken"] is False
     assert pod["automountServiceAccountToken"] is False
 
 
-def test_its_token_is_one_that_the_evaluator_takes(pod, settings, mounts, built):
+def test_agent_token_is_accepted_by_the_evaluator(pod, settings, mounts, built):
     parser = Parser("plimsoll-evaluator", about="", examples="", usage="")
     (deployment,) = [obj for obj in built("evaluator") if obj["kind"] == "Deployment"]
     args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -168,19 +168,19 @@ def test_its_token_is_one_that_the_evaluator_takes(pod, settings, mounts, built)
     assert f"plimsoll/{pod['serviceAccountName']}" == "/".join(theirs.agent_account.split("/"))
 
 
-def test_it_mounts_the_evaluators_ca_and_not_its_key(settings, mounts):
+def test_agent_mounts_the_evaluators_ca_and_not_its_key(settings, mounts):
     volume, _ = mounts[str(Path(settings.evaluator_ca).parent)]
     assert [item["key"] for item in volume["secret"]["items"]] == ["ca.crt"]
     assert volume["secret"]["items"][0]["path"] == Path(settings.evaluator_ca).name
 
 
-def test_it_is_the_node_that_it_runs_on(container):
+def test_node_name_is_from_the_downward_api(container):
     assert container["env"] == [
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     ]
 
 
-def test_it_listens_where_probes_and_prometheus_look(container, settings, built):
+def test_agent_listens_where_probes_and_prometheus_connect(container, settings, built):
     (address,) = settings.listen_addresses
     assert container["ports"] == [{"name": "metrics", "containerPort": address.port}]
     assert address.host == ""
@@ -192,19 +192,19 @@ def test_it_listens_where_probes_and_prometheus_look(container, settings, built)
     assert (endpoint["port"], endpoint["path"]) == ("metrics", settings.telemetry_path)
 
 
-def test_it_runs_on_every_node_and_before_users_pods(pod, built):
+def test_agent_runs_on_every_node_with_priority(pod, built):
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert "nodeSelector" not in pod
     classes = {o["metadata"]["name"]: o for o in built("daemonset") if o["kind"] == "PriorityClass"}
     assert classes[pod["priorityClassName"]]["value"] > 0
 
 
-def test_memory_is_bounded_and_the_cpu_is_not_throttled(container):
+def test_memory_is_limited_and_cpu_is_not(container):
     assert container["resources"]["limits"].keys() == {"memory"}
     assert container["resources"]["requests"].keys() == {"cpu", "memory"}
 
 
-def test_as_root_it_still_has_no_capability(with_components, pod):
+def test_agent_as_root_has_no_capability(with_components, pod):
     as_root = daemonset(with_components("daemonset", "agent-root"))["spec"]["template"]["spec"]
     user = {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}
     assert as_root["securityContext"] == {**pod["securityContext"], **user}

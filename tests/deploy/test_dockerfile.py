@@ -50,7 +50,7 @@ def copied():
                 yield from ((source, target) for source in sources)
 
 
-def test_stages_build_on_an_image_by_digest_and_on_one_another():
+def test_stages_build_on_an_image_by_digest_or_on_another_stage():
     names = list(STAGES)
     for name, (base, _) in STAGES.items():
         if base in STAGES:
@@ -73,13 +73,13 @@ def ignored(path):
     return verdict
 
 
-def test_what_is_copied_is_there_and_reaches_the_builder():
+def test_copied_files_exist_and_reach_the_builder():
     for source, _ in copied():
         assert (ROOT / source).exists(), source
         assert not ignored(source), source
 
 
-def test_nothing_but_what_is_copied_reaches_the_builder():
+def test_only_copied_files_reach_the_builder():
     sources = {source for source, _ in copied()}
     allowed = {
         line[1:]
@@ -91,7 +91,7 @@ def test_nothing_but_what_is_copied_reaches_the_builder():
     assert ignored(".venv")
 
 
-def test_a_wheel_can_be_built_of_what_is_copied_and_holds_the_programs(tmp_path):
+def test_wheel_can_be_built_from_copied_files_and_has_the_programs(tmp_path):
     source = tmp_path / "src"
     for name, target in copied():
         place = source / target / ("" if (ROOT / name).is_dir() else name)
@@ -134,7 +134,7 @@ def extras(stage):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_each_image_has_its_program_and_what_that_needs(target):
+def test_each_image_has_its_program_and_dependencies(target):
     assert target in extras(f"{target}-installed")
     assert extras(f"{target}-installed") <= PROJECT["optional-dependencies"].keys()
     (entrypoint,) = steps(target, "ENTRYPOINT")
@@ -166,7 +166,7 @@ def test_every_distribution_in_an_image_is_pinned(target):
     assert closure(wanted) - PINNED.keys() == set()
 
 
-def test_what_the_wheel_is_built_with_is_pinned():
+def test_build_requirements_of_the_wheel_are_pinned():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
     assert closure(build["requires"]) - PINNED.keys() == set()
     assert "editables" in PINNED, "hatchling needs it for an editable install"
@@ -199,7 +199,7 @@ def test_images_download_nothing_without_checking_its_hash():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_images_run_as_nobody_with_compiled_code_and_no_path_of_chance(target):
+def test_images_run_unprivileged_with_compiled_code_and_fixed_path(target):
     (user,) = steps(target, "USER")
     uid, gid = map(int, user.split(":"))  # numbers, or a kubelet cannot know that it is not root
     assert uid > 0
@@ -209,7 +209,7 @@ def test_images_run_as_nobody_with_compiled_code_and_no_path_of_chance(target):
     assert "PYTHONSAFEPATH=1" in environment.split()
 
 
-def test_the_evaluators_image_has_the_command_of_tas():
+def test_evaluator_image_has_the_command_of_tas():
     """TAS's Deployment starts /extender: a user of TAS changes the image, and nothing else."""
     (run,) = steps("evaluator", "RUN")
     assert run == "ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender"

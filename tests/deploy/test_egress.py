@@ -61,25 +61,25 @@ def test_agents_reach_dns_and_the_evaluators_port_for_agents(closed):
     assert rules == {**DNS, (port, "TCP"): evaluator}
 
 
-def test_the_evaluator_reaches_dns_and_the_ports_of_api_servers(closed):
+def test_evaluator_reaches_dns_and_the_ports_of_api_servers(closed):
     """Of an API server only the port is known: it is no pod, and each cluster has it at another address."""
     assert egress(closed, EVALUATOR) == {**DNS, (443, "TCP"): ANYWHERE, (6443, "TCP"): ANYWHERE}
 
 
-def test_prometheus_is_reached_where_it_is_a_source(with_components, closed):
+def test_prometheus_is_reachable_if_it_is_a_source(with_components, closed):
     before = egress(closed, EVALUATOR)
     objects = with_components("core", "closed-egress", "prometheus-egress")
     assert egress(objects, EVALUATOR) == {**before, (9090, "TCP"): [namespace("monitoring")]}
     assert egress(objects, AGENT) == egress(closed, AGENT)
 
 
-def test_without_the_component_nothing_is_closed(built):
+def test_egress_is_open_without_the_component(built):
     policies = [obj["spec"] for obj in built("core") if obj["kind"] == "NetworkPolicy"]
     assert policies
     assert all("Egress" not in policy["policyTypes"] for policy in policies)
 
 
-def test_policies_for_what_comes_in_stay_as_they_are(built, closed):
+def test_ingress_policies_are_unchanged(built, closed):
     def incoming(objects):
         found = [obj for obj in objects if obj["kind"] == "NetworkPolicy"]
         return [obj for obj in found if "Ingress" in obj["spec"]["policyTypes"]]
@@ -87,7 +87,7 @@ def test_policies_for_what_comes_in_stay_as_they_are(built, closed):
     assert incoming(closed) == incoming(built("core"))
 
 
-def test_it_goes_with_closed_metrics(with_components):
+def test_egress_component_works_with_closed_metrics(with_components):
     objects = with_components("core", "closed-metrics", "closed-egress", "prometheus-egress")
     names = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "NetworkPolicy"]
     assert sorted(names) == [AGENT, f"{AGENT}-egress", EVALUATOR, f"{EVALUATOR}-egress"]

@@ -62,13 +62,11 @@ def settings(container):
 
 
 class TestWhatBelongsTogether:
-    def test_the_evaluator_takes_its_flags_and_lifts_what_it_puts_there(self, settings):
+    def test_evaluator_accepts_its_flags_and_lifts_its_own_gates(self, settings):
         assert settings.mistakes() == []
         assert settings.gangs
 
-    def test_the_question_leads_by_the_service_to_the_port_that_listens(
-        self, asking, serving, container, settings
-    ):
+    def test_webhook_service_targets_the_listening_port(self, asking, serving, container, settings):
         asked = asking["clientConfig"]["service"]
         assert (asked["namespace"], asked["path"]) == ("plimsoll", webhook.PATH)
         service = named(serving, "Service", asked["name"])["spec"]
@@ -76,7 +74,7 @@ class TestWhatBelongsTogether:
         (listening,) = [one for one in container["ports"] if one["name"] == port["targetPort"]]
         assert listening["containerPort"] == settings.gang_webhook_port
 
-    def test_the_service_is_called_by_a_name_in_the_certificate_whose_ca_is_injected(
+    def test_webhook_service_name_is_in_the_certificate_whose_ca_is_injected(
         self, asking, built, container
     ):
         config = named(built("gangs/webhook"), "MutatingWebhookConfiguration", "plimsoll-gangs")
@@ -88,20 +86,20 @@ class TestWhatBelongsTogether:
         service = asking["clientConfig"]["service"]
         assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
 
-    def test_agents_are_not_sent_to_it(self, serving):
+    def test_agents_are_not_routed_to_the_webhook(self, serving):
         names = [
             one["name"] for one in named(serving, "Service", f"{EVALUATOR}-agents")["spec"]["ports"]
         ]
         assert names == ["agents"]
 
-    def test_every_port_says_who_may_reach_it(self, serving, container):
+    def test_every_port_has_a_network_policy(self, serving, container):
         rules = named(serving, "NetworkPolicy")["spec"]["ingress"]
         admitted = {port["port"]: rule.get("from") for rule in rules for port in rule["ports"]}
         assert admitted.keys() == {port["name"] for port in container["ports"]}
         assert admitted["gangs"] is None, "the API server is on the host's network"
 
     @pytest.mark.parametrize("last", [False, True])
-    def test_metrics_can_still_be_left_to_prometheus_alone(self, with_components, last):
+    def test_metrics_can_still_be_limited_to_prometheus(self, with_components, last):
         """In whatever order a user names components."""
         ours, closed = ["gangs", "gangs-webhook"], ["closed-metrics"]
         objects = with_components("core", *(ours + closed if last else closed + ours))
@@ -112,12 +110,12 @@ class TestWhatBelongsTogether:
             {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
         ]
 
-    def test_without_the_component_nothing_listens(self, with_components):
+    def test_nothing_listens_without_the_component(self, with_components):
         objects = with_components("core", "gangs")
         (plain,) = named(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
         assert "gangs" not in {port["name"] for port in plain["ports"]}
 
-    def test_webhook_and_policy_are_for_the_same_namespaces(self, asking, built):
+    def test_webhook_and_policy_select_the_same_namespaces(self, asking, built):
         objects = built("gangs/policy")
         binding = named(objects, "MutatingAdmissionPolicyBinding", "plimsoll-gangs")["spec"]
         policy = named(objects, "MutatingAdmissionPolicy", "plimsoll-gangs")["spec"]
@@ -126,7 +124,7 @@ class TestWhatBelongsTogether:
         assert binding["matchResources"] == {"namespaceSelector": selector}
         assert asking["rules"] == policy["matchConstraints"]["resourceRules"]
 
-    def test_it_never_depends_on_itself(self, built):
+    def test_webhook_never_depends_on_itself(self, built):
         """The namespace of the evaluator did not ask for it."""
         namespace = named(built("core"), "Namespace", "plimsoll")
         assert not OPTED_IN.items() <= namespace["metadata"]["labels"].items()
@@ -313,22 +311,22 @@ async def changes_nothing_else(cluster):
 
 @pytest.mark.e2e
 class TestThePolicy:
-    async def test_it_holds_whom_it_should_and_nobody_else(self, by_policy):
+    async def test_exactly_the_gang_pods_are_gated(self, by_policy):
         await holds_whom_it_should(by_policy)
 
-    async def test_it_changes_nothing_else(self, by_policy):
+    async def test_webhook_changes_nothing_but_the_gate(self, by_policy):
         await changes_nothing_else(by_policy)
 
 
 @pytest.mark.e2e
 class TestTheWebhook:
-    async def test_it_holds_whom_it_should_and_nobody_else(self, by_webhook):
+    async def test_exactly_the_gang_pods_are_gated(self, by_webhook):
         await holds_whom_it_should(by_webhook)
 
-    async def test_it_changes_nothing_else(self, by_webhook):
+    async def test_webhook_changes_nothing_but_the_gate(self, by_webhook):
         await changes_nothing_else(by_webhook)
 
-    async def test_what_it_holds_is_let_go_when_all_are_there(self, by_webhook):
+    async def test_complete_gang_is_ungated(self, by_webhook):
         """By the same program, with nothing in the pods but labels."""
         client, run = by_webhook.client, by_webhook.run
         run("kubectl", "apply", "--server-side", "-k", "deploy/crd")
@@ -343,15 +341,13 @@ class TestTheWebhook:
         for name in ("pair-0", "pair-1"):
             await by_webhook.let_go(name)
 
-    async def test_what_is_wrong_with_labels_is_told_to_whoever_creates_the_pod(self, by_webhook):
+    async def test_invalid_labels_are_a_warning_to_the_pods_creator(self, by_webhook):
         command = ["kubectl", "run", "train-0", "--image=none", "--dry-run=server", "-nresearch"]
         shell = " ".join([*command, "--labels=podGroup=train,minAvailable=four", "2>&1"])
         said = by_webhook.run("bash", "-c", shell)
         assert "Warning: gangs: its label minAvailable is 'four'" in said
 
-    async def test_with_no_evaluator_pods_of_gangs_are_not_created_and_all_others_are(
-        self, by_webhook
-    ):
+    async def test_without_an_evaluator_gang_pods_are_rejected_and_others_created(self, by_webhook):
         await by_webhook.stop()
         for labels, spec, gates in CASES:
             if OURS in gates and OURS not in spec.get("schedulingGates", ()):
@@ -362,7 +358,7 @@ class TestTheWebhook:
         assert await by_webhook.gates(GANG, schedulingGates=[OURS]) == [OURS]
         assert await by_webhook.gates(GANG, nodeName="node-a") == []
 
-    async def test_beside_the_policy_nobody_has_to_be_asked(self, by_webhook):
+    async def test_admission_policy_works_without_the_webhook(self, by_webhook):
         """It comes first, and the webhook is not asked about what is held already."""
         await by_webhook.stop()
         by_webhook.run("kubectl", "apply", "-k", "deploy/gangs/policy")

@@ -103,7 +103,7 @@ async def refused(client, kind, name, body, namespace="", sub=""):
     return False
 
 
-async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
+async def test_evaluator_can_do_its_work(thief, evaluator, administrator):
     node = await administrator.get(NODES, "node-a")
     uid = node["metadata"]["uid"]
     found = await evaluator.apply_node_labels(LabelApply("node-a", uid, FINE))
@@ -137,9 +137,7 @@ async def test_the_evaluator_does_its_work(thief, evaluator, administrator):
     ],
     ids=str,
 )
-async def test_a_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
-    thief, administrator, body
-):
+async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(thief, administrator, body):
     before = await administrator.get(NODES, "node-a")
     assert await refused(thief, NODES, "node-a", body)
     after = await administrator.get(NODES, "node-a")
@@ -161,11 +159,11 @@ async def test_a_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
     ],
     ids=str,
 )
-async def test_a_stolen_token_can_nudge_pods_and_do_nothing_else_to_them(thief, body):
+async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(thief, body):
     assert await refused(thief, PODS, "web", body, "default", "/status")
 
 
-async def test_the_evaluator_lifts_its_gate_and_says_when(thief, evaluator, administrator):
+async def test_evaluator_can_lift_its_gate_and_record_when(thief, evaluator, administrator):
     held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
     await evaluator.patch_pod("default", "held", ungate.lifting(held, "2026-01-01T00:00:00.000Z"))
     pod = await administrator.get(PODS, "held", "default")
@@ -214,12 +212,12 @@ FORBIDDEN = [
 """Changes of a pod that its gates hold."""
 
 
-async def test_a_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
+async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
     for body in FORBIDDEN:
         assert await refused(thief, PODS, "held", body, "default"), body
 
 
-async def test_who_has_the_same_right_and_no_guard_could_do_all_that(administrator):
+async def test_same_rights_without_the_guard_allow_all_that(administrator):
     """Or the guard would guard nothing."""
     for body in (
         {"spec": {"containers": [{"name": "c", "image": "else"}]}},
@@ -232,7 +230,7 @@ async def test_who_has_the_same_right_and_no_guard_could_do_all_that(administrat
         await administrator.request("PATCH", path, body=body, content_type=MERGE)
 
 
-async def test_whoever_else_may_do_so_is_not_held_up(thief, administrator):
+async def test_other_clients_with_the_same_rights_are_not_restricted(thief, administrator):
     """An administrator; the kubelet is another account, too."""
     labels = {"metadata": {"labels": {"tier": "silver"}}, "spec": {"unschedulable": True}}
     path = NODES.path("", "node-a")
@@ -240,7 +238,7 @@ async def test_whoever_else_may_do_so_is_not_held_up(thief, administrator):
     assert found["spec"]["unschedulable"] is True
 
 
-async def test_rbac_alone_refuses_the_rest(thief):
+async def test_rbac_alone_rejects_the_rest(thief):
     for method, path in (
         ("GET", "/api/v1/secrets"),
         ("DELETE", NODES.path("", "node-a")),

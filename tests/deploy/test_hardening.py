@@ -32,7 +32,7 @@ def templates(objects):
     }
 
 
-def test_no_container_can_become_more_than_it_is(built, folder):
+def test_no_container_can_escalate_privileges(built, folder):
     """The controls of Pod Security's profile `restricted`, but for what an agent mounts of its node."""
     for name, pod in templates(built(folder)).items():
         assert not [field for field in SHARED if pod.get(field)], name
@@ -66,7 +66,7 @@ def test_each_program_runs_as_a_user_of_its_own(built):
     assert all(str(user) in security for user in users.values())
 
 
-def test_our_own_containers_cannot_write_but_what_agents_keep(built):
+def test_containers_are_read_only_except_agent_state(built):
     for name, pod in templates(built("core")).items():
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             assert container["securityContext"]["readOnlyRootFilesystem"] is True, name
@@ -74,7 +74,7 @@ def test_our_own_containers_cannot_write_but_what_agents_keep(built):
             assert {(name, path) for path in written} <= WRITABLE
 
 
-def test_only_agents_mount_their_node(built):
+def test_only_agents_mount_host_paths(built):
     mounting = {
         name
         for name, pod in templates(built(".")).items()
@@ -93,7 +93,7 @@ def test_only_the_evaluator_has_a_token_for_the_api_server(built):
     assert asking == {EVALUATOR: True, AGENT: False}
 
 
-def test_no_role_of_ours_is_anybody_elses(built, with_components):
+def test_no_role_is_shared_or_aggregated(built, with_components):
     """The right to write policies is the right to label nodes: the cluster's `admin` and `edit` do not come by it."""
     for obj in [*built("."), *with_components("core", "evict", "custom-metrics", "guard")]:
         if obj["kind"] in {"ClusterRole", "Role"}:
@@ -152,7 +152,7 @@ def selected(objects, policy):
     }
 
 
-def test_every_port_of_the_evaluator_says_who_may_reach_it(built):
+def test_every_evaluator_port_has_a_network_policy(built):
     """Kubelet and port-forward come from the node, and are not asked."""
     objects = built("core")
     policy = policies(objects)[EVALUATOR]
@@ -174,7 +174,7 @@ def test_only_agents_reach_the_agents_port(built):
     assert "namespaceSelector" not in who, "pods of another namespace may call themselves agents"
 
 
-def test_metrics_can_be_left_to_prometheus_alone(with_components):
+def test_metrics_can_be_limited_to_prometheus(with_components):
     objects = with_components("core", "closed-metrics")
     found = policies(objects)
     prometheus = {
@@ -186,7 +186,7 @@ def test_metrics_can_be_left_to_prometheus_alone(with_components):
     assert selected(objects, found[AGENT]) == {"metrics"}
 
 
-def test_explanations_can_be_switched_off_in_the_manifests_too():
+def test_explain_can_be_disabled_in_the_manifests_too():
     parser = Parser(EVALUATOR, about="", examples="", usage="")
     off = flags.parse_settings(Settings, parser, argv=["--explain=false"], env={})
     assert not off.explain

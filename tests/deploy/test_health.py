@@ -80,7 +80,7 @@ def node(tmp_path):
     made.rounds.close()
 
 
-def test_it_rises_within_a_second_or_two_and_falls_when_all_was_quiet(node):
+def test_health_rises_within_two_seconds_and_falls_after_quiet(node):
     node.after(5)
     assert node.health == 0
     node.hung(1)
@@ -95,7 +95,7 @@ def test_it_rises_within_a_second_or_two_and_falls_when_all_was_quiet(node):
     assert node.health == 0
 
 
-def test_a_driver_that_is_unloaded_takes_nothing_back(node):
+def test_unloaded_driver_does_not_lower_health(node):
     node.errors(0)
     node.after(5)
     node.errors(1)
@@ -110,7 +110,7 @@ def test_a_driver_that_is_unloaded_takes_nothing_back(node):
     assert node.values("node_memory_uncorrected_errors_24h") == {}
 
 
-def test_what_an_operator_writes_counts_in_its_place(node):
+def test_operator_value_overrides_the_recorded_one(node):
     node.after(5)
     node.errors(1)
     node.after(2)

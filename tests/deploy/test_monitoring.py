@@ -50,12 +50,12 @@ def promtool(tmp_path):
     return run
 
 
-def test_the_rules_are_prometheus_own(promtool):
+def test_rules_are_valid_for_prometheus(promtool):
     done = promtool("check", "rules", "rules.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_alerts_fire_where_they_should_and_not_beside_it(promtool):
+def test_alerts_fire_exactly_in_their_cases(promtool):
     done = promtool("test", "rules", "alerts.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -122,7 +122,7 @@ def metrics_of(query):
     return set(re.findall(r"[a-zA-Z_:][\w:]*", WORDS.sub("", bare)))
 
 
-def test_what_a_query_names():
+def test_names_in_a_query_are_found():
     query = 'sum by (le) (rate(a_total{x="y",z=~"b|c"}[5m])) / on () group_left () max(d_e) and time() - f > 1'
     assert metrics_of(query) == {"a_total", "d_e", "f"}
 
@@ -139,7 +139,7 @@ def test_every_metric_and_label_exists(query):
     assert labels <= OF_THE_TARGET.union(*(there[name] for name in found))
 
 
-def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
+def test_evaluator_metrics_are_used_by_an_alert_or_a_panel():
     """A metric that nobody looks at has no purpose. Beside these stands what is only for people who search."""
     watched = set().union(
         *(metrics_of(query) for query in [*QUERIES, *(a["expr"] for a in ALERTS)])
@@ -151,13 +151,13 @@ def test_the_evaluators_metrics_are_watched_by_an_alert_or_drawn():
     assert unseen == []
 
 
-def test_every_alert_has_an_entry_in_the_manual_and_every_entry_an_alert():
+def test_alerts_and_manual_entries_correspond():
     text = (ROOT / "docs" / "alerts.md").read_text()
     entries = re.findall(r"^#+ (Plimsoll\w+)$", text, re.MULTILINE)
     assert sorted(entries) == sorted(alert["alert"] for alert in ALERTS)
 
 
-def test_alerts_say_how_bad_and_what():
+def test_alerts_have_severity_and_summary():
     for alert in ALERTS:
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
         assert alert["annotations"].keys() == {"summary", "description"}
@@ -175,7 +175,7 @@ def test_panels_do_not_overlap():
     assert max(x for x, _ in cells) < 24
 
 
-def test_scrapes_find_their_ports(built):
+def test_scrape_configuration_finds_its_ports(built):
     """A PodMonitor names a port of the pods that it selects."""
     ports = {
         obj["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]: {

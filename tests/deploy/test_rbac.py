@@ -148,7 +148,7 @@ async def aiohttp_server():
         await runner.cleanup()
 
 
-def test_there_is_an_example_of_each_call():
+def test_each_call_has_an_example():
     """A call that is not here is a call whose right nobody has looked at."""
     public = {
         name
@@ -195,7 +195,7 @@ def role_of(method):
     return next((role for role, calls in OPTIONAL.items() if method in calls), "plimsoll-evaluator")
 
 
-async def test_every_call_is_allowed_by_the_role_it_belongs_to(asked, roles):
+async def test_every_call_is_allowed_by_its_role(asked, roles):
     for method, rights in asked.items():
         rules = [
             (rule, where)
@@ -207,7 +207,7 @@ async def test_every_call_is_allowed_by_the_role_it_belongs_to(asked, roles):
             assert any(allows(rule, where, wanted) for rule, where in rules), (method, wanted)
 
 
-async def test_nothing_is_allowed_that_is_not_called(asked, roles):
+async def test_only_performed_calls_are_allowed(asked, roles):
     calls = [(role_of(method), wanted) for method, rights in asked.items() for wanted in rights]
     for name, where, rules in roles:
         for rule in rules:
@@ -218,7 +218,7 @@ async def test_nothing_is_allowed_that_is_not_called(asked, roles):
                     assert used, f"{name} may {verb} {resource}, and no call needs it"
 
 
-async def test_what_can_be_narrowed_to_a_namespace_is(asked, roles):
+async def test_rights_are_namespaced_where_possible(asked, roles):
     """Leases and ConfigMaps are used in one namespace only; all else is about the whole cluster."""
     for name, where, rules in roles:
         for rule in rules:
@@ -226,7 +226,7 @@ async def test_what_can_be_narrowed_to_a_namespace_is(asked, roles):
             assert narrow == (where == "plimsoll"), (name, rule)
 
 
-async def test_the_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
+async def test_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
     """What an apply to a node that is gone, or a stolen token, must not be able to do."""
     rules = [rule for name, _, all_rules in roles if name not in PATCHING for rule in all_rules]
     for right_ in (

@@ -129,7 +129,9 @@ def rights(objects):
     return yaml.safe_dump_all([obj for obj in objects if obj["kind"] in wanted])
 
 
-async def test_with_the_rights_of_the_manifests(client, kubectl, with_components, evaluator_as):
+async def test_evaluator_works_with_the_rights_of_the_manifests(
+    client, kubectl, with_components, evaluator_as
+):
     """And no others: RBAC's, and what the guard leaves of them."""
     given = rights(with_components("core", "guard"))
     kubectl("apply", "--server-side", "-f", "-", given=given)
@@ -168,7 +170,7 @@ def of_one_replica(name):
     }
 
 
-async def test_gangs_with_the_rights_of_their_component(
+async def test_gangs_work_with_the_rights_of_their_component(
     client, kubectl, with_components, evaluator_as
 ):
     """It lifts gates, tells of those that wait, and looks at what keeps them from their pods; the guard lets it."""
@@ -239,7 +241,7 @@ def tas(client, kubectl):
     return client
 
 
-async def test_in_the_place_of_tas(tas, kubectl, shell, evaluator_as):
+async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as):
     """What docs/switching-from-tas.md tells people to type gives TAS's own Deployment all that the evaluator needs."""
     namespace, account = TAS
     block = BLOCK.search((ROOT / "docs" / "switching-from-tas.md").read_text())

@@ -40,12 +40,12 @@ def promtool():
     return run
 
 
-def test_the_rules_are_prometheus_own(promtool):
+def test_rules_are_valid_for_prometheus(promtool):
     done = promtool("check", "rules", *FILES)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_recorded_name_has_a_case_in_which_it_has_a_value():
+def test_each_recorded_name_has_a_case_with_a_value():
     tested = {
         name
         for path in CASES
@@ -58,13 +58,13 @@ def test_each_recorded_name_has_a_case_in_which_it_has_a_value():
     assert tested >= RECORDED
 
 
-def test_names_are_such_as_a_policy_can_have():
+def test_recorded_names_are_valid_in_policies():
     crd = (ROOT / "deploy/crd/taspolicy.yaml").read_text()
     (pattern,) = set(re.findall(r"metricname:\n(?: +\w+: .*\n)*? +pattern: '(.+)'", crd))
     assert [name for name in RECORDED if re.fullmatch(pattern, name) is None] == []
 
 
-def test_every_metric_that_is_read_is_recorded_or_collected():
+def test_every_metric_read_is_recorded_or_collected():
     tables = [entry.metrics for entry in COLLECTORS.values() if not entry.open_ended]
     for rule in RULES:
         bare = re.sub(r'"[^"]*"', "", str(rule["expr"]))
@@ -77,18 +77,18 @@ def test_every_metric_that_is_read_is_recorded_or_collected():
         assert unknown == [], rule["record"]
 
 
-def test_what_scorers_look_at_is_recorded():
+def test_scorer_inputs_are_recorded():
     assert set(usage_metrics.METRICS) <= RECORDED
 
 
-def test_each_name_says_what_it_is_and_in_which_unit():
+def test_each_name_states_quantity_and_unit():
     text = "\n".join(path.read_text() for path in FILES)
     for word in ("HELP", "UNIT"):
         said = re.findall(rf"^ +# {word} (\w+) .+$", text, re.MULTILINE)
         assert sorted(said) == sorted(RECORDED), word
 
 
-def test_each_input_of_health_has_a_limit_and_each_limit_an_input():
+def test_inputs_and_limits_of_health_correspond():
     limits = {r["labels"]["rule"] for r in RULES if r["record"] == "node_health_rule_limit"}
     inputs = [r["labels"]["rule"] for r in RULES if r["record"] == "node_health_rule_input"]
     assert sorted(inputs) == sorted(limits)

@@ -25,7 +25,7 @@ def listed(request):
     return extenders(request.param)
 
 
-def test_policies_are_asked_the_same_way_in_all_of_them():
+def test_policies_have_the_same_extender_entry_in_all_files():
     (alone,) = extenders("configuration.yaml")
     for name in CONFIGURATIONS:
         assert extenders(name)[0] == alone
@@ -38,7 +38,7 @@ def test_both_sides_of_every_connection_are_verified(listed):
         assert "insecure" not in extender["tlsConfig"]
 
 
-def test_every_connection_leads_to_the_service(built, listed):
+def test_every_connection_targets_the_service(built, listed):
     services = [obj for obj in built("evaluator") if obj["kind"] == "Service"]
     (service,) = [one for one in services if one["metadata"]["name"] == "plimsoll-evaluator"]
     ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
@@ -48,37 +48,37 @@ def test_every_connection_leads_to_the_service(built, listed):
         assert extender["tlsConfig"]["serverName"] == f"{meta['name']}.{meta['namespace']}.svc"
 
 
-def test_only_names_of_nodes_are_sent(listed):
+def test_only_node_names_are_sent(listed):
     assert all(extender["nodeCacheCapable"] is True for extender in listed)
 
 
-def test_no_resource_is_managed_by_two(listed):
+def test_no_resource_is_managed_by_two_extenders(listed):
     """kube-scheduler does not start otherwise."""
     managed = [one["name"] for extender in listed for one in extender.get("managedResources", ())]
     assert len(managed) == len(set(managed))
 
 
-def test_who_is_asked_about_every_pod_may_be_ignored(listed):
+def test_extender_of_every_pod_is_ignorable(listed):
     """Or the evaluator's own pods wait for the evaluator."""
     for extender in listed:
         assert extender["ignorable"] is not bool(extender.get("managedResources"))
 
 
-def test_each_is_asked_something_and_counts(listed):
+def test_each_extender_has_a_verb_and_a_weight(listed):
     for extender in listed:
         assert extender["weight"] > 0
         assert extender["prioritizeVerb"] == "prioritize"
         assert extender.get("filterVerb", "filter") == "filter"
 
 
-def test_each_has_a_path_of_its_own(listed):
+def test_each_extender_has_its_own_path(listed):
     """kube-scheduler knows extenders by their URL."""
     paths = [urlsplit(extender["urlPrefix"]).path for extender in listed]
     assert len(set(paths)) == len(paths)
     assert {path.rpartition("/")[0] for path in paths} <= {"", "/scorers"}
 
 
-def test_the_component_switches_on_what_the_configuration_asks(with_components):
+def test_component_enables_what_the_configuration_uses(with_components):
     """With the same weights, so that what /explain?pod= adds up is what kube-scheduler will."""
     (deployment,) = [
         obj
@@ -95,7 +95,7 @@ def test_the_component_switches_on_what_the_configuration_asks(with_components):
     assert set(weights) <= set(registry.known())
 
 
-def test_what_filters_is_asked_to_only_where_it_can(listed):
+def test_only_filtering_scorers_have_a_filter_verb(listed):
     """A scorer without a predicate would be asked in vain."""
     for extender in listed:
         name = urlsplit(extender["urlPrefix"]).path.removeprefix("/scorers/")

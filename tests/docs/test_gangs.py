@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/gangs.md").read_text()
 
 
-def test_every_state_has_a_row_with_the_event_that_tells_of_it():
+def test_every_state_has_a_row_with_its_event():
     rows = re.findall(r"^\| `(\w+)` \| (?:`(\w+)`)? ?\|", TEXT, re.MULTILINE)
     told = {state: event for state, event in rows if state in set(GangState)}
     assert set(told) == {str(state) for state in GangState}
@@ -26,7 +26,7 @@ def test_every_state_has_a_row_with_the_event_that_tells_of_it():
     assert [state for state in GangState if state.waits and not told[state]] == []
 
 
-def test_every_event_that_tells_of_something_else_has_a_row():
+def test_every_other_event_has_a_row():
     written = set(
         re.findall(r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/gangs/core/events.py").read_text())
     )
@@ -35,19 +35,19 @@ def test_every_event_that_tells_of_something_else_has_a_row():
     assert rows == written
 
 
-def test_every_flag_of_gangs_is_named():
+def test_every_flag_of_gangs_is_documented():
     """What each is for stands in docs/flags.md; here is what it is about."""
     own = {option.flag for _, option in flags.options(GangOptions)}
     assert len(own) > 5
     assert [flag for flag in sorted(own) if f"`--{flag}`" not in TEXT] == []
 
 
-def test_every_metric_of_gangs_is_named():
+def test_every_metric_of_gangs_is_documented():
     known = set(re.findall(r"`(plimsoll_gang\w+)`", (ROOT / "docs/metrics.md").read_text()))
     assert len(known) > 6
     assert set(re.findall(r"`(plimsoll_gang\w+)`", TEXT)) == known
 
 
-def test_every_name_on_a_pod_is_told():
+def test_every_label_and_annotation_of_pods_is_documented():
     for name in (GATE, ADMITTED, GROUP_LABEL, MINIMUM_LABEL, PRIORITY_LABEL):
         assert f"`{name}`" in TEXT

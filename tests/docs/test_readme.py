@@ -41,7 +41,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
-def test_the_first_policy_by_hand(sandbox: Path) -> None:
+def test_commands_of_the_readme_work(sandbox: Path) -> None:
     """Every command of the block succeeds, and the node that fell ill is labelled and emptied."""
     found = BLOCK.search((ROOT / "README.md").read_text())
     assert found is not None

@@ -32,14 +32,14 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_tests_that_are_named_exist(name: str) -> None:
+def test_named_tests_exist(name: str) -> None:
     for path, test in set(TEST.findall((ROOT / name).read_text())):
         assert (ROOT / path).is_file(), path
         assert re.search(rf"def {test}\(", (ROOT / path).read_text()), f"{path}::{test}"
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_links_lead_somewhere(name: str) -> None:
+def test_links_have_targets(name: str) -> None:
     here = ROOT / name
     for target in re.findall(r"\]\(([^)\s]+)\)", text_of(name)):
         if target.startswith(("https:", "http:", "mailto:")):
@@ -58,14 +58,14 @@ def known_flags() -> set[str]:
 
 
 @pytest.mark.parametrize("name", DOCS)
-def test_flags_that_are_named_exist(name: str) -> None:
+def test_named_flags_exist(name: str) -> None:
     """The evaluator's are told by their capitals, the agent's by their dots; other programs' flags have neither."""
     written = re.findall(r"`?--([a-z]+[A-Z]\w*|[a-z]+(?:\.[\w-]+)+)", (ROOT / name).read_text())
     wrong = {flag for flag in written if flag.rstrip(".") not in known_flags()} - OTHERS
     assert wrong == set()
 
 
-def test_every_row_about_tas_is_held_by_a_test() -> None:
+def test_every_row_about_tas_names_a_test() -> None:
     rows = re.findall(
         r"^\| (.+) \|$", (ROOT / "docs/tas-compatibility.md").read_text(), re.MULTILINE
     )
@@ -75,7 +75,7 @@ def test_every_row_about_tas_is_held_by_a_test() -> None:
     assert [row[0] for row in body if not TEST.search(row[-1])] == []
 
 
-def test_every_row_about_who_may_do_what_is_held_by_a_test() -> None:
+def test_every_row_about_permissions_names_a_test() -> None:
     """A claim about what an attacker cannot do is worth what holds it."""
     text = (ROOT / "SECURITY.md").read_text()
     tables = re.findall(r"^\|[^\n]*\| held by \|\n\|[-|]+\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)

@@ -12,14 +12,14 @@ from plimsoll import flags
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text()
 
 
-def test_every_flag_in_it_is_one_and_every_flag_of_sources_is_in_it():
+def test_flags_of_the_page_exist_and_flags_of_sources_are_on_it():
     known = {opt.flag for _, opt in flags.options(Settings)}
     named = set(re.findall(r"--([a-zA-Z]+)\b", PAGE)) - {"raw", "query"}  # kubectl's, Prometheus'
     assert named <= known
     assert {opt.flag for _, opt in flags.options(SourceOptions)} <= named
 
 
-def test_every_metric_in_it_is_one():
+def test_every_metric_of_the_page_exists():
     metrics = Metrics().registry.collect()
     known = {f"{m.name}_total" if m.type == "counter" else m.name for m in metrics}
     named = set(re.findall(r"\bplimsoll_\w+", PAGE))
@@ -27,7 +27,7 @@ def test_every_metric_in_it_is_one():
     assert named <= known
 
 
-def test_the_log_lines_in_it_are_those_of_the_program():
+def test_log_lines_of_the_page_are_those_of_the_program():
     coverage = Coverage("prometheus")
     for metric in ("health_metric", "load1"):
         coverage.note(metric, frozenset(), "")

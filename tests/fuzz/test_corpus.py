@@ -10,14 +10,14 @@ CORPUS = Path(__file__).parent / "corpus"
 CASES = sorted(path.relative_to(CORPUS) for path in CORPUS.glob("*/*"))
 
 
-def test_every_target_has_a_corpus_and_every_corpus_a_target():
+def test_targets_and_corpora_correspond():
     assert {path.parts[0] for path in CASES} == set(TARGETS)
 
 
-def test_it_stays_small():
+def test_corpus_stays_small():
     assert sum((CORPUS / path).stat().st_size for path in CASES) < 300_000
 
 
 @pytest.mark.parametrize("path", CASES, ids=str)
-def test_a_kept_input(path):
+def test_saved_input_is_handled(path):
     TARGETS[path.parts[0]]((CORPUS / path).read_bytes())

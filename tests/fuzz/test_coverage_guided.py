@@ -23,7 +23,7 @@ def _patience(soak):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_comes_out_that_should_not(name, tmp_path):
+def test_only_documented_exceptions_are_raised(name, tmp_path):
     found = tmp_path / "found"
     found.mkdir()
     done = subprocess.run(

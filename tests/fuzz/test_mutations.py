@@ -19,7 +19,7 @@ def effort(soak):
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_but_the_documented_comes_out(name, corpus, effort):
+def test_only_documented_exceptions_are_raised(name, corpus, effort):
     seeds, run = corpus(name), TARGETS[name]
 
     @effort

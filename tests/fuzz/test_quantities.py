@@ -51,7 +51,7 @@ def meant(text):
 
 
 @given(st.one_of(quantities, almost))
-def test_a_quantity_is_the_double_next_to_what_it_means(text):
+def test_quantity_is_the_nearest_double(text):
     value = meant(text)
     if value is None or float(value) in {float("inf"), float("-inf")}:
         with pytest.raises(ValueError, match="quantity"):
@@ -67,7 +67,7 @@ def test_a_quantity_is_the_double_next_to_what_it_means(text):
         max_size=4,
     )
 )
-def test_a_duration_is_the_sum_of_its_parts(parts):
+def test_duration_is_the_sum_of_its_parts(parts):
     seconds = sum(Fraction(Decimal(number)) * SECONDS[unit] for number, unit in parts)
     text = "".join(number + unit for number, unit in parts)
     if len(text) > 100:
@@ -78,6 +78,6 @@ def test_a_duration_is_the_sum_of_its_parts(parts):
 
 
 @given(st.integers(0, 10**6))
-def test_a_duration_comes_back_as_it_was_written(milliseconds):
+def test_duration_round_trips(milliseconds):
     seconds = milliseconds / 1000 if milliseconds < 1000 else milliseconds // 1000
     assert duration(format_duration(seconds)) == pytest.approx(seconds, rel=1e-15)

@@ -74,7 +74,7 @@ def questions(draw):
 
 @settings(max_examples=examples(25))
 @given(questions(), st.randoms(use_true_random=False))
-def test_it_is_understood_and_every_node_that_passes_goes_back_as_it_came(question, rng):
+def test_random_request_is_decoded_and_passing_nodes_are_returned_unchanged(question, rng):
     pod, asked, sent, body = question
     args = codec.decode(body)
     meta = pod["metadata"]

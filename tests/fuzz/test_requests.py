@@ -35,7 +35,7 @@ async def house(request, tmp_path, authority):
         await made.close()
 
 
-async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
+async def test_random_requests_are_answered_as_by_the_rfc(house, corpus, soak):
     level = "warn" if soak else "info"
     await house.start(f"--log.level={level}", program=tuned(limits={"body_bytes": 12 << 10}))
     kind = "tls" if house.tls else "plain"
@@ -59,7 +59,7 @@ async def test_random_requests_are_answered_by_the_book(house, corpus, soak):
 
 
 @pytest.mark.parametrize("house", ["plain"], indirect=True)
-async def test_random_pages_are_refused_by_the_book(house, soak):
+async def test_random_pages_are_rejected_as_by_the_rfc(house, soak):
     await house.start()
     port, shots = house.ports["opsPort"], Shots((), random.Random("pages"))
     gunner = Gunner(port, shots, None)

@@ -53,7 +53,7 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"lines"}))
-def test_a_long_input_costs_what_its_size_explains(name):
+def test_cost_of_a_long_input_is_linear(name):
     size = SIZE_OF_YAML if name in YAML else SIZE
     # To count what PyYAML allocates would cost thirty times what it does.
     memory = contextlib.nullcontext if name in YAML else held_at_most
@@ -68,7 +68,7 @@ def test_a_long_input_costs_what_its_size_explains(name):
                 raise
 
 
-async def test_a_long_line_is_not_copied_with_each_of_its_pieces():
+async def test_long_line_is_not_copied_for_each_piece():
     class Content:
         async def iter_any(self):
             for _ in range(16 << 10):

@@ -13,9 +13,7 @@ ALMOST_ONE = 1.0 - 2**-53
     st.floats(0.01, 5.0),
     st.floats(5.0, 600.0),
 )
-def test_no_delay_is_shorter_than_a_tenth_of_its_bound_or_longer_than_the_longest(
-    draws, first, longest
-):
+def test_delay_is_between_a_tenth_of_its_bound_and_the_longest(draws, first, longest):
     rolls = iter(draws)
     backoff = Backoff(lambda: next(rolls), first=first, longest=longest)
     for failures in range(len(draws)):
@@ -28,7 +26,7 @@ def test_delays_double_until_the_longest():
     assert [round(backoff.next(), 6) for _ in range(5)] == [0.5, 1.0, 2.0, 4.0, 4.0]
 
 
-def test_a_success_starts_again_from_the_shortest_delay():
+def test_success_restarts_from_the_shortest_delay():
     backoff = Backoff(lambda: 0.0, first=1.0, longest=60.0)
     backoff.next()
     backoff.next()
@@ -36,7 +34,7 @@ def test_a_success_starts_again_from_the_shortest_delay():
     assert backoff.next() == 0.1
 
 
-def test_years_of_failures_overflow_nothing():
+def test_years_of_failures_cause_no_overflow():
     backoff = Backoff(lambda: 0.5)
     delays = [backoff.next() for _ in range(5000)]
     assert delays[-1] == 30.0 * 0.55

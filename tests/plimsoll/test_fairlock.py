@@ -34,7 +34,7 @@ async def begin(work, *names):
     return tasks
 
 
-async def test_one_at_a_time_in_the_order_in_which_they_came(work):
+async def test_lock_is_acquired_in_order_of_arrival(work):
     tasks = await begin(work, "a", "b", "c")
     assert work.begun == ["a"]
     work.may_end.set()
@@ -42,7 +42,7 @@ async def test_one_at_a_time_in_the_order_in_which_they_came(work):
     assert work.begun == ["a", "b", "c"]
 
 
-async def test_who_would_wait_behind_too_many_is_told_at_once(work):
+async def test_waiter_beyond_the_limit_is_rejected_at_once(work):
     tasks = await begin(work, "a", "b", "c")
     with pytest.raises(TooManyWaitError):
         await work.do("d")
@@ -52,7 +52,7 @@ async def test_who_would_wait_behind_too_many_is_told_at_once(work):
     assert work.begun == ["a", "b", "c", "d"]
 
 
-async def test_who_goes_away_makes_room(work):
+async def test_cancelled_waiter_frees_its_place(work):
     tasks = await begin(work, "a", "b", "c")
     for task in tasks[:2]:
         task.cancel()

@@ -57,7 +57,7 @@ def refusal(capsys):
         ("10ns", 1e-8),
     ],
 )
-def test_durations_are_gos(text, seconds):
+def test_durations_are_parsed_as_by_go(text, seconds):
     assert durations.duration(text) == pytest.approx(seconds, rel=1e-12)
 
 
@@ -65,13 +65,13 @@ def test_durations_are_gos(text, seconds):
     "text",
     ["", "5", "s", "5 s", "-5s", "5x", "5s!", "1m 30s", "1e3s", "٣s", "s5", "5S", "9" * 400 + "s"],
 )
-def test_what_is_no_duration_says_how_to_write_one(text):
+def test_invalid_duration_is_rejected_with_an_example(text):
     with pytest.raises(ValueError, match=r"not a duration.*500ms, 5s or 1m30s"):
         durations.duration(text)
 
 
 @given(st.integers(0, 10**6))
-def test_every_duration_we_print_reads_back_as_itself(milliseconds):
+def test_printed_duration_is_parsed_to_the_same_value(milliseconds):
     seconds = milliseconds / 1000
     assert durations.duration(durations.format_duration(seconds)) == pytest.approx(
         seconds, rel=1e-4
@@ -81,28 +81,28 @@ def test_every_duration_we_print_reads_back_as_itself(milliseconds):
 @pytest.mark.parametrize(
     ("text", "value"), [("true", True), ("T", True), ("1", True), ("False", False), ("f", False)]
 )
-def test_booleans_are_gos(text, value):
+def test_booleans_are_parsed_as_by_go(text, value):
     assert flags.boolean(text) is value
 
 
 @pytest.mark.parametrize("text", ["yes", "", "2", "tRUE", " true"])
-def test_what_is_no_boolean_is_refused(text):
+def test_invalid_boolean_is_rejected(text):
     with pytest.raises(ValueError, match="true or false"):
         flags.boolean(text)
 
 
 @pytest.mark.parametrize("text", ["0", "9001", "65535"])
-def test_ports(text):
+def test_ports_are_parsed(text):
     assert flags.port(text) == int(text)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "65536", "http", "80.0", "٣", "8 0", "0x50"])
-def test_what_is_no_port_is_refused(text):
+def test_invalid_port_is_rejected(text):
     with pytest.raises(ValueError, match="a number from 0 to 65535"):
         flags.port(text)
 
 
-def test_nothing_given_means_the_defaults():
+def test_missing_flags_have_defaults():
     assert parse() == Settings()
 
 
@@ -111,7 +111,7 @@ def test_nothing_given_means_the_defaults():
     [("--port=1", "--unsafe"), ("-port=1", "-unsafe"), ("-port", "1", "-unsafe=true")],
     ids=" ".join,
 )
-def test_one_dash_or_two_with_or_without_an_equals_sign(argv):
+def test_one_or_two_dashes_with_or_without_an_equals_sign_are_accepted(argv):
     settings = parse(*argv)
     assert (settings.port, settings.unsafe) == (1, True)
 
@@ -120,31 +120,31 @@ def test_one_dash_or_two_with_or_without_an_equals_sign(argv):
     ("argv", "color"),
     [((), True), (("--no-color",), False), (("--color=false",), False), (("--color",), True)],
 )
-def test_switches(argv, color):
+def test_switches_are_parsed(argv, color):
     assert parse(*argv).color is color
 
 
-def test_the_last_of_two_switches_counts():
+def test_last_of_two_switches_counts():
     assert parse("--no-color", "--color").color is True
     assert parse("--color", "--no-color").color is False
 
 
-def test_a_repeatable_flag_replaces_its_default():
+def test_repeatable_flag_replaces_its_default():
     assert parse("--root=/x", "-root", "/y").roots == ("/x", "/y")
 
 
-def test_a_flag_counts_more_than_the_environment_and_that_more_than_the_default():
+def test_flag_overrides_environment_overrides_default():
     env = {"T_PORT": "7", "T_NAME": "from-env", "T_UNSAFE": "true", "T_ROOTS": "/e"}
     assert parse(env=env) == Settings(port=7, name="from-env", unsafe=True, roots=("/e",))
     assert parse("--port=8", "--unsafe=false", env=env).port == 8
     assert parse("--unsafe=false", env=env).unsafe is False
 
 
-def test_an_empty_variable_is_one_that_is_not_set():
+def test_empty_variable_counts_as_unset():
     assert parse(env={"T_PORT": "", "T_UNSAFE": ""}) == Settings()
 
 
-def test_a_mistake_names_the_flag_and_says_what_would_do(refusal):
+def test_mistake_names_the_flag_and_valid_values(refusal):
     assert refusal("--port=http") == (
         "prog: error: --port: not a port: 'http' (a number from 0 to 65535)"
     )
@@ -153,17 +153,17 @@ def test_a_mistake_names_the_flag_and_says_what_would_do(refusal):
     assert "--fmt: 'xml' is not one of logfmt, json" in refusal("--fmt=xml")
 
 
-def test_a_mistake_in_the_environment_names_the_variable(refusal):
+def test_mistake_in_the_environment_names_the_variable(refusal):
     assert refusal(env={"T_PORT": "x"}).startswith("prog: error: $T_PORT: not a port")
 
 
-def test_unknown_and_abbreviated_flags_are_refused(refusal):
+def test_unknown_and_abbreviated_flags_are_rejected(refusal):
     assert "--nonsense" in refusal("--nonsense")
     assert "--por=1" in refusal("--por=1")
     assert "stray" in refusal("stray")
 
 
-def test_help_names_each_flag_its_default_and_its_variable(capsys):
+def test_help_names_each_flag_its_default_and_variable(capsys):
     with pytest.raises(SystemExit) as ended:
         parse("--help")
     assert ended.value.code == 0
@@ -178,7 +178,7 @@ def test_help_names_each_flag_its_default_and_its_variable(capsys):
         assert words in text
 
 
-def test_options_lists_just_the_fields_that_are_flags():
+def test_options_lists_only_flag_fields():
     @dataclass
     class Mixed:
         shown: str = option("shown", "", "x")
@@ -191,5 +191,5 @@ def test_options_lists_just_the_fields_that_are_flags():
     ("seconds", "text"),
     [(0, "0s"), (0.1, "100ms"), (5.0, "5s"), (90.0, "1m30s"), (3600.0, "1h"), (3661.5, "1h1m1.5s")],
 )
-def test_durations_are_shown_as_gos(seconds, text):
+def test_durations_are_shown_as_by_go(seconds, text):
     assert durations.format_duration(seconds) == text

@@ -31,7 +31,7 @@ from plimsoll import int64
         ("9" * 5000, None),
     ],
 )
-def test_a_number_is_what_go_takes_for_one(text: str, number: int | None) -> None:
+def test_number_is_parsed_as_by_go(text: str, number: int | None) -> None:
     assert int64.parse(text) == number
 
 

@@ -27,7 +27,7 @@ def test_metrics_of_this_process_agree_with_the_kernel():
     assert 0 < found["process_start_time_seconds"] <= time.time() + 1
 
 
-def test_an_opened_descriptor_is_counted():
+def test_opened_descriptor_is_counted():
     collector = ProcessCollector()
     before = values(collector)["process_open_fds"]
     descriptor = os.open("/dev/null", os.O_RDONLY)
@@ -37,7 +37,7 @@ def test_an_opened_descriptor_is_counted():
         os.close(descriptor)
 
 
-def test_a_process_that_ended_has_no_metrics():
+def test_ended_process_has_no_metrics():
     with subprocess.Popen((sys.executable, "-c", "input()"), stdin=subprocess.PIPE) as child:
         collector = ProcessCollector(child.pid)
         assert values(collector)["process_resident_memory_bytes"] > 0

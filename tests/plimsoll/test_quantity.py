@@ -47,7 +47,7 @@ SCALES = {suffix: Fraction(10) ** power for suffix, power in DECIMAL.items()} | 
         ("9007199254740991000m", 2.0**53 - 1),
     ],
 )
-def test_values(text, value):
+def test_values_are_parsed(text, value):
     assert quantity.parse(text) == value
 
 
@@ -73,7 +73,7 @@ def test_exact_rejects_what_is_not_a_quantity(text):
         quantity.exact(text)
 
 
-def test_the_last_integers_that_doubles_tell_apart_stay_apart():
+def test_largest_exact_integers_stay_distinct():
     assert quantity.parse(str(2**53 - 1)) < quantity.parse(str(2**53))
     assert quantity.parse(str(2**53)) == quantity.parse(
         str(2**53 + 1)
@@ -88,18 +88,18 @@ def test_the_last_integers_that_doubles_tell_apart_stay_apart():
         *["+-1", "1-", ".", "-.", "1..2", "1.2.3", "٣", "1µ", "m", "1mm", "1Kim", "1e1000"],
     ],
 )
-def test_what_is_no_quantity_is_refused_in_words(text):
+def test_invalid_quantity_is_rejected_in_words(text):
     with pytest.raises(ValueError, match="not a quantity"):
         quantity.parse(text)
 
 
 @pytest.mark.parametrize("text", ["1e309", "1e999", "9" * 40 + "e300"])
-def test_what_no_double_holds_is_refused_in_words(text):
+def test_quantity_beyond_doubles_is_rejected_in_words(text):
     with pytest.raises(ValueError, match="beyond any measure"):
         quantity.parse(text)
 
 
-def test_a_megabyte_of_digits_is_refused_and_not_repeated():
+def test_megabyte_of_digits_is_rejected_and_not_repeated():
     with pytest.raises(ValueError, match="not a quantity") as refused:
         quantity.parse("9" * 1_000_000)
     assert len(str(refused.value)) < 200
@@ -116,7 +116,7 @@ def test_every_integer_up_to_two_to_the_53_is_exact(number):
     st.integers(0, 18),
     st.sampled_from(sorted(SCALES)),
 )
-def test_the_value_is_the_nearest_double(digits, places, suffix):
+def test_value_is_the_nearest_double(digits, places, suffix):
     mantissa = Fraction(digits, 10**places)
     sign = "-" if mantissa < 0 else ""
     whole, fraction = divmod(abs(digits), 10**places)
@@ -125,11 +125,11 @@ def test_the_value_is_the_nearest_double(digits, places, suffix):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300))
-def test_a_double_written_out_reads_back_as_itself(value):
+def test_printed_double_is_parsed_to_the_same_value(value):
     assert quantity.parse(repr(value)) == value
 
 
 @given(st.text(max_size=12))
-def test_any_text_is_a_number_or_a_refusal(text):
+def test_any_text_is_parsed_or_rejected(text):
     with contextlib.suppress(ValueError):
         assert isinstance(quantity.parse(text), float)

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from plimsoll.ratelimit import TokenBucket
 
 
-def test_a_burst_is_free_and_then_it_is_the_rate():
+def test_burst_is_free_and_then_the_rate_applies():
     bucket = TokenBucket(rate=10.0, burst=3)
     assert [round(bucket.take(100.0), 9) for _ in range(6)] == [0, 0, 0, 0.1, 0.2, 0.3]
 
 
-def test_what_is_not_used_is_saved_but_never_more_than_a_burst():
+def test_unused_tokens_accumulate_up_to_the_burst():
     bucket = TokenBucket(rate=10.0, burst=3)
     for _ in range(3):
         bucket.take(100.0)
@@ -21,13 +21,13 @@ def test_what_is_not_used_is_saved_but_never_more_than_a_burst():
     assert [round(bucket.take(999.0), 9) for _ in range(4)] == [0, 0, 0, 0.1]
 
 
-def test_after_quiet_was_asked_for_there_is_no_burst():
+def test_no_burst_follows_a_pause():
     bucket = TokenBucket(rate=10.0, burst=3)
     bucket.empty(until=107.0)
     assert [round(bucket.take(100.0), 9) for _ in range(3)] == [7, 7.1, 7.2]
 
 
-def test_quiet_that_was_asked_for_twice_is_the_longer_one():
+def test_longer_of_two_pauses_counts():
     bucket = TokenBucket(rate=10.0, burst=1)
     bucket.empty(until=107.0)
     bucket.empty(until=103.0)
@@ -39,7 +39,7 @@ def test_quiet_that_was_asked_for_twice_is_the_longer_one():
     st.integers(1, 50),
     st.lists(st.floats(0, 3), min_size=1, max_size=200),
 )
-def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pauses):
+def test_any_interval_has_at_most_burst_plus_rate(rate, burst, pauses):
     bucket = TokenBucket(rate, burst)
     now, used = 50.0, []
     for pause in pauses:
@@ -51,7 +51,7 @@ def test_no_stretch_of_time_has_more_than_a_burst_and_its_share(rate, burst, pau
             assert last - first + 1 <= allowed
 
 
-def test_what_is_not_waited_for_is_not_owed():
+def test_rejected_take_costs_nothing():
     bucket = TokenBucket(rate=1, burst=3)
     assert [bucket.take_now(100.0) for _ in range(5)] == [True, True, True, False, False]
     assert [bucket.take_now(101.0) for _ in range(2)] == [True, False]

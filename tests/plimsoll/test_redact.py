@@ -15,5 +15,5 @@ from plimsoll.redact import redacted
         ("an abc is no secret", ["abc"], "an abc is no secret"),
     ],
 )  # fmt: skip
-def test_secrets_are_taken_out(text, secrets, left):
+def test_secrets_are_removed(text, secrets, left):
     assert redacted(text, *secrets) == left

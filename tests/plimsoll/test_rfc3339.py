@@ -6,7 +6,7 @@ from plimsoll import rfc3339
 
 
 @pytest.mark.parametrize("at", [0.0, 1_800_000_000.0, 1_800_000_000.25])
-def test_a_written_timestamp_parses_to_the_same_time(at: float) -> None:
+def test_written_timestamp_parses_to_the_same_time(at: float) -> None:
     assert rfc3339.parse(rfc3339.millis(at)) == at
     assert rfc3339.parse(rfc3339.micros(at)) == at
     assert rfc3339.parse(rfc3339.seconds(at)) == int(at)
@@ -29,5 +29,5 @@ def test_invalid_timestamps_are_rejected(text: str) -> None:
         rfc3339.parse(text)
 
 
-def test_a_missing_timestamp_is_none() -> None:
+def test_missing_timestamp_is_none() -> None:
     assert rfc3339.parse_or_none(None) is None

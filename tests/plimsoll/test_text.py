@@ -20,12 +20,12 @@ from plimsoll.text import LONGEST, SentenceError, counted, one_line, shown
         (" " * 10_000 + "x", "..."),
     ],
 )
-def test_one_line(text, line):
+def test_text_becomes_one_line(text, line):
     assert one_line(text) == line
 
 
 @given(st.text())
-def test_it_is_printable_and_bounded_whatever_the_text(text):
+def test_any_text_is_printable_and_bounded(text):
     line = one_line(text, 20)
     assert line.isprintable()
     assert len(line) <= 20
@@ -41,17 +41,17 @@ def test_it_is_printable_and_bounded_whatever_the_text(text):
         ([[[[[[]]]]]], "[[[[...]]]]"),
     ],
 )
-def test_a_value_is_shown_as_it_was_written(value, text):
+def test_value_is_shown_as_written(value, text):
     assert shown(value) == text
 
 
 @pytest.mark.parametrize("value", ["x" * 100, 10**200, ["x" * 30] * 10, {"k" * 90: 1}])
-def test_a_long_value_is_cut(value):
+def test_long_value_is_cut(value):
     assert len(shown(value)) <= 80
     assert "..." in shown(value)
 
 
-def test_an_error_that_quotes_nothing_still_says_something():
+def test_error_without_a_quote_has_a_message():
     assert str(SentenceError("\n")) == "no reason was given"
 
 
@@ -65,5 +65,5 @@ def test_an_error_that_quotes_nothing_still_says_something():
         ((3, "policy", "policies"), "3 policies"),
     ],
 )
-def test_a_count_agrees_with_its_noun(arguments, text):
+def test_count_agrees_with_its_noun(arguments, text):
     assert counted(*arguments) == text

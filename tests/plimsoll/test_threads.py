@@ -66,14 +66,14 @@ def settle(count: int) -> None:
         time.sleep(0.01)
 
 
-def test_results_come_by_key(make) -> None:
+def test_results_are_by_key(make) -> None:
     runner = make(PATIENCE)
     assert runner.run({"a": lambda: "x", "b": lambda: "y"}) == {"a": "x", "b": "y"}
     assert runner.run({}) == {}
     assert threads() == 1, "quick calls share one thread"
 
 
-def test_a_call_that_hangs_is_late_and_delays_no_other(make, gate) -> None:
+def test_hanging_call_is_late_and_delays_no_other(make, gate) -> None:
     runner = make(0.05)
     found = runner.run({"stuck": gate, "good": lambda: "y"})
     assert found["good"] == "y"
@@ -81,7 +81,7 @@ def test_a_call_that_hangs_is_late_and_delays_no_other(make, gate) -> None:
     assert found["stuck"].seconds >= 0.05
 
 
-def test_it_is_not_started_again_until_it_returned(make, gate) -> None:
+def test_hanging_call_is_not_started_again_until_it_returns(make, gate) -> None:
     runner = make(0.05)
     for _ in range(3):
         assert isinstance(runner.run({"stuck": gate})["stuck"], Late)
@@ -92,7 +92,7 @@ def test_it_is_not_started_again_until_it_returned(make, gate) -> None:
     assert found == "through 2", "what came too late is thrown away"
 
 
-def test_a_call_slower_than_a_moment_is_waited_for_while_others_run(make, gate) -> None:
+def test_slow_call_is_waited_for_while_others_run(make, gate) -> None:
     runner = make(PATIENCE)
 
     def open_gate() -> str:
@@ -105,7 +105,7 @@ def test_a_call_slower_than_a_moment_is_waited_for_while_others_run(make, gate) 
     }
 
 
-def test_another_round_gets_its_results_while_one_waits(make, gate) -> None:
+def test_concurrent_run_gets_its_results_while_another_waits(make, gate) -> None:
     runner = make(PATIENCE)
     thread, found = aside(lambda: runner.run({"stuck": gate}))
     assert gate.entered.acquire(timeout=PATIENCE)
@@ -115,7 +115,7 @@ def test_another_round_gets_its_results_while_one_waits(make, gate) -> None:
     assert found == [{"stuck": "through 1"}]
 
 
-def test_a_result_was_never_begun_before_it_was_asked_for(make, gate) -> None:
+def test_result_is_never_from_before_the_request(make, gate) -> None:
     runner = make(PATIENCE)
     first, _ = aside(lambda: runner.run({"slow": gate}))
     assert gate.entered.acquire(timeout=PATIENCE)
@@ -136,7 +136,7 @@ class _None:
 _NONE = _None()
 
 
-def test_who_waits_behind_a_call_that_hangs_is_told_when_that_is_late(make, gate) -> None:
+def test_waiter_behind_a_hanging_call_gets_late_when_it_is_late(make, gate) -> None:
     runner = make(0.1)
     thread, _ = aside(lambda: runner.run({"stuck": gate}))
     assert gate.entered.acquire(timeout=PATIENCE)
@@ -146,7 +146,7 @@ def test_who_waits_behind_a_call_that_hangs_is_told_when_that_is_late(make, gate
     assert runner._queued == {}, "nobody wants it any more"
 
 
-def test_threads_are_bounded_by_the_calls_there_are(make) -> None:
+def test_threads_are_bounded_by_the_calls(make) -> None:
     gates = {f"stuck {number}": Gate() for number in range(4)}
     runner = make(0.05)
     try:
@@ -162,7 +162,7 @@ def test_threads_are_bounded_by_the_calls_there_are(make) -> None:
     assert runner.run({"good": lambda: "y"}) == {"good": "y"}
 
 
-def test_many_at_once_all_get_their_results(make) -> None:
+def test_many_concurrent_runs_get_their_results(make) -> None:
     runner = make(PATIENCE)
     calls = {str(number): lambda number=number: str(number) for number in range(20)}
     asked = [aside(lambda: runner.run(calls)) for _ in range(20)]
@@ -171,7 +171,7 @@ def test_many_at_once_all_get_their_results(make) -> None:
         assert found == [{key: key for key in calls}]
 
 
-def test_somebody_may_be_told_instead_of_waiting(make, gate) -> None:
+def test_callback_receives_results_instead_of_waiting(make, gate) -> None:
     runner = make(PATIENCE)
     told: list[object] = []
     both = threading.Semaphore(0)
@@ -192,7 +192,7 @@ def test_somebody_may_be_told_instead_of_waiting(make, gate) -> None:
     assert len(told) == 2, "once"
 
 
-def test_who_looks_is_told_what_is_late(make, gate) -> None:
+def test_polling_reports_late_calls(make, gate) -> None:
     runner = make(0.05)
     told: list[dict[str, object]] = []
     look = runner.start({"b": gate, "a": lambda: "x"}, told.append)
@@ -204,7 +204,7 @@ def test_who_looks_is_told_what_is_late(make, gate) -> None:
     assert isinstance(told[0]["b"], Late)
 
 
-def test_closing_lets_everybody_go_at_once(make, gate) -> None:
+def test_closing_releases_all_waiters_at_once(make, gate) -> None:
     runner = make(PATIENCE)
     failed = threading.Event()
 
@@ -222,14 +222,14 @@ def test_closing_lets_everybody_go_at_once(make, gate) -> None:
         runner.run({"good": lambda: "y"})
 
 
-def test_closing_ends_the_thread_that_has_nothing_to_do(make) -> None:
+def test_closing_ends_idle_threads(make) -> None:
     runner = make(PATIENCE)
     runner.run({"good": lambda: "y"})
     runner.close()
     settle(0)
 
 
-def test_its_threads_do_not_keep_the_process_alive(make, gate) -> None:
+def test_threads_do_not_keep_the_process_alive(make, gate) -> None:
     runner = make(0.02)
     runner.run({"stuck": gate})
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == NAME)

@@ -72,7 +72,7 @@ def refuses(cluster):
     return ask
 
 
-async def test_a_sick_node_is_refused_emptied_and_taken_back(
+async def test_violating_node_is_avoided_emptied_and_used_again(
     cluster, write, pods, refuses, eventually
 ):
     for node in ("node-a", "node-b", "node-c"):
@@ -128,9 +128,7 @@ async def test_a_sick_node_is_refused_emptied_and_taken_back(
     assert len((await cluster.client.list(REPLICASETS, DEMO)).items) == 1
 
 
-async def test_an_evaluator_that_is_killed_comes_back_and_takes_no_right_label_away(
-    cluster, write, eventually
-):
+async def test_restart_of_a_killed_evaluator_removes_no_correct_label(cluster, write, eventually):
     for obj in manifests.load(manifests.folder() / DEMO):
         await ensure(cluster.client, HOMES[obj["kind"]], obj)
     write("node-b", 2)

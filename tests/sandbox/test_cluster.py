@@ -77,9 +77,7 @@ def gone(pid):
     return not psutil.pid_exists(pid)
 
 
-async def test_a_cluster_is_whole_when_it_is_entered_and_gone_when_it_is_left(
-    spec, tmp_path, eventually
-):
+async def test_cluster_is_complete_when_entered_and_gone_when_left(spec, tmp_path, eventually):
     async with Cluster(spec()) as cluster:
         pids = [
             cluster.processes.pid(name) for name in ("evaluator", "agent-node-a", "agent-node-b")
@@ -112,7 +110,7 @@ async def test_a_cluster_is_whole_when_it_is_entered_and_gone_when_it_is_left(
     assert not (tmp_path / "s" / "endpoints.json").exists()
 
 
-async def test_a_pod_is_bound_by_way_of_the_extender_and_runs(spec, eventually):
+async def test_pod_is_bound_through_the_extender_and_runs(spec, eventually):
     async with Cluster(spec()) as cluster:
         container = {
             "name": "c",
@@ -137,7 +135,7 @@ async def test_a_pod_is_bound_by_way_of_the_extender_and_runs(spec, eventually):
 
 
 @pytest.mark.parametrize("kill", [False, True])
-async def test_programs_come_back_at_their_old_address(spec, kill):
+async def test_restarted_programs_keep_their_addresses(spec, kill):
     deaths = []
     async with Cluster(spec(on_death=lambda *death: deaths.append(death))) as cluster:
         old = cluster.processes.pid("evaluator")
@@ -153,7 +151,7 @@ async def test_programs_come_back_at_their_old_address(spec, kill):
     assert deaths == []
 
 
-async def test_a_program_that_dies_at_once_ends_the_start_with_its_last_words(spec, tmp_path):
+async def test_program_that_exits_at_once_fails_the_start_with_its_last_lines(spec, tmp_path):
     def broken(launch):
         return (sys.executable, "-c", "raise SystemExit('no such policy')")
 
@@ -164,7 +162,7 @@ async def test_a_program_that_dies_at_once_ends_the_start_with_its_last_words(sp
     assert not (tmp_path / "s" / "endpoints.json").exists()
 
 
-async def test_a_program_that_never_gets_ready_is_given_up(spec):
+async def test_program_that_never_gets_ready_times_out(spec):
     def mute(launch):
         return (sys.executable, "-c", "import time; time.sleep(600)")
 
@@ -173,14 +171,14 @@ async def test_a_program_that_never_gets_ready_is_given_up(spec):
             raise AssertionError("it came up")
 
 
-async def test_a_folder_has_one_sandbox(spec):
+async def test_folder_has_one_sandbox(spec):
     async with Cluster(spec()):
         with pytest.raises(ClusterError, match=r"runs in .* already"):
             async with Cluster(spec()):
                 raise AssertionError("it came up")
 
 
-async def test_a_port_that_is_taken_is_said_so(spec, unused_tcp_port):
+async def test_port_in_use_is_reported(spec, unused_tcp_port):
     server = await asyncio.start_server(
         lambda _, writer: writer.close(), "127.0.0.1", unused_tcp_port
     )
@@ -192,9 +190,7 @@ async def test_a_port_that_is_taken_is_said_so(spec, unused_tcp_port):
 
 
 @pytest.mark.parametrize("keep", [False, True])
-async def test_a_cluster_starts_without_old_logs_and_keeps_health_files_if_asked_to(
-    spec, tmp_path, keep
-):
+async def test_old_logs_are_removed_and_health_files_kept_on_request(spec, tmp_path, keep):
     health = tmp_path / "s" / "node-a" / "node-metrics" / "text.prom"
     old = tmp_path / "s" / "logs" / "evaluator.log"
     for path in (health, old):
@@ -226,7 +222,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_sandbox_killed_outright_leaves_no_process_behind_and_can_start_again(
+async def test_killed_sandbox_leaves_no_process_and_can_start_again(
     spawn, spec, tmp_path, eventually
 ):
     script = UP.format(this=__file__, folder=str(tmp_path / "s"))

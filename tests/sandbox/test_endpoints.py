@@ -31,7 +31,7 @@ def test_endpoints_json_is_flat(endpoints):
     }
 
 
-def test_the_kubeconfig_names_the_server_in_its_current_context():
+def test_current_context_of_the_kubeconfig_names_the_server():
     config = yaml.safe_load(kubeconfig("http://127.0.0.1:1"))
     (context,) = [one for one in config["contexts"] if one["name"] == config["current-context"]]
     (cluster,) = [one for one in config["clusters"] if one["name"] == context["context"]["cluster"]]
@@ -39,7 +39,7 @@ def test_the_kubeconfig_names_the_server_in_its_current_context():
     assert context["context"]["user"] in {one["name"] for one in config["users"]}
 
 
-def test_the_table_tells_where_everything_is_and_what_to_type(endpoints):
+def test_table_lists_endpoints_and_commands(endpoints):
     text = table(endpoints, Path("here"), Path("deploy"))
     for said in (
         "http://127.0.0.1:1",
@@ -55,13 +55,13 @@ def test_the_table_tells_where_everything_is_and_what_to_type(endpoints):
     assert "gang" not in text
 
 
-def test_with_gangs_it_tells_how_to_try_them(endpoints):
+def test_table_with_gangs_shows_how_to_try_them(endpoints):
     text = table(endpoints, Path("here"), Path("deploy"), gangs=True)
     assert "kubectl apply -f deploy/gang-demo/" in text
     assert "curl 'http://127.0.0.1:3/explain?gang=gang-demo/later'" in text
 
 
-def test_a_file_is_replaced_whole(tmp_path):
+def test_file_is_replaced_atomically(tmp_path):
     path = tmp_path / "endpoints.json"
     write_atomically(path, "a longer text")
     write_atomically(path, "short")
@@ -69,13 +69,13 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_policies_definition_is_found():
+def test_crd_of_policies_is_found():
     assert [crd["metadata"]["name"] for crd in manifests.crds()] == [
         "taspolicies.telemetry.intel.com"
     ]
 
 
-def test_a_folder_of_manifests_is_read_in_order(tmp_path):
+def test_folder_of_manifests_is_read_in_order(tmp_path):
     (tmp_path / "b.yaml").write_text("kind: B\n---\nkind: C\n---\n")
     (tmp_path / "a.yaml").write_text("# only a comment\n---\nkind: A\n")
     (tmp_path / "c.txt").write_text("kind: D\n")

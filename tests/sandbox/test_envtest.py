@@ -23,13 +23,13 @@ def assets(tmp_path):
     return add
 
 
-def test_what_is_missing_is_named_with_the_place(assets, tmp_path):
+def test_missing_binary_is_named_with_its_folder(assets, tmp_path):
     with pytest.raises(NoControlPlaneError, match=f"no kube-apiserver.*{tmp_path}/assets"):
         find(assets("etcd"))
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
-def test_a_scheduler_may_be_missing(assets):
+def test_scheduler_is_optional(assets):
     assert find(assets("etcd", "kube-apiserver")).scheduler is None
     found = find(assets("kube-scheduler"))
     assert all(path and "assets" in path for path in (found.etcd, found.apiserver, found.scheduler))
@@ -37,7 +37,7 @@ def test_a_scheduler_may_be_missing(assets):
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
-def test_a_program_that_ends_is_an_error_with_its_last_words(assets, tmp_path):
+def test_program_that_exits_is_an_error_with_its_last_lines(assets, tmp_path):
     binaries = find(assets("etcd", "kube-apiserver"))
     with (
         pytest.raises(ControlPlaneError, match=r"kube-apiserver ended with 3; it said:\n.*no idea"),
@@ -46,7 +46,7 @@ def test_a_program_that_ends_is_an_error_with_its_last_words(assets, tmp_path):
         pass
 
 
-def test_without_a_scheduler_there_is_none_to_start(tmp_path):
+def test_missing_scheduler_cannot_be_started(tmp_path):
     plane = ControlPlane(Binaries("etcd", "kube-apiserver", None), tmp_path)
     with pytest.raises(NoControlPlaneError, match="no kube-scheduler"):
         plane.scheduler(tmp_path / "config").__enter__()

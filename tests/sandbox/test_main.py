@@ -24,7 +24,7 @@ SANDBOX = (sys.executable, "-m", "sandbox")
         (["demo", "--help"], ["--dir", "gangs", "Exit status 0 only if every step was observed"]),
     ],
 )
-def test_help_teaches(argv, said, capsys):
+def test_help_has_examples(argv, said, capsys):
     with pytest.raises(SystemExit) as ended:
         main(argv)
     assert ended.value.code == 0
@@ -48,14 +48,14 @@ def test_help_teaches(argv, said, capsys):
         (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
     ],
 )
-def test_mistakes_get_a_sentence_and_status_2(argv, said, capsys):
+def test_mistake_is_a_sentence_with_status_2(argv, said, capsys):
     with pytest.raises(SystemExit) as ended:
         main(argv)
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
 
 
-def test_the_default_nodes_are_names():
+def test_default_nodes_are_names():
     assert node_names(UpSettings().nodes) == "node-a,node-b,node-c"
 
 
@@ -68,7 +68,7 @@ def exists(pid):
 
 
 @pytest.mark.e2e
-async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path, eventually):
+async def test_up_runs_the_real_programs_until_interrupted(spawn, tmp_path, eventually):
     folder = tmp_path / "s"
     up = await spawn(*SANDBOX, "up", f"--dir={folder}", "--nodes=node-x,node-y", "--gangs")
     await eventually(lambda: (folder / "endpoints.json").exists() or up.returncode is not None)
@@ -99,7 +99,7 @@ async def test_up_runs_the_real_programs_until_it_is_interrupted(spawn, tmp_path
 
 
 @pytest.mark.e2e
-async def test_a_port_in_use_is_a_sentence_and_status_1(spawn, tmp_path, unused_tcp_port):
+async def test_port_in_use_is_a_sentence_with_status_1(spawn, tmp_path, unused_tcp_port):
     server = await asyncio.start_server(
         lambda _, writer: writer.close(), "127.0.0.1", unused_tcp_port
     )
@@ -112,7 +112,7 @@ async def test_a_port_in_use_is_a_sentence_and_status_1(spawn, tmp_path, unused_
     assert complained.decode() == sentence
 
 
-def test_a_folder_that_cannot_be_is_a_sentence(tmp_path, capsys):
+def test_unusable_folder_is_a_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["up", f"--dir={tmp_path}/file"]) == 1
     said = capsys.readouterr().err
@@ -121,7 +121,7 @@ def test_a_folder_that_cannot_be_is_a_sentence(tmp_path, capsys):
 
 
 @pytest.mark.e2e
-async def test_a_scorer_that_there_is_not_ends_it_in_the_evaluators_words(spawn, tmp_path):
+async def test_unknown_scorer_ends_it_with_the_evaluators_message(spawn, tmp_path):
     up = await spawn(*SANDBOX, "up", f"--dir={tmp_path}", "--nodes=a", "--scorers=safe,nobody")
     _, complained = await up.communicate()
     assert up.returncode == 1

@@ -45,7 +45,9 @@ async def test_output_goes_to_a_log_and_stop_leaves_nothing(tmp_path, eventually
     assert processes.pid("p") is None
 
 
-async def test_close_stops_all_and_kills_who_does_not_listen(tmp_path, eventually, monkeypatch):
+async def test_close_stops_all_and_kills_processes_that_ignore_sigterm(
+    tmp_path, eventually, monkeypatch
+):
     monkeypatch.setattr("sandbox.processes.STOP_TIMEOUT", 0.2)
     processes = Processes(tmp_path)
     pids = [await processes.start("p", WAIT), await processes.start("q", STUBBORN)]
@@ -59,7 +61,7 @@ FAMILY = ("sh", "-c", "sh -c 'sleep 600 & echo $! up; wait' & wait")
 
 
 @pytest.mark.parametrize("kill", [False, True])
-async def test_stop_ends_children_of_children(tmp_path, eventually, kill):
+async def test_stop_ends_grandchildren(tmp_path, eventually, kill):
     processes = Processes(tmp_path)
     pid = await processes.start("p", FAMILY)
     await eventually(says_up(tmp_path))
@@ -70,7 +72,7 @@ async def test_stop_ends_children_of_children(tmp_path, eventually, kill):
     assert not alive(grandchild)
 
 
-async def test_a_death_is_told_and_not_mended(tmp_path, eventually):
+async def test_exit_is_reported_and_not_restarted(tmp_path, eventually):
     deaths = []
     processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
     script = "import sys; print('no luck'); sys.exit(3)"
@@ -84,7 +86,7 @@ async def test_a_death_is_told_and_not_mended(tmp_path, eventually):
     await processes.close()
 
 
-async def test_a_stop_that_was_asked_for_is_no_death(tmp_path):
+async def test_requested_stop_is_not_reported_as_an_exit(tmp_path):
     deaths = []
     processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
     await processes.start("p", WAIT)
@@ -93,7 +95,7 @@ async def test_a_stop_that_was_asked_for_is_no_death(tmp_path):
     assert deaths == []
 
 
-async def test_a_name_runs_once(tmp_path):
+async def test_name_runs_once(tmp_path):
     processes = Processes(tmp_path)
     await processes.start("p", WAIT)
     with pytest.raises(ProcessError, match="runs already"):
@@ -101,7 +103,7 @@ async def test_a_name_runs_once(tmp_path):
     await processes.close()
 
 
-async def test_a_program_that_is_not_there(tmp_path, eventually):
+async def test_missing_program_is_an_error(tmp_path, eventually):
     deaths = []
     processes = Processes(tmp_path, on_death=lambda *death: deaths.append(death))
     await processes.start("p", ("/nonexistent/program",))
@@ -110,7 +112,7 @@ async def test_a_program_that_is_not_there(tmp_path, eventually):
         processes.check("p")
 
 
-async def test_proxies_are_not_handed_on(tmp_path, monkeypatch, eventually):
+async def test_proxy_variables_are_not_inherited(tmp_path, monkeypatch, eventually):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:1")
     monkeypatch.setenv("http_proxy", "http://proxy.invalid:1")
     processes = Processes(tmp_path)
@@ -122,7 +124,7 @@ async def test_proxies_are_not_handed_on(tmp_path, monkeypatch, eventually):
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_no_child_outlives_a_supervisor_that_is_killed(spawn, tmp_path, eventually, number):
+async def test_no_child_outlives_a_killed_supervisor(spawn, tmp_path, eventually, number):
     script = textwrap.dedent(f"""
         import asyncio
         from pathlib import Path
@@ -148,7 +150,7 @@ async def test_no_child_outlives_a_supervisor_that_is_killed(spawn, tmp_path, ev
     await eventually(lambda: not any(alive(pid) for pid in pids))
 
 
-async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself(spawn):
+async def test_child_of_a_dead_supervisor_exits(spawn):
     from sandbox import pdeathsig
 
     gone = await spawn(sys.executable, "-c", "")
@@ -158,7 +160,7 @@ async def test_a_child_whose_supervisor_died_before_it_could_ask_ends_itself(spa
     assert (child.returncode, text.decode().strip()) == (1, f"process {gone.pid} is gone")
 
 
-async def test_a_held_port_is_nobody_elses_but_the_programs():
+async def test_held_port_is_reserved_for_its_program():
     port = HeldPort()
     for _ in range(2):  # also a second time: the program was restarted
         server = await asyncio.start_server(
@@ -173,14 +175,14 @@ async def test_a_held_port_is_nobody_elses_but_the_programs():
     port.close()
 
 
-def test_a_port_that_is_taken_is_said_so():
+def test_port_in_use_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(ProcessError, match=f"port {number} on 127.0.0.1 is not free"):
             HeldPort(number)
 
 
-def test_the_supervisors_own_environment_stays(monkeypatch):
+def test_own_environment_is_unchanged(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.invalid:1")
     from sandbox.processes import loopback_environment
 

@@ -58,9 +58,7 @@ def refused(cluster):
     return ask
 
 
-async def test_a_node_with_room_by_requests_but_not_by_use_gets_no_pod(
-    cluster, use, refused, eventually
-):
+async def test_node_full_by_use_but_not_by_requests_gets_no_pod(cluster, use, refused, eventually):
     for node, cores in (("node-a", 7.2), ("node-b", 1), ("node-c", 4)):
         use(node, cores=cores)
 

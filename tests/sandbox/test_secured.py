@@ -97,7 +97,7 @@ def health(cluster):
     return ask
 
 
-async def test_readings_come_over_mutual_tls_and_nobody_speaks_for_another_node(
+async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     cluster, shown, health, eventually
 ):
     for node in NODES:

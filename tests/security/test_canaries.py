@@ -141,7 +141,7 @@ async def ask(url, body, tls, secrets):
         return f"{response.status} {dict(response.headers)}\n{await response.text()}"
 
 
-async def test_pages_tell_nothing_of_files_and_flags(house, read):
+async def test_pages_reveal_no_files_or_flags(house, read):
     """Where keys lie and how the program was started is nobody's business who may only look."""
     await house.start_evaluator()
     await house.start_agent()

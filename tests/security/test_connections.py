@@ -138,7 +138,7 @@ async def break_off_a_body(house, authority):
         pytest.param(BODIES, break_off_a_body, id="half-a-body-9443"),
     ],
 )
-async def test_memory_is_given_back_when_connections_end(house, authority, times, act):
+async def test_memory_is_released_when_connections_end(house, authority, times, act):
     before = house.resident
     await repeated(times, lambda: act(house, authority))
     async with asyncio.timeout(PATIENCE):
@@ -162,7 +162,7 @@ async def kept_alive(house, address):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"], ids=["same", "another"])
-async def test_a_flood_of_connections_fails_no_probe(house, address):
+async def test_flood_of_connections_fails_no_probe(house, address):
     """From the kubelet's own address, behind which others may be hidden, or from another one."""
     flood = []
     async with kept_alive(house, address):
@@ -273,7 +273,7 @@ class Resuming:
             return b""
 
 
-async def test_an_expired_client_certificate_is_not_let_in_by_a_resumed_session(
+async def test_expired_client_certificate_is_rejected_in_a_resumed_session(
     house, authority, expiring
 ):
     ends, pair = expiring()

@@ -106,7 +106,7 @@ async def slowdown(peer, dial, ops, flood):
     return least
 
 
-async def test_an_agent_is_probed_and_scraped_beside_120_connections_that_flood_it(
+async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
     house, dial, eventually
 ):
     await house.start_agent(more=("--web.config.file=",))

@@ -490,7 +490,7 @@ async def house(tmp_path_factory, authority):
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-async def test_an_attack_of_one_nodes_agent_is_nobody_elses_loss(house, authority, attack):
+async def test_attack_by_one_nodes_agent_affects_no_other_node(house, authority, attack):
     async with asyncio.timeout(PATIENCE):
         mallory = Mallory(house, authority)
         try:

@@ -131,7 +131,7 @@ def evaluated(group):
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_costly_rule_is_stopped_while_other_groups_and_metrics_go_on(agent, name):
+def test_costly_rule_is_stopped_while_other_groups_and_metrics_continue(agent, name):
     expressions, reason = ATTACKS[name]
     running = agent(expressions)
     if reason:
@@ -145,7 +145,7 @@ def test_a_costly_rule_is_stopped_while_other_groups_and_metrics_go_on(agent, na
     assert running.peak < LIMIT
 
 
-def test_sigterm_ends_an_agent_in_the_midst_of_a_subquery(agent):
+def test_sigterm_ends_an_agent_during_a_subquery(agent):
     running = agent([STEPS])
     running.until(lambda text: "plimsoll_rule_group_rules" in text)
     running.program.send_signal(signal.SIGTERM)

@@ -32,7 +32,7 @@ def introduce(house):
     return attempt
 
 
-async def test_a_flood_of_invalid_tokens_asks_the_api_server_little_and_costs_no_agent_its_stream(
+async def test_flood_of_invalid_tokens_causes_few_reviews_and_ends_no_stream(
     house, introduce, eventually
 ):
     await house.start_evaluator()
@@ -50,7 +50,7 @@ async def test_a_flood_of_invalid_tokens_asks_the_api_server_little_and_costs_no
     await eventually(lambda: house.log("evaluator").count("agent connected") == 2)
 
 
-async def test_a_policy_of_megabytes_is_not_read_and_its_status_says_so(house):
+async def test_policy_of_megabytes_is_not_decoded_and_its_status_says_so(house):
     await house.start_evaluator()
     await house.start_agent()
     await house.ready()

@@ -60,7 +60,7 @@ async def lines(request, house, read_logfmt):
     return take
 
 
-async def test_nothing_forges_a_line_or_a_key(house, lines, dial, eventually, stranger, review):
+async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually, stranger, review):
     tls = house.authority.client(*house.scheduler)
     await ask_as_a_scheduler(house, dial, tls)
     await ask_as_an_api_server(house, dial, review)
@@ -273,7 +273,7 @@ async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
         assert "forged" not in read_logfmt(line)
 
 
-def test_what_is_nasty_is_so():
+def test_hostile_text_has_line_ends_and_control_characters():
     """The text would break lines, if nobody saw to it."""
     assert len(NASTY.splitlines()) > 5
     assert not NASTY.isprintable()

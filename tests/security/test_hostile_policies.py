@@ -62,7 +62,7 @@ def evaluator():
     return make
 
 
-def test_many_policies_within_every_bound_do_not_fill_memory(evaluator):
+def test_many_policies_within_all_limits_do_not_fill_memory(evaluator):
     """120 policies of 300 rules: what is decided of them is bounded over all, and those that go short say so."""
     nodes = 500
     policies = [strict_policy(f"p{number:03}", metrics=20) for number in range(120)]
@@ -82,7 +82,7 @@ def test_many_policies_within_every_bound_do_not_fill_memory(evaluator):
     assert taken < 15 * MOST_RULES * nodes
 
 
-async def test_the_page_of_the_largest_policy_is_bounded(evaluator):
+async def test_page_of_the_largest_policy_is_bounded(evaluator):
     """300 metrics of 5,000 nodes would be 119 MB."""
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()

@@ -85,7 +85,7 @@ def test_another_nonroot_container_is_not_readable_as_our_user(container, ours, 
 @pytest.mark.parametrize(
     "reader", [NOBODY_ELSE, AGENT], ids=["another nonroot container", "the agent"]
 )
-def test_the_evaluator_is_not_readable_as_another_user(container, reader, command):
+def test_evaluator_is_not_readable_as_another_user(container, reader, command):
     read = read_as(reader, command.format(pid=container(EVALUATOR)))
     assert read.returncode != 0
     assert "Permission denied" in read.stderr
@@ -99,6 +99,6 @@ def test_processes_of_one_user_read_each_other(container, command):
     assert read.stdout
 
 
-def test_the_environment_of_a_process_of_the_same_user_shows_its_secret(container):
+def test_environment_of_a_process_of_the_same_user_shows_its_secret(container):
     read = read_as(NOBODY_ELSE, PRIVATE["environ"].format(pid=container(NOBODY_ELSE)))
     assert MARKER in read.stdout

@@ -41,7 +41,7 @@ def seed():
     return int(os.environ.get("PLIMSOLL_SEED", "20"))
 
 
-def test_a_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
+def test_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
     size = {"seconds": 86_400, "part": 300, "pause": 3} if soak else {"seconds": 300, "part": 60}
     calms, told = live(tmp_path / "stderr", seed=seed, **size)
     assert told["answers"] > size["seconds"], "the scheduler was answered all the time"

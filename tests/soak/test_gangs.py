@@ -155,7 +155,7 @@ def quick(launch):
     return (python, "-P", *tuned(**QUICK), *flags)
 
 
-async def test_gangs_come_and_go_while_the_evaluator_is_killed(tmp_path, soak):
+async def test_gangs_run_while_the_evaluator_is_killed(tmp_path, soak):
     rng = random.Random(int(os.environ.get("PLIMSOLL_SEED", "7")))
     spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator=quick)
     async with Cluster(spec) as cluster:

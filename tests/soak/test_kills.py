@@ -29,7 +29,9 @@ def seed():
 
 
 @pytest.mark.parametrize("replicas", ["one", "two"])
-async def test_killed_at_any_moment(start_world, soak, seed, replicas, record_property):
+async def test_agent_and_evaluator_recover_from_kills_at_any_moment(
+    start_world, soak, seed, replicas, record_property
+):
     kills, rng = (100 if soak else 3), random.Random(seed)
     world = await start_world(*([()] if replicas == "one" else [ELECTED, ELECTED]))
     moods = asyncio.create_task(change_moods(world, rng))

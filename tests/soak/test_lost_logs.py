@@ -29,7 +29,7 @@ def cpu_seconds(pid):
     return used.user + used.system
 
 
-async def test_an_evaluator_that_nobody_hears_answers_and_labels(start_world):
+async def test_evaluator_without_log_output_answers_and_labels(start_world):
     """As much as another, for as much work of the processor."""
     world = await start_world(TALKATIVE, TALKATIVE, before=[deaf("gone")])
     before = [cpu_seconds(one.pid) for one in world.evaluators]
@@ -47,7 +47,7 @@ async def test_an_evaluator_that_nobody_hears_answers_and_labels(start_world):
     assert mute < 2 * heard, "a lost line costs no more than one that is written"
 
 
-async def test_a_disk_that_is_full_for_a_while_misses_lines_and_gets_no_tracebacks(start_world):
+async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world):
     world = await start_world(TALKATIVE)
     [evaluator] = world.evaluators
     log = evaluator.log
@@ -73,7 +73,7 @@ async def test_a_disk_that_is_full_for_a_while_misses_lines_and_gets_no_tracebac
 
 
 @pytest.mark.parametrize("how", ["full", "gone"])
-async def test_an_agent_that_nobody_hears_is_scraped_on(how, tmp_path):
+async def test_agent_without_log_output_is_scraped(how, tmp_path):
     """It has much to say: there is no evaluator where it looks for one."""
     processes = Processes(tmp_path)
     with HeldPort() as port, HeldPort() as nobody:

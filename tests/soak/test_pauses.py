@@ -10,7 +10,7 @@ pytestmark = pytest.mark.e2e
 SHORT = ("--staleAfter=4s", "--syncPeriod=1s")
 
 
-async def test_who_was_stopped_says_nothing_until_it_has_listened(start_world):
+async def test_suspended_evaluator_decides_nothing_until_reports_arrive(start_world):
     """The requests that came meanwhile are answered first, and the reports read after them."""
     world = await start_world(SHORT)
     [evaluator] = world.evaluators

@@ -56,7 +56,7 @@ def same(one, other):
 
 
 @given(st.lists(snapshots(), min_size=1, max_size=8))
-def test_a_reader_of_all_reports_knows_the_last_snapshot(rounds):
+def test_reader_of_all_reports_has_the_last_snapshot(rounds):
     known, last = {}, None
     for now in rounds:
         delta = decoded(encoded(now, last))
@@ -72,7 +72,7 @@ def test_a_reader_of_all_reports_knows_the_last_snapshot(rounds):
 
 
 @given(snapshots())
-def test_a_report_in_which_nothing_changed_names_only_what_is_still_unread(now):
+def test_unchanged_report_names_only_what_is_still_unread(now):
     report = telemetry_pb2.Report.FromString(encoded(now, now))
     assert not report.full
     assert not any((report.indices, report.values, report.several, report.absent))
@@ -80,12 +80,12 @@ def test_a_report_in_which_nothing_changed_names_only_what_is_still_unread(now):
 
 
 @given(snapshots())
-def test_a_full_report_says_something_of_every_metric(now):
+def test_full_report_covers_every_metric(now):
     delta = decoded(encoded(now))
     assert {*delta.values, *delta.several, *delta.absent, *delta.unread} == set(METRICS)
 
 
-def test_absence_is_said_and_not_sent_as_zero():
+def test_absence_is_explicit_and_not_zero():
     delta = decoded(encoded(Snapshot(), Snapshot({"cpu": 1.0})))
     assert delta.values == {}
     assert list(delta.absent) == ["cpu"]
@@ -97,21 +97,21 @@ def test_zero_is_a_value():
     assert "cpu" not in delta.absent
 
 
-def test_integers_are_exact_to_the_last():
+def test_large_integers_are_exact():
     assert decoded(encoded(Snapshot({"cpu": 2.0**53 - 1}))).values == {"cpu": 9007199254740991.0}
 
 
-def test_a_metric_that_was_unread_and_is_gone_is_said_to_be_absent():
+def test_unread_metric_that_disappears_is_reported_absent():
     delta = decoded(encoded(Snapshot(), Snapshot(unread=frozenset({"cpu"}))))
     assert list(delta.absent) == ["cpu"]
 
 
-def test_a_value_that_was_unread_in_between_is_sent_again():
+def test_value_that_was_unread_meanwhile_is_sent_again():
     delta = decoded(encoded(Snapshot({"cpu": 5.0}), Snapshot(unread=frozenset({"cpu"}))))
     assert delta.values == {"cpu": 5.0}
 
 
-def test_an_empty_subscription_yields_heartbeats():
+def test_empty_subscription_yields_heartbeats():
     assert decoded(encoded(Snapshot(), metrics=()), metrics=()) == Delta({}, [], {}, set())
 
 
@@ -136,7 +136,7 @@ def report(**fields):
         (report(unread=[1], several=[{"index": 1, "samples": 2}]), "more than once"),
     ],
 )
-def test_a_report_that_breaks_the_protocol_is_refused_with_a_sentence(broken, sentence):
+def test_protocol_error_is_rejected_with_a_sentence(broken, sentence):
     with pytest.raises(MalformedReportError, match=sentence):
         codec.decode(broken, METRICS)
 
@@ -148,7 +148,7 @@ def test_a_report_that_breaks_the_protocol_is_refused_with_a_sentence(broken, se
     st.lists(st.integers(0, 7), max_size=3),
     st.booleans(),
 )
-def test_any_report_either_decodes_or_is_refused(indices, values, absent, unread, full):
+def test_any_report_is_decoded_or_rejected(indices, values, absent, unread, full):
     try:
         delta = codec.decode(
             report(indices=indices, values=values, absent=absent, unread=unread, full=full), METRICS
@@ -178,7 +178,7 @@ FROZEN_SUBSCRIPTION = bytes.fromhex(
 )
 
 
-def test_frozen_bytes_of_a_report_decode():
+def test_golden_bytes_of_a_report_are_decoded():
     message = telemetry_pb2.Report.FromString(FROZEN_REPORT)
     assert (message.node_name, message.agent_version) == ("node-a", "0.1.0")
     assert (message.generation, message.full) == (3, True)
@@ -188,14 +188,14 @@ def test_frozen_bytes_of_a_report_decode():
     assert message.SerializeToString(deterministic=True) == FROZEN_REPORT
 
 
-def test_frozen_bytes_of_a_subscription_decode():
+def test_golden_bytes_of_a_subscription_are_decoded():
     message = telemetry_pb2.Subscription.FromString(FROZEN_SUBSCRIPTION)
     assert (message.generation, list(message.metrics)) == (3, ["health_metric", "mem"])
     assert message.interval_ms == 5000
     assert message.SerializeToString(deterministic=True) == FROZEN_SUBSCRIPTION
 
 
-def test_fields_from_the_future_are_passed_over():
+def test_unknown_fields_are_ignored():
     unknown = bytes.fromhex("fa01087768617465766572")  # field 31, "whatever"
     message = telemetry_pb2.Report.FromString(FROZEN_REPORT + unknown)
     assert codec.decode(message, METRICS).values == {"cpu": 1.5, "health_metric": 2.0}

@@ -34,7 +34,7 @@ def generated(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", STUBS)
-def test_regenerated_stubs_are_the_committed_ones(generated, name):
+def test_regenerated_stubs_equal_the_committed_ones(generated, name):
     assert (generated / name).read_text() == (ROOT / "wire" / name).read_text(), (
         "wire/telemetry.proto has changed: run `make proto`"
     )

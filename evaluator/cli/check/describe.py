@@ -75,8 +75,8 @@ def _subject(name: StrategyName, rule: Rule) -> str:
 
 
 def _when(rule: Rule, subject: str) -> str:
-    target = rule.written or rule_options.spelled(rule.target)
-    number = rule_options.spelled(rule.target)
+    target = rule.written or rule_options.formatted(rule.target)
+    number = rule_options.formatted(rule.target)
     value = target if target == number else f"{target} ({number})"
     compared = f"{_COMPARED[rule.operator]} {value}"
     clear = format_duration(rule.options.clear_after)

@@ -1,22 +1,22 @@
-"""Keep pods off nodes whose network is busy.
+"""Scores nodes by network congestion.
 
-What an operator or another program annotated a node with goes before what is measured: `congestion-factor`, a number from
-0 to --congestionFactorMax, as kube-safe-scheduler has it. It computes `trunc(10 · (1 - factor / max) + 0.5)`, and takes a
-node without a factor for an idle one.
+The annotation `congestion-factor`, a number from 0 to --congestionFactorMax as in kube-safe-scheduler, takes
+precedence over measurements. kube-safe-scheduler computes `trunc(10 · (1 - factor / max) + 0.5)` and treats a node
+without a factor as idle.
 
-Where there is no annotation, the factor is `node_network_congestion_ratio` of deploy/rules/usage.yaml, over one minute:
+Without the annotation, the factor is `node_network_congestion_ratio` of deploy/rules/usage.yaml, over one minute:
 
     min(1, u + 10 · (r + d))
 
-    u  the share of the fastest link that is in use, in the busier direction:
+    u  the used share of the fastest link, in the busier direction:
        the larger of node_network_receive_utilisation_ratio and node_network_transmit_utilisation_ratio
-    r  TCP segments sent again, of those sent: node_netstat_Tcp_RetransSegs, node_netstat_Tcp_OutSegs
-    d  packets dropped, of those that passed, both ways, on the links that count for u:
+    r  retransmitted TCP segments, as a share of those sent: node_netstat_Tcp_RetransSegs, node_netstat_Tcp_OutSegs
+    d  dropped packets, as a share of those passed, in both directions, on the links that count for u:
        node_network_{receive,transmit}_drop_total, node_network_{receive,transmit}_packets_total
 
-A loss of 1 % weighs as much as a tenth of the link: what is congested may be behind the link, and only losses tell. Below
-1,000 segments or packets in a second the shares are of 1,000, or the few stray packets that an idle machine drops would
-make it look full. Without u there is no factor; r and d count where they are known.
+A loss of 1 % counts as much as a tenth of the link: congestion beyond the link shows only as loss. Below 1,000
+segments or packets per second, shares are of 1,000, so that a few stray packets do not make an idle node look
+congested. Without u there is no factor; r and d count if known.
 """
 
 from collections.abc import Sequence
@@ -49,15 +49,15 @@ class CongestionOptions:
     congestion_when_missing: WhenMissing = option(
         "congestionWhenMissing",
         WhenMissing.IGNORE,
-        "a node that has neither the annotation nor a measured factor: `ignore` gives it the mean score of those that have, "
-        "`refuse` filters it out",
+        "a node with neither the annotation nor a measured factor: `ignore` gives it the mean score of the others, "
+        "`refuse` rejects it",
         metavar="WHAT",
         parse=when_missing,
     )
 
 
 class Congestion:
-    """The less congested, the better."""
+    """Prefers less congested nodes."""
 
     predicates: Sequence[str] = (_NAME,)
     priorities: Sequence[str] = (_NAME,)
@@ -67,7 +67,7 @@ class Congestion:
         self._options = options or CongestionOptions()
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """The same for every pod."""
+        """Return the result, which is the same for every pod."""
         ratio = self._ratio(view)
         missing = np.isnan(ratio)
         facts = {_NAME: ratio}
@@ -79,7 +79,7 @@ class Congestion:
         return ScorerResult({}, {_NAME: scores(filled)}, facts, missing)
 
     def _ratio(self, view: ClusterSnapshot) -> Floats:
-        """0 (idle) to 1 (full); NaN where nothing is known. A factor below 0 says nothing."""
+        """Return the congestion, 0 (idle) to 1 (full); NaN if unknown. Negative factors are ignored."""
         measured = view.unknown if view.congestion is None else view.congestion
         factor = self._factor(view)
         annotated = np.minimum(factor / self._options.congestion_factor_max, 1.0)
@@ -90,11 +90,11 @@ class Congestion:
 
 
 def scores(ratio: Floats) -> Scores:
-    """Of ratios from 0 (the best) to 1, rounded half up."""
+    """Return the scores of ratios from 0 (best) to 1, rounded half up."""
     return np.floor(BEST * (1.0 - ratio) + 0.5).astype(np.int64)
 
 
 def _mean(ratio: Floats) -> float:
-    """Of those that are known; 0 where none is, as all are alike then."""
+    """Return the mean of the known ratios; 0 if none is known."""
     known = ratio[~np.isnan(ratio)]
     return float(known.mean()) if known.size else 0.0

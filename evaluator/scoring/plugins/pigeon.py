@@ -1,12 +1,12 @@
-"""Place each pod so that an objective over the whole cluster becomes best: kube-safe-scheduler's `pigeon`.
+"""Places each pod to optimize an objective over the whole cluster: kube-safe-scheduler's `pigeon`.
 
-For every node on which there is room, the objective (see `objectives`) is worked out with the pod on it; the lowest value
-gets 10, the highest 1, the others what lies between; 0 is for a node without room, and for one of which capacity or
-requests are not known. Such a node does not count in the objective, either.
+For every node with enough free resources, the objective (see `pigeon_objectives`) is computed with the pod on it. The
+lowest value scores 10, the highest 1, others linearly in between; nodes without room or with unknown capacity or
+requests score 0. Unknown nodes do not count in the objective.
 
-Where the values differ by less than 1 % they are a tie, and all get 10: the difference says nothing. But one pod moves an
-objective over N nodes by some 1/N of it: from some hundred nodes on, 1 % of the value is more than most pods can do, and
-everything is a tie. `--pigeonTie=change` takes 1 % of what the pod does to the value, which is as good for any number.
+If the values differ by less than 1 %, they are a tie, and all score 10. With --pigeonTie=value the 1 % is relative to
+the value: one pod changes an objective over N nodes by about 1/N, so from a few hundred nodes on everything is a tie.
+`--pigeonTie=change` is relative to the change that the pod makes, which works for any number of nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,16 @@ from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 PRIORITY = "pigeon-holing"
 
-_UNKNOWN = "capacity or requests of the node are not known"
+_UNKNOWN = "capacity or requests of the node are unknown"
 _TIE = 0.01
-_SLACK = 1e-9  # Sums of requests are of doubles; kube-scheduler has already seen to it that the pod fits.
-_FULLEST = 1e100  # Its square is a number.
+_SLACK = (
+    1e-9  # For rounding of sums in doubles; kube-scheduler has already checked that the pod fits.
+)
+_FULLEST = 1e100  # Its square does not overflow.
 
 
 class Pigeon:
-    """By one objective. Filters nothing, but for nodes that nothing is known of, if told to."""
+    """Scores by one objective. Rejects no nodes, except unknown ones if configured."""
 
     priorities: Sequence[str] = (PRIORITY,)
     metrics: Sequence[str] = ()
@@ -43,11 +45,11 @@ class Pigeon:
 
     @property
     def predicates(self) -> Sequence[str]:
-        """One, if it is to refuse what it does not know."""
+        """One predicate if unknown nodes are rejected."""
         return (PRIORITY,) if self._refuse else ()
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """The pod itself is counted among `view.demands`, whether or not it is there already."""
+        """Return the result. The pod's request is included in `view.demands`."""
         capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
         known = _known(capacity, used)
         after = used + demand(pod)[: len(self._counted)]
@@ -73,7 +75,7 @@ class Pigeon:
         )
 
     def _table(self, view: ClusterSnapshot, amounts: Mapping[Resource, Floats]) -> Floats:
-        """Nodes times resources, in `UNITS`; NaN for what is no amount."""
+        """Return a table (nodes, resources) in `UNITS`; NaN for invalid amounts."""
         columns = [view.of(amounts, resource) for resource in self._counted]
         table = np.stack(columns, axis=1) / UNITS[: len(columns)]
         return np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
@@ -88,7 +90,7 @@ class Pigeon:
                 return pigeon_objectives.bin_pack(before, after, demand_variation)
 
     def _scores(self, values: Floats, before: float) -> Scores:
-        """10 for the lowest value, 1 for the highest, 0 for NaN; rounded half up. `before` is what ties are measured from."""
+        """Return 10 for the lowest value, 1 for the highest, 0 for NaN; rounded half up. Ties are relative to `before`."""
         fits: Mask = ~np.isnan(values)
         scores = np.zeros(len(values), dtype=np.int64)
         if not fits.any():
@@ -104,19 +106,19 @@ class Pigeon:
 
 
 def _known(capacity: Floats, used: Floats) -> Mask:
-    """The nodes of which all that counts is known."""
+    """Return the nodes with known amounts of all counted resources."""
     known: Mask = np.logical_not(np.isnan(capacity + used).any(axis=1))
     return known
 
 
 def _utilisation(used: Floats, capacity: Floats) -> Floats:
-    """Shares; 1 where there is no capacity."""
+    """Return the used shares; 1 without capacity."""
     with np.errstate(all="ignore"):
         return np.where(capacity > 0.0, np.minimum(used / capacity, _FULLEST), 1.0)
 
 
 def _variation(demands: Demands, capacity: Floats) -> float:
-    """The coefficient of variation of what was asked for, in nodes of average capacity."""
+    """Return the coefficient of variation of requests, relative to the average node."""
     if demands.mean is None or demands.covariance is None or not len(capacity):
         return 0.0
     average = capacity.mean(axis=0)

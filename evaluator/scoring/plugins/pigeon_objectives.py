@@ -1,9 +1,8 @@
-"""What `pigeon` minimises: a number for the whole cluster, for each node the one that holds if the pod is put there.
+"""The objectives of `pigeon`: for each node, a value of the whole cluster with the pod on that node; lower is better.
 
-All of them take utilisations, nodes times resources, as they are before and as each node's would be with the pod on it, and
-give one value per node. N values of N nodes each come from sums over all nodes, from which one node is taken off and put
-back, in O(N log N). Sums are of distances from a median, and the node that is farthest off is kept out of them: what is
-left after taking it off would else be lost in rounding.
+Inputs are utilisations of shape (nodes, resources): `before`, and `after` with the pod on each node. The values for N
+nodes are computed in O(N log N) from sums over all nodes, by removing and adding one node. Sums are of distances from
+a median, without the node farthest from it: removing that node from a sum would leave only rounding errors.
 """
 
 import numpy as np
@@ -12,13 +11,15 @@ from evaluator.model.node_index import Floats
 
 
 def load_balance(before: Floats, after: Floats) -> Floats:
-    """The standard deviation of the prime resource's utilisation."""
+    """Return the standard deviation of the first resource's utilisation."""
     return _deviation(before[:, :1], after[:, :1], np.ones((len(before), 1)))
 
 
 def consolidate(before: Floats, after: Floats) -> Floats:
-    """How far the prime resource's utilisations are from being either 0 or 1, at their mean a: 1 less the root mean square of
-    (a - x) / a for those below it, (x - a) / (1 - a) for those above. 0 where a itself is 0, or 1 and more.
+    """Return how far the first resource's utilisations are from 0 or 1.
+
+    For their mean a it is 1 minus the root mean square of (a - x) / a below the mean and (x - a) / (1 - a) above; 0
+    if a is 0, or 1 and more.
     """
     x, y = before[:, 0], after[:, 0]
     count = len(x)
@@ -37,10 +38,10 @@ def consolidate(before: Floats, after: Floats) -> Floats:
 
 
 def bin_pack(before: Floats, after: Floats, demand_variation: float) -> Floats:
-    """How unlike the variation of the nodes' utilisations is that of demand: both as coefficients of variation, of vectors.
+    """Return the absolute difference of two coefficients of variation of vectors: the nodes' utilisations and the demand.
 
-    For mean m and covariance C of the utilisations, cut off at 1, it is sqrt(m^T C m) / m^T m: the deviation of the
-    utilisations' projections on their mean. 0 where all is idle.
+    For mean m and covariance C of the utilisations, capped at 1, it is sqrt(m^T C m) / m^T m: the deviation of the
+    utilisations' projections on their mean. 0 if all nodes are idle.
     """
     before, after = np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0)
     mean = before.mean(axis=0) + (after - before) / max(len(before), 1) if len(before) else before
@@ -51,14 +52,14 @@ def bin_pack(before: Floats, after: Floats, demand_variation: float) -> Floats:
 
 
 def variation(mean: Floats, covariance: Floats) -> float:
-    """The coefficient of variation of a vector; 0 where its mean is 0, or too small or large to tell."""
+    """Return the coefficient of variation of a vector; 0 if its mean is 0 or the result is not finite."""
     with np.errstate(all="ignore"):
         found = np.sqrt(np.maximum(mean @ covariance @ mean, 0.0)) / (mean @ mean)
     return float(found) if np.isfinite(found) else 0.0
 
 
 def _deviation(before: Floats, after: Floats, toward: Floats) -> Floats:
-    """The standard deviation of all nodes' utilisations projected on `toward`, which has a row for each node that is changed."""
+    """Return the standard deviation of all nodes' utilisations projected on `toward`, which has a row per changed node."""
     count = len(before)
     if not count:
         return np.zeros(0)
@@ -78,32 +79,32 @@ def _deviation(before: Floats, after: Floats, toward: Floats) -> Floats:
 
 
 def _others(values: Floats, far: int) -> Floats:
-    """For each place of the first axis, the sum over all other places; `far` is the place of the largest."""
+    """Return, for each index of the first axis, the sum over all others; `far` is the index of the largest."""
     rest = np.delete(values, far, axis=0).sum(axis=0)
     return _swapped(rest, values, values[far], far)
 
 
 def _swapped(rest: Floats, own: Floats, largest: Floats, far: int) -> Floats:
-    """Sums over all nodes but `far`, for each node without its own share, and with that of `far`; for `far` as they are."""
+    """Return the sums over all nodes but `far`, minus each node's own share, plus that of `far`; unchanged for `far`."""
     found: Floats = rest - own + largest
     found[far] = np.broadcast_to(rest, found.shape)[far]
     return found
 
 
 def _median(values: Floats) -> float:
-    """The lower one: one of the values, so that its distance from itself is exactly 0."""
+    """Return the lower median: one of the values, so that its distance from itself is exactly 0."""
     middle = (len(values) - 1) // 2
     return float(np.partition(values, middle)[middle])
 
 
 def _square(x: Floats | np.float64, mean: Floats, level: Floats) -> Floats:
-    """The square of one node's share in `consolidate`."""
+    """Return the square of one node's share in `consolidate`."""
     found: Floats = ((x - mean) / np.where(x < mean, level, 1.0 - level)) ** 2
     return found
 
 
 def _squares(x: Floats, mean: Floats, level: Floats) -> Floats:
-    """The sum of `_square` over all of sorted x, for each mean."""
+    """Return the sum of `_square` over sorted x, for each mean."""
     below = np.searchsorted(x, mean)
     low, low2 = _sums(x)[below], _sums(x * x)[below]
     high, high2 = _sums(x[::-1])[len(x) - below], _sums((x * x)[::-1])[len(x) - below]
@@ -114,5 +115,5 @@ def _squares(x: Floats, mean: Floats, level: Floats) -> Floats:
 
 
 def _sums(values: Floats) -> Floats:
-    """The sum of the first 0, 1, 2, ... of them."""
+    """Return the prefix sums, starting with 0."""
     return np.concatenate(([0.0], np.cumsum(values)))

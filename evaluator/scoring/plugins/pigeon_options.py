@@ -10,7 +10,7 @@ from plimsoll.flags import option
 
 
 class Objective(StrEnum):
-    """Words of a flag."""
+    """Values of --pigeonObjective."""
 
     LOAD_BALANCE = "load-balance"
     CONSOLIDATE = "consolidate"
@@ -18,14 +18,14 @@ class Objective(StrEnum):
 
 
 class TieOf(StrEnum):
-    """Words of a flag."""
+    """Values of --pigeonTie."""
 
     VALUE = "value"
     CHANGE = "change"
 
 
 def _resources(text: str) -> int:
-    """How many resources count."""
+    """Return the number of counted resources. Raises ValueError."""
     if text not in {"1", "2", "3", "4", "5"}:
         raise ValueError(f"not a number from 1 to 5: {text!r}")
     return int(text)
@@ -38,36 +38,36 @@ class PigeonOptions:
     pigeon_objective: str = option(
         "pigeonObjective",
         Objective.BIN_PACK.value,
-        "what pods are placed for: load-balance (nodes alike in use), consolidate (nodes full or empty) or bin-pack (use "
-        "varies among nodes as requests do among pods, so that what comes next finds room)",
+        "the placement objective: load-balance (equal usage), consolidate (nodes full or empty) or bin-pack (usage varies "
+        "among nodes as requests vary among pods, so that later pods fit)",
         metavar="OBJECTIVE",
         parse=flags.choice(*Objective),
     )
     pigeon_resources: int = option(
         "pigeonResources",
         2,
-        "how many count of cpu, memory, pods, nvidia.com/gpu and ephemeral-storage, from the first; load-balance and "
-        "consolidate look at cpu alone, but for room",
+        "how many of cpu, memory, pods, nvidia.com/gpu and ephemeral-storage count, in this order; load-balance and "
+        "consolidate use the others only to check free resources",
         metavar="N",
         parse=_resources,
     )
     pigeon_tie: str = option(
         "pigeonTie",
         TieOf.CHANGE.value,
-        "nodes are a tie, and get 10, where the objective differs by less than 1% among them: of its value, or of the change "
-        "that the pod makes to it. With value, from some hundred nodes on most pods make no difference",
+        "nodes are a tie, and score 10, if the objective differs by less than 1% among them: of its value, or of the change "
+        "that the pod makes. With value, most placements are a tie from a few hundred nodes on",
         metavar="OF",
         parse=flags.choice(*TieOf),
     )
     pigeon_when_missing: WhenMissing = option(
         "pigeonWhenMissing",
         WhenMissing.IGNORE,
-        "a node of which capacity or requests are not known: ignore gives it 0, refuse filters it out, too",
+        "a node with unknown capacity or requests: ignore scores it 0, refuse also rejects it",
         metavar="WHAT",
         parse=when_missing,
     )
 
     @property
     def no_demands(self) -> Demands:
-        """What is known before any pod was seen."""
+        """The statistics before the first pod."""
         return Demands()

@@ -1,4 +1,4 @@
-"""Send a pod where pods of its kind did well: kubeRL's priority. What is learned, and how, is in `rewards`."""
+"""Scores nodes by past success of similar pods: kubeRL's priority. The learning is in `rewards`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from plimsoll.flags import option
 
 
 def weight(text: str) -> float:
-    """A number above 0, up to 1."""
+    """Return a number above 0 and up to 1. Raises ValueError."""
     try:
         number = float(text)
     except ValueError:
@@ -29,31 +29,31 @@ REWARD_CONFIG_MAP = "plimsoll-rewards"
 
 @dataclass(frozen=True, kw_only=True)
 class RewardOptions:
-    """Flags of this scorer. It has none for what is missing: a kind that was never seen on a node has not done badly there."""
+    """Flags of this scorer. Missing data needs none: a kind without outcomes on a node has not failed there."""
 
     reward_weight: float = option(
         "rewardWeight",
         0.1,
-        "how much one outcome of a pod counts against all before it, of its kind and on its node",
+        "weight of one outcome of a pod, relative to all earlier ones of its kind on its node",
         metavar="SHARE",
         parse=weight,
     )
 
     @property
     def no_rewards(self) -> Rewards:
-        """What is known before anything was learned."""
+        """The rewards before the first outcome."""
         return Rewards(self.reward_weight)
 
 
 class Reward:
-    """The better its kind did, the better."""
+    """Prefers nodes on which the pod's kind succeeded."""
 
     predicates: Sequence[str] = ()
     priorities: Sequence[str] = ("rl-priority",)
     metrics: Sequence[str] = ()
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """Ten times the value, cut off: 10 only for where no pod of the kind ever failed."""
+        """Return ten times the value, truncated: 10 only if no pod of the kind ever failed there."""
         values = view.rewards.values(pod.kind, view.nodes)
         scores = np.trunc(BEST * values).astype(np.int64)
         return ScorerResult(scores={"rl-priority": scores}, facts={"reward": values})

@@ -1,17 +1,16 @@
-"""Keep pods off nodes that could be overloaded, by what is in use and how much that varies.
+"""Scores nodes by the risk of CPU or memory overload, from usage and its variation.
 
-By node and resource, CPU and memory: `overload` tells the risk that the use with the pod is above --safeUtilisation. Where
-it is above --safeRisk for either, the node is refused. Scores are worked out for each resource, and the lower one counts; a
-node of which one is not known is judged by the other.
+`overload` computes, per node and resource, the risk that usage including the pod exceeds --safeUtilisation. A node is
+rejected if the risk exceeds --safeRisk for either resource. The score is the lower one of both resources; if one is
+unknown, the other decides.
 
-`safe-overload`: 10 without risk, 0 at the accepted risk and above it: trunc(10 (1 - sqrt(risk / accepted))). Where no risk is
-accepted, 10 without and 0 with any.
-`safe-balance`: trunc(10 (1 - (mean + sqrt(deviation)) / 2) + 1/2), of shares: also among nodes that are all safe the emptier and
-steadier ones are better.
+`safe-overload`: 10 without risk, 0 from the accepted risk on: trunc(10 (1 - sqrt(risk / accepted))). If no risk is
+accepted, 10 without and 0 with any. `safe-balance`: trunc(10 (1 - (mean + sqrt(deviation)) / 2) + 1/2), of shares: it
+also distinguishes safe nodes, preferring low and constant usage.
 
-In use is what was measured, and what those pods ask for that are too young to be in the measure: else many pods that come
-at once would all go to the node that is idlest before the first. Without a deviation the use is taken for steady. A node
-without any of a resource, where a pod asks for some, has the risk 1.
+Usage is the measured usage plus the requests of pods bound too recently to be measured: otherwise a burst of pods
+would go to the node that was idlest before it. Without a deviation, usage counts as constant. A node without a
+requested resource has the risk 1.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,11 +34,11 @@ _REASONS = (
     "the risk that its CPU is overloaded is too high",
     "the risk that its memory is overloaded is too high",
 )
-_UNKNOWN = "nothing is known of how much of its CPU and memory is in use"
+_UNKNOWN = "its CPU and memory usage are unknown"
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1. Raises ValueError."""
     try:
         number = float(text)
     except ValueError:
@@ -63,14 +62,14 @@ class SafeOptions:
     safe_risk: float = option(
         "safeRisk",
         0.3,
-        "the probability of overload from which on a node is refused",
+        "the probability of overload above which a node is rejected",
         metavar="PROBABILITY",
         parse=share,
     )
     safe_forecast_weight: float = option(
         "safeForecastWeight",
         0.2,
-        "how much a forecast counts beside the measured mean, where a node is annotated with one",
+        "weight of a node's annotated forecast, relative to the measured mean",
         metavar="SHARE",
         parse=share,
     )
@@ -84,14 +83,14 @@ class SafeOptions:
     safe_when_missing: WhenMissing = option(
         "safeWhenMissing",
         WhenMissing.IGNORE,
-        "a node of which neither CPU nor memory use is known: `ignore` scores it 0, `refuse` filters it out",
+        "a node with unknown CPU and memory usage: `ignore` scores it 0, `refuse` rejects it",
         metavar="WHAT",
         parse=when_missing,
     )
 
 
 class Safe:
-    """The less likely overloaded, the better."""
+    """Prefers nodes with a lower risk of overload."""
 
     predicates: Sequence[str] = (OVERLOAD,)
     metrics: Sequence[str] = (
@@ -108,7 +107,7 @@ class Safe:
         self.priorities: Sequence[str] = both[::-1] if balanced else both
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """The risk for CPU and memory, and what follows."""
+        """Return the result by the risks for CPU and memory."""
         use = self._use(view, pod)
         found = overload(use, self._options.safe_utilisation)
         accepted = self._options.safe_risk
@@ -123,15 +122,15 @@ class Safe:
         return ScorerResult({OVERLOAD: refusals}, scores, _facts(use, found), missing)
 
     def _use(self, view: ClusterSnapshot, pod: PodView) -> Use:
-        """Arrays of resources and nodes."""
+        """Return the usage as arrays of shape (resources, nodes)."""
         shape = (len(_RESOURCES), len(view.nodes))
-        capacity, free, deviation, forecast, young = np.full((5, *shape), np.nan)
+        capacity, free, deviation, forecast, recently_bound = np.full((5, *shape), np.nan)
         for row, resource in enumerate(_RESOURCES):
             capacity[row] = view.of(view.allocatable, resource)
             if (usage := view.usage.get(resource)) is not None:
                 free[row], deviation[row] = usage.free, usage.deviation
                 forecast[row] = usage.forecast
-            young[row] = view.of(view.recently_bound, resource)
+            recently_bound[row] = view.of(view.recently_bound, resource)
         known = np.isfinite(capacity) & np.isfinite(free)
         weight = self._options.safe_forecast_weight
         with np.errstate(all="ignore"):
@@ -140,13 +139,13 @@ class Safe:
             capacity=np.where(known, capacity, np.nan),
             free=np.where(known, np.where(np.isfinite(forecast), weighted, free), np.nan),
             deviation=np.where(np.isfinite(deviation), deviation, np.nan),
-            young=np.where(np.isfinite(young), young, 0.0),
+            recently_bound=np.where(np.isfinite(recently_bound), recently_bound, 0.0),
             request=_column(pod.requests.get(resource, 0.0) for resource in _RESOURCES),
         )
 
 
 def overload_scores(found: Overload, accepted: float) -> Scores:
-    """By the risk, as a part of the accepted one."""
+    """Return the scores by the risk, relative to the accepted risk."""
     if accepted > 0.0:
         part = np.minimum(found.risk / accepted, 1.0)
     else:
@@ -155,13 +154,13 @@ def overload_scores(found: Overload, accepted: float) -> Scores:
 
 
 def balance_scores(found: Overload) -> Scores:
-    """By mean and deviation."""
+    """Return the scores by mean and deviation."""
     load = (found.mean + np.sqrt(found.deviation)) / 2.0
     return _lower(np.trunc(BEST * (1.0 - load) + 0.5))
 
 
 def _lower(scores: Floats) -> Scores:
-    """Of the resources' scores, the lowest that is known; 0 where none is."""
+    """Return the lowest known score of the resources; 0 if none is known."""
     lowest = np.fmin.reduce(scores, axis=0)
     return np.where(np.isnan(lowest), 0.0, lowest).astype(np.int64)
 
@@ -175,7 +174,7 @@ def _facts(use: Use, found: Overload) -> dict[str, Floats]:
         "allocatable": use.capacity,
         "free": use.free,
         "deviation": use.deviation,
-        "unmeasured": use.young,
+        "unmeasured": use.recently_bound,
         "used": use.used,
         "request": np.broadcast_to(use.request, use.free.shape),
         "mu": found.mean,

@@ -1,4 +1,4 @@
-"""The smallest scorer: every node passes, and every node gets 1. It is here to be copied: docs/adding-a-scorer.md."""
+"""The smallest scorer, to be copied: every node passes and scores 1. See docs/adding-a-scorer.md."""
 
 from collections.abc import Sequence
 
@@ -10,14 +10,14 @@ from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 
 
 class Template:
-    """Likes every node alike."""
+    """Scores all nodes equally."""
 
     predicates: Sequence[str] = ("template",)
     priorities: Sequence[str] = ("template",)
     metrics: Sequence[str] = ()
 
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
-        """Refuse no node, give 1 to each."""
+        """Reject no node, score 1 for each."""
         refused = NodeRejection(where=view.nodes.none, reason="the template refuses nothing")
         ones = np.ones(len(view.nodes), dtype=np.int64)
         return ScorerResult(refusals={"template": [refused]}, scores={"template": ones})

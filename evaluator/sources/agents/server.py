@@ -68,7 +68,7 @@ class AgentServer:
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._registry: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
-        self._log = RateLimitedLogger(log.warning)
+        self._log = RateLimitedLogger(log)
         self._handler = ReportHandler(
             knows=store.knows, missing=self._verifier.missing, take=self._take
         )

@@ -9,7 +9,7 @@ from collectors.base.metric import UncataloguedError
 from collectors.base.registry import COLLECTORS
 
 
-def test_an_exact_name_goes_before_a_template() -> None:
+def test_exact_name_precedes_a_template() -> None:
     exact = meminfo.METRICS.find("node_memory_MemFree_bytes")
     assert exact is not None
     assert exact.name == "node_memory_MemFree_bytes"
@@ -21,7 +21,7 @@ def test_an_exact_name_goes_before_a_template() -> None:
     assert not newer.node_exporter
 
 
-def test_a_template_fills_in_its_help() -> None:
+def test_template_completes_its_help() -> None:
     family = vmstat.METRICS.single("node_vmstat_oom_kill", 2)
     assert family.help == "/proc/vmstat information field oom_kill."
     assert family.type == "untyped"
@@ -30,18 +30,18 @@ def test_a_template_fills_in_its_help() -> None:
 @pytest.mark.parametrize(
     "name", ["node_unheard_of", "node_vmstat_", "node_vmstat_a-b", "node_load1"]
 )
-def test_a_name_outside_its_table_cannot_be_emitted(name: str) -> None:
+def test_name_outside_its_table_cannot_be_emitted(name: str) -> None:
     assert vmstat.METRICS.find(name) is None
     with pytest.raises(UncataloguedError):
         vmstat.METRICS.single(name, 1)
 
 
-def test_labels_have_to_be_those_of_the_table() -> None:
+def test_labels_must_match_the_table() -> None:
     with pytest.raises(UncataloguedError):
         cpu.METRICS.family("node_cpu_seconds_total", [(("0",), 1.0)])
 
 
-def test_facts_have_the_labels_that_the_source_has_in_the_order_of_the_table() -> None:
+def test_info_labels_are_those_present_in_table_order() -> None:
     rows = [{"system_vendor": "Acme", "bios_date": ""}, {}]
     family = dmi.METRICS.facts("node_dmi_info", rows)
     assert [sample.labels for sample in family.samples] == [
@@ -53,12 +53,12 @@ def test_facts_have_the_labels_that_the_source_has_in_the_order_of_the_table() -
         dmi.METRICS.facts("node_dmi_info", [{"chassis_type": "23"}])
 
 
-def test_a_single_sample_is_one_of_a_metric_without_labels() -> None:
+def test_single_sample_belongs_to_a_metric_without_labels() -> None:
     with pytest.raises(UncataloguedError):
         cpu.METRICS.single("node_cpu_seconds_total", 1)
 
 
-def test_a_metric_is_found_at_its_collector_and_at_those_that_can_yield_anything() -> None:
+def test_metric_is_found_at_its_collector_and_at_generic_ones() -> None:
     assert catalog.collectors_of("node_load1") == {"loadavg", "textfile", "synthetic"}
     assert catalog.collectors_of("node_health_metric") == {"textfile", "synthetic"}
 
@@ -74,7 +74,7 @@ def test_rows_are_consistent() -> None:
             assert metric.name.removesuffix("_total").endswith(metric.unit), metric.name
 
 
-def test_names_are_unique_but_where_node_exporter_shares_one_between_collectors() -> None:
+def test_names_are_unique_except_where_node_exporter_shares_them() -> None:
     counted = Counter(metric.name for _, metric in catalog.rows())
     assert [name for name, count in counted.items() if count > 1] == ["node_cpu_frequency_hertz"]
     assert catalog.collectors_of("node_cpu_frequency_hertz") >= {"cpu", "cpufreq"}

@@ -118,20 +118,20 @@ def test_arm64_has_no_model_and_no_frequency() -> None:
     assert cpuinfo.lacks(cpus)
 
 
-def test_the_first_line_of_old_arm_is_said_of_all_cpus() -> None:
+def test_first_line_of_old_arm_applies_to_all_cpus() -> None:
     cpus = cpuinfo.blocks(ARM32)
     model = "ARMv7 Processor rev 10 (v7l)"
     assert infos(cpus) == [{"cpu": "0", "model_name": model}, {"cpu": "1", "model_name": model}]
 
 
-def test_power_tells_of_the_machine_after_its_cpus() -> None:
+def test_power_describes_the_machine_after_its_cpus() -> None:
     cpus = cpuinfo.blocks(POWER9)
     vendor = "POWER9, altivec supported"
     assert infos(cpus) == [{"cpu": "0", "vendor": vendor}, {"cpu": "4", "vendor": vendor}]
     assert hertz(cpus) == [3.8e9, 2.3e9]
 
 
-def test_s390_tells_of_all_cpus_first() -> None:
+def test_s390_describes_all_cpus_first() -> None:
     cpus = cpuinfo.blocks(S390X)
     assert infos(cpus) == [
         {"cpu": "0", "package": "2", "core": "0", "vendor": "IBM/S390"},
@@ -141,7 +141,7 @@ def test_s390_tells_of_all_cpus_first() -> None:
     assert hertz(cpus) == [5e9, 5e9]
 
 
-def test_riscv_and_loongarch() -> None:
+def test_riscv_and_loongarch_are_parsed() -> None:
     assert infos(cpuinfo.blocks(RISCV)) == [{"cpu": "0", "core": "4", "model_name": "rv64imafdc"}]
     assert infos(cpuinfo.blocks(LOONGARCH)) == [
         {
@@ -156,24 +156,24 @@ def test_riscv_and_loongarch() -> None:
 FACTS = {"model name": "Neoverse-N1", "vendor_id": "ARM", "flags": "asimd"}
 
 
-def test_facts_from_elsewhere_fill_gaps_and_no_more() -> None:
+def test_other_sources_only_fill_gaps() -> None:
     cpus = cpuinfo.completed(cpuinfo.blocks(ARM64), FACTS)
     assert infos(cpus)[1] == {"cpu": "1", "model_name": "Neoverse-N1", "vendor": "ARM"}
     assert "sve" in flags(cpus)
     assert flags(cpuinfo.completed(cpuinfo.blocks(RISCV), FACTS)) == {"asimd"}
 
 
-def test_cpus_of_several_kinds_are_not_given_one_name() -> None:
+def test_cpus_of_several_kinds_keep_their_own_names() -> None:
     cpus = cpuinfo.blocks(BIG_LITTLE)
     assert cpuinfo.completed(cpus, FACTS) == cpus
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "model name : x\n", "processor 0: version = 00\n"])
-def test_refuses_what_names_no_cpu(text: str) -> None:
+def test_cpuinfo_without_a_cpu_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="cpuinfo"):
         cpuinfo.blocks(text)
 
 
-def test_refuses_a_frequency_that_is_no_number() -> None:
+def test_non_numeric_frequency_is_rejected() -> None:
     with pytest.raises(CollectorError, match="cpu MHz"):
         list(cpuinfo.frequency(cpuinfo.blocks("processor: 0\ncpu MHz: fast\n")))

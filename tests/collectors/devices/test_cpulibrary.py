@@ -35,7 +35,7 @@ def library(tmp_path: Path, asked: list[str]):
     return make
 
 
-def test_facts_about_the_machine_it_runs_on_are_asked_for_once(library, asked) -> None:
+def test_library_is_called_once_for_its_own_machine(library, asked) -> None:
     found = library("7a-1\n", "7a-1\n")
     assert asked == []
     assert found.facts == {"model name": "Neoverse-N1", "vendor_id": "ARM", "flags": "aes asimd"}
@@ -44,25 +44,25 @@ def test_facts_about_the_machine_it_runs_on_are_asked_for_once(library, asked) -
 
 
 @pytest.mark.parametrize("theirs", ["8b-2\n", None])
-def test_another_machines_procfs_is_not_explained_by_this_cpu(library, asked, theirs) -> None:
+def test_procfs_of_another_machine_ignores_this_cpu(library, asked, theirs) -> None:
     assert library("7a-1\n", theirs).facts == {}
     assert asked == []
 
 
-def test_an_answer_without_what_is_wanted(tmp_path: Path) -> None:
+def test_incomplete_result_adds_nothing(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel/random").mkdir(parents=True)
     (tmp_path / "sys/kernel/random/boot_id").write_text("x")
     library = CpuLibrary(tmp_path, ask=lambda: {"flags": [], "brand_raw": ""}, own=tmp_path)
     assert library.facts == {}
 
 
-def test_the_library_itself_knows_this_cpu() -> None:
+def test_library_identifies_this_cpu() -> None:
     answer = ask_library()
     assert answer["arch_string_raw"]
     assert isinstance(answer.get("flags", []), list)
 
 
-def test_a_copied_procfs_without_models_is_exported_as_it_is(tmp_path: Path, values) -> None:
+def test_copied_procfs_without_models_is_exported_unchanged(tmp_path: Path, values) -> None:
     (tmp_path / "stat").write_text("cpu0 1 2 3 4\n")
     (tmp_path / "cpuinfo").write_text("processor: 0\nFeatures: fp asimd\n")
     host = Host(procfs=tmp_path, sysfs=tmp_path)

@@ -11,7 +11,7 @@ def cache(cpu: int, index: int, level: int, cache_id: int | None, size: str) -> 
     return files if cache_id is None else {**files, f"{where}/id": f"{cache_id}\n"}
 
 
-def test_one_size_for_each_l3(plant) -> None:
+def test_each_l3_cache_has_one_size(plant) -> None:
     machine = plant(
         {
             f"{CPUS}/online": "0-2\n",
@@ -29,12 +29,12 @@ def test_one_size_for_each_l3(plant) -> None:
 
 
 @pytest.mark.parametrize("files", [{}, cache(0, 3, 3, None, "16384K"), cache(0, 3, 3, 0, "?")])
-def test_a_machine_that_does_not_tell(plant, files) -> None:
+def test_machine_without_cache_files_has_no_sizes(plant, files) -> None:
     assert LlcSizes(plant(files).sysfs).get() == {}
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("61440K\n", 62914560), ("0K", 0), ("64", None), ("-1K", None), ("", None)]
 )
-def test_sizes(text: str, size: int | None) -> None:
+def test_sizes_are_parsed(text: str, size: int | None) -> None:
     assert parse_size(text) == size

@@ -97,7 +97,7 @@ def opened(library: FakePynvml) -> nvml.Nvml:
     return gpus
 
 
-def test_devices_are_told_apart_by_what_does_not_change(library: FakePynvml) -> None:
+def test_devices_are_identified_by_constant_fields(library: FakePynvml) -> None:
     gpus = opened(library)
     assert gpus.driver == "580.95.05"
     assert gpus.devices() == (
@@ -106,7 +106,7 @@ def test_devices_are_told_apart_by_what_does_not_change(library: FakePynvml) -> 
     )
 
 
-def test_everything_a_gpu_tells(library: FakePynvml) -> None:
+def test_all_fields_of_a_gpu_are_read(library: FakePynvml) -> None:
     gpus = opened(library)
     assert gpus.read(gpus.devices()[0]) == GpuReading(
         gpu_percent=97,
@@ -127,20 +127,20 @@ def test_everything_a_gpu_tells(library: FakePynvml) -> None:
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND])
-def test_what_is_not_told_is_none(code: int, library: FakePynvml) -> None:
+def test_unsupported_field_is_none(code: int, library: FakePynvml) -> None:
     gpus = opened(library)
     device = gpus.devices()[0]
     library.errors = {name: code for name in library.answers if "DeviceGet" in name}
     assert gpus.read(device) == GpuReading()
 
 
-def test_a_field_that_a_gpu_does_not_have(library: FakePynvml) -> None:
+def test_field_missing_on_a_gpu_is_none(library: FakePynvml) -> None:
     gpus = opened(library)
     library.answers["nvmlDeviceGetFieldValues"] = lambda *_: [SimpleNamespace(nvmlReturn=3)]
     assert gpus.read(gpus.devices()[0]).memory_celsius is None
 
 
-def test_a_driver_without_reserved_memory(library: FakePynvml) -> None:
+def test_driver_without_reserved_memory_is_supported(library: FakePynvml) -> None:
     def memory(handle: str, *version: int) -> SimpleNamespace:
         if version:
             raise NVMLError(FUNCTION_NOT_FOUND)
@@ -152,14 +152,14 @@ def test_a_driver_without_reserved_memory(library: FakePynvml) -> None:
     assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (5, None)
 
 
-def test_a_lost_gpu_is_an_error(library: FakePynvml) -> None:
+def test_lost_gpu_is_an_error(library: FakePynvml) -> None:
     gpus = opened(library)
     library.errors = {"nvmlDeviceGetUtilizationRates": GPU_IS_LOST}
     with pytest.raises(CollectorError, match="nvmlDeviceGetUtilizationRates"):
         gpus.read(gpus.devices()[0])
 
 
-def test_xids_of_the_gpus_that_report_them(library: FakePynvml) -> None:
+def test_xids_are_read_from_supporting_gpus(library: FakePynvml) -> None:
     gpus = opened(library)
     assert library.registered == ["handle0"]
     assert gpus.xids() == []
@@ -168,14 +168,14 @@ def test_xids_of_the_gpus_that_report_them(library: FakePynvml) -> None:
     assert gpus.xids() == []
 
 
-def test_an_xid_of_a_gpu_that_is_gone_still_counts(library: FakePynvml) -> None:
+def test_xid_of_a_removed_gpu_still_counts(library: FakePynvml) -> None:
     gpus = opened(library)
     library.events = [("handle0", 79)]
     library.errors = {"nvmlDeviceGetUUID": GPU_IS_LOST}
     assert gpus.xids() == [Xid("", 79)]
 
 
-def test_a_flood_of_xids_ends(library: FakePynvml) -> None:
+def test_flood_of_xids_is_bounded(library: FakePynvml) -> None:
     gpus = opened(library)
     library.answers["nvmlEventSetWait_v2"] = lambda *_: SimpleNamespace(
         device="handle0", eventData=31
@@ -183,23 +183,23 @@ def test_a_flood_of_xids_ends(library: FakePynvml) -> None:
     assert len(gpus.xids()) == 1000
 
 
-def test_a_library_without_events(library: FakePynvml) -> None:
+def test_library_without_events_is_supported(library: FakePynvml) -> None:
     library.errors = {"nvmlEventSetCreate": NOT_SUPPORTED}
     assert opened(library).xids() == []
 
 
-def test_a_gpu_that_is_plugged_in(library: FakePynvml) -> None:
+def test_hot_plugged_gpu_is_found(library: FakePynvml) -> None:
     gpus = opened(library)
     library.count = 3
     assert [device.uuid for device in gpus.devices()] == ["GPU-0", "GPU-1", "GPU-2"]
 
 
-def test_a_gpu_of_another_user_is_left_out(library: FakePynvml) -> None:
+def test_gpu_of_another_user_is_omitted(library: FakePynvml) -> None:
     library.errors = {"nvmlDeviceGetHandleByIndex": NO_PERMISSION}
     assert opened(library).devices() == ()
 
 
-def test_no_library_is_absent() -> None:
+def test_missing_library_is_absent() -> None:
     def load(name: str) -> Any:
         raise ModuleNotFoundError(name=name)
 
@@ -215,14 +215,14 @@ def test_no_library_is_absent() -> None:
         (999, CollectorError),
     ],
 )
-def test_why_it_does_not_start(code: int, error: type[Exception], library: FakePynvml) -> None:
+def test_failed_start_has_a_reason(code: int, error: type[Exception], library: FakePynvml) -> None:
     library.errors = {"nvmlInit": code}
     with pytest.raises(error) as raised:
         opened(library)
     assert type(raised.value) is error
 
 
-def test_closing_a_library_that_is_broken(library: FakePynvml) -> None:
+def test_broken_library_can_be_closed(library: FakePynvml) -> None:
     gpus = opened(library)
     gpus.close()
     assert library.shut_down
@@ -230,7 +230,7 @@ def test_closing_a_library_that_is_broken(library: FakePynvml) -> None:
     gpus.close()
 
 
-def test_the_real_library_has_everything_that_is_asked_of_it(library: FakePynvml) -> None:
+def test_real_library_has_every_used_function(library: FakePynvml) -> None:
     """What the fake knows is what the adapter uses; no driver is needed to see whether the names exist."""
     real = pytest.importorskip("pynvml")
     constants = [name for name in vars(FakePynvml) if name.lower().startswith("nvml")]

@@ -23,7 +23,7 @@ from tests.patience import PATIENCE
 NAMES = {1: "lo", 2: "eth0"}
 
 
-def test_statistics_by_device() -> None:
+def test_statistics_are_by_device() -> None:
     links = [
         {
             "index": 1,
@@ -43,7 +43,7 @@ def test_statistics_by_device() -> None:
     }
 
 
-def test_addresses_are_our_end_of_a_tunnel() -> None:
+def test_tunnel_addresses_are_the_local_end() -> None:
     messages = [
         {"index": 2, "prefixlen": 24, "attrs": [("IFA_ADDRESS", "10.0.0.9"), ("IFA_LABEL", "x")]},
         {"index": 2, "prefixlen": 32, "attrs": [("IFA_ADDRESS", "10.9.9.9"), ("IFA_LOCAL", "10.9.9.1")]},
@@ -56,7 +56,7 @@ def test_addresses_are_our_end_of_a_tunnel() -> None:
     ]
 
 
-def test_only_the_outermost_discipline_of_a_device() -> None:
+def test_only_root_qdiscs_are_read() -> None:
     statistics = {
         "attrs": [
             ("TCA_STATS_BASIC", {"bytes": 10, "packets": 2}),
@@ -76,12 +76,12 @@ def test_only_the_outermost_discipline_of_a_device() -> None:
     ]
 
 
-def test_a_library_that_is_not_installed_says_what_to_install() -> None:
+def test_missing_library_error_names_the_package() -> None:
     with pytest.raises(SourceAbsentError, match=r"pip install 'kube-plimsoll\[agent\]'"):
         routenetlink.pyroute2("pyroute2_that_nobody_installed")
 
 
-def test_it_is_not_loaded_before_somebody_asks() -> None:
+def test_library_is_imported_on_first_use() -> None:
     program = "import sys, agent.main; print('pyroute2' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -106,18 +106,18 @@ class Interrupted:
         return []
 
 
-def test_an_interrupted_answer_is_asked_for_again() -> None:
+def test_interrupted_dump_is_repeated() -> None:
     kernel = Interrupted(2)
     assert routenetlink.qdiscs(lambda: nullcontext(kernel)) == []
 
 
-def test_but_not_for_ever() -> None:
+def test_repeatedly_interrupted_dump_is_an_error() -> None:
     kernel = Interrupted(100)
     with pytest.raises(CollectorError, match="kept changing"):
         routenetlink.qdiscs(lambda: nullcontext(kernel))
 
 
-def test_what_the_kernel_refuses_is_an_error() -> None:
+def test_kernel_error_is_a_collector_error() -> None:
     class Refusing:
         def get_qdiscs(self):
             raise PermissionError(1, "Operation not permitted")
@@ -154,7 +154,7 @@ exec "$PYTHON" -W error -c "$PROGRAM"
 """
 
 
-def test_a_real_network_of_two_devices() -> None:
+def test_real_network_of_two_devices_is_read() -> None:
     missing = [tool for tool in ("unshare", "ip", "tc") if shutil.which(tool) is None]
     if os.geteuid() != 0 or missing:
         pytest.skip("needs root, and unshare, ip and tc (Debian: util-linux, iproute2)")

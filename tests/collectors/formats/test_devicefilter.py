@@ -13,7 +13,7 @@ from collectors.formats.devicefilter import DeviceFilter
         ("eth", "^veth", ["eth0"]),
     ],
 )
-def test_an_expression_may_match_anywhere_in_the_name(
+def test_expression_may_match_anywhere_in_the_name(
     include: str, exclude: str, left: list[str]
 ) -> None:
     devices = DeviceFilter(include, exclude)

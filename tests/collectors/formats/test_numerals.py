@@ -37,17 +37,17 @@ from collectors.formats.numerals import (
         (math.nan, "NaN"),
     ],
 )
-def test_prints_floats_as_go_does(value: float, text: str) -> None:
+def test_floats_are_printed_as_by_go(value: float, text: str) -> None:
     assert format_float(value) == text
 
 
 @given(st.floats(allow_nan=False))
-def test_what_is_printed_reads_back_exactly(value: float) -> None:
+def test_printed_floats_are_parsed_exactly(value: float) -> None:
     assert parse_float(format_float(value)) == value
 
 
 @pytest.mark.parametrize("text", ["1", "+1", "-.5", "5.", "1e3", "1E-3", "Inf", "-infinity", "NaN"])
-def test_reads_what_go_reads(text: str) -> None:
+def test_numbers_accepted_by_go_are_parsed(text: str) -> None:
     parse_float(text)
 
 
@@ -71,37 +71,37 @@ def test_reads_what_go_reads(text: str) -> None:
         "1\n",
     ],
 )
-def test_refuses_what_go_refuses(text: str) -> None:
+def test_numbers_rejected_by_go_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a number|out of range"):
         parse_float(text)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1_0", "٣", "9" * 21, "0x1"])
-def test_refuses_what_is_no_unsigned_number(text: str) -> None:
+def test_other_text_is_no_unsigned_number(text: str) -> None:
     with pytest.raises(ValueError, match="not an unsigned number"):
         parse_uint(text)
 
 
-def test_reads_the_largest_counter() -> None:
+def test_largest_counter_is_parsed() -> None:
     assert parse_uint("18446744073709551615") == 2**64 - 1
 
 
-def test_many_unsigned_numbers_at_once() -> None:
+def test_many_unsigned_numbers_are_parsed_at_once() -> None:
     assert parse_uints(["0", "007", "18446744073709551615"]) == (0, 7, 2**64 - 1)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1_0", "1.5", "x", "\u0661", "9" * 21])
-def test_one_wrong_number_among_many_is_refused_by_name(text: str) -> None:
+def test_one_invalid_number_among_many_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="not an unsigned number"):
         parse_uints(["1", text, "2"])
 
 
 @pytest.mark.parametrize(("text", "value"), [("0", 0), ("-0", 0), ("42", 42), ("-5500", -5500)])
-def test_whole_numbers_may_be_negative(text: str, value: int) -> None:
+def test_integers_may_be_negative(text: str, value: int) -> None:
     assert parse_int(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "-", "--1", "+1", "- 1", "1-", "-1.5", "-" + "9" * 21])
-def test_refuses_what_is_no_whole_number(text: str) -> None:
+def test_other_text_is_no_integer(text: str) -> None:
     with pytest.raises(ValueError, match="not an unsigned number"):
         parse_int(text)

@@ -20,7 +20,7 @@ C 03  Display controller
 """
 
 
-def test_names_of_the_vendors_asked_for() -> None:
+def test_names_of_the_requested_vendors_are_read() -> None:
     names = pciids.parse(TEXT.splitlines(), {"144d"})
     assert names.vendor("0e11") == "Compaq Computer Corporation"
     assert names.vendor("ffff") == "ffff"
@@ -30,7 +30,7 @@ def test_names_of_the_vendors_asked_for() -> None:
     assert names.subsystem(("144d", "a80a", "1028", "0001")) == "0001"
 
 
-def test_a_class_is_named_as_exactly_as_it_can_be() -> None:
+def test_class_has_the_most_specific_name() -> None:
     names = pciids.parse(TEXT.splitlines(), set())
     assert names.pci_class("010802") == "NVM Express"
     assert names.pci_class("010803") == "Non-Volatile memory controller"
@@ -39,5 +39,5 @@ def test_a_class_is_named_as_exactly_as_it_can_be() -> None:
     assert names.pci_class("0307ff") == "Display controller", "a line below no subclass is left out"
 
 
-def test_a_file_of_something_else_has_no_names() -> None:
+def test_other_file_has_no_names() -> None:
     assert pciids.parse(["\t\tx  y", "", "#  z", "no gap"], {"x"}) == pciids.PciNames()

@@ -30,5 +30,5 @@ STATIC = "0c7eea57e8e4ac2ed1b5b1cdd2ba5d2a"
         (UID.upper(), "", ""),
     ],
 )
-def test_what_a_name_tells(name: str, uid: str, container: str) -> None:
+def test_pod_and_container_ids_are_found_in_names(name: str, uid: str, container: str) -> None:
     assert (pod_uid(name), container_id(name)) == (uid, container)

@@ -34,7 +34,7 @@ def only(data: bytes) -> TextFamily:
         (b"foo-7", -7.0),
     ],
 )
-def test_reads_a_sample(line: bytes, value: float) -> None:
+def test_sample_is_parsed(line: bytes, value: float) -> None:
     family = only(line + b"\n")
     assert family.name == "foo"
     assert family.type == "untyped"
@@ -42,24 +42,24 @@ def test_reads_a_sample(line: bytes, value: float) -> None:
     assert [sample.value for sample in family.samples] == [value]
 
 
-def test_reads_nan() -> None:
+def test_nan_is_parsed() -> None:
     assert math.isnan(only(b"foo NaN\n").samples[0].value)
 
 
-def test_unescapes_labels_and_help() -> None:
+def test_labels_and_help_are_unescaped() -> None:
     family = only(b'# HELP foo one\\ntwo \\\\ three\nfoo{a="\\"\\\\\\n"} 1\n')
     assert family.help == "one\ntwo \\ three"
     assert family.samples[0].labels == (("a", '"\\\n'),)
 
 
-def test_labels_are_sorted_and_filled_up_as_node_exporter_does() -> None:
+def test_labels_are_sorted_and_completed_as_by_node_exporter() -> None:
     assert only(b'foo{b="1",a="2"} 1\nfoo{c="3"} 2\n').samples == (
         Sample("foo", (("a", "2"), ("b", "1"), ("c", "")), 1),
         Sample("foo", (("a", ""), ("b", ""), ("c", "3")), 2),
     )
 
 
-def test_samples_of_a_family_may_be_apart() -> None:
+def test_samples_of_a_family_need_not_be_adjacent() -> None:
     families = parse(b"foo 1\nbar 2\n" + b'foo{x="y"} 3\n')
     assert [(f.name, len(f.samples)) for f in families] == [("foo", 2), ("bar", 1)]
 
@@ -78,30 +78,30 @@ def test_samples_of_a_family_may_be_apart() -> None:
         b"# EOF\n",
     ],
 )
-def test_a_file_may_have_no_samples(data: bytes) -> None:
+def test_file_may_have_no_samples(data: bytes) -> None:
     assert parse(data) == ()
 
 
 @pytest.mark.parametrize(
     "comment", [b"#HELP foo text", b"\t#  HELP  foo\ttext", b'# HELP "foo" text']
 )
-def test_finds_help_however_it_is_spaced(comment: bytes) -> None:
+def test_help_may_have_any_spacing(comment: bytes) -> None:
     assert only(comment + b"\nfoo 1\n").help == "text"
 
 
 @pytest.mark.parametrize(
     "comment", [b"# HELP foo", b"# HELP foo ", b"# HELP", b"# help foo x", b"# HELPER foo x"]
 )
-def test_a_comment_without_help_is_none(comment: bytes) -> None:
+def test_comment_without_help_has_no_help(comment: bytes) -> None:
     assert only(comment + b"\nfoo 1\n").help is None
 
 
 @pytest.mark.parametrize("comment", [b"# caf\xe9", b"#\xff\xfe", b"# HELPER \xff", b"\t# \xff\r"])
-def test_a_plain_comment_may_be_in_any_encoding(comment: bytes) -> None:
+def test_plain_comment_may_have_any_encoding(comment: bytes) -> None:
     assert only(comment + b"\nfoo 1\n").samples[0].value == 1
 
 
-def test_backslashes_in_a_type_are_dropped_as_go_does() -> None:
+def test_backslashes_in_a_type_are_dropped_as_by_go() -> None:
     assert only(b"# TYPE foo gau\\ge\nfoo 1\n").type == "gauge"
 
 
@@ -125,13 +125,13 @@ def test_backslashes_in_a_type_are_dropped_as_go_does() -> None:
         (b"foo\0 1\n", "syntax"),
     ],
 )
-def test_every_refusal_has_a_word_for_it(data: bytes, reason: str) -> None:
+def test_every_rejection_has_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(PromtextError) as refused:
         parse(data)
     assert refused.value.reason == reason
 
 
-def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
+def test_type_may_be_in_capitals_and_help_may_be_last() -> None:
     family = only(b"# TYPE foo GAUGE\nfoo 1\n# HELP foo late\n")
     assert (family.type, family.help) == ("gauge", "late")
 
@@ -192,7 +192,7 @@ def test_type_may_be_in_capitals_and_help_may_come_last() -> None:
         (b'foo 1\nfoo{a=""} 2\n', "a series appears twice"),
     ],
 )
-def test_refuses_the_whole_file(data: bytes, reason: str) -> None:
+def test_invalid_file_is_rejected_whole(data: bytes, reason: str) -> None:
     with pytest.raises(PromtextError, match=reason):
         parse(data)
 
@@ -205,7 +205,7 @@ h_count 4
 """
 
 
-def test_a_histogram_is_put_in_order_and_its_last_bucket_added() -> None:
+def test_histogram_is_sorted_and_gets_its_last_bucket() -> None:
     assert only(HISTOGRAM).samples == (
         Sample("h_bucket", (("le", "0.5"),), 1),
         Sample("h_bucket", (("le", "10"),), 3),
@@ -215,12 +215,12 @@ def test_a_histogram_is_put_in_order_and_its_last_bucket_added() -> None:
     )
 
 
-def test_a_histogram_without_a_count_has_that_of_its_last_bucket() -> None:
+def test_histogram_without_a_count_has_that_of_its_last_bucket() -> None:
     family = only(b'# TYPE h histogram\nh_bucket{le="+Inf"} 4\n')
     assert family.samples[-1] == Sample("h_count", (), 4)
 
 
-def test_a_summary_keeps_its_parts_together_by_label() -> None:
+def test_summary_parts_are_grouped_by_label() -> None:
     family = only(
         b"# TYPE s summary\n"
         b's{quantile="0.9",x="1"} 2\ns_count{x="2"} 8\ns{x="1",quantile="0.5"} 1\ns_sum{x="1"} 3\n'
@@ -233,7 +233,7 @@ def test_a_summary_keeps_its_parts_together_by_label() -> None:
     )
 
 
-def test_a_sum_without_a_summary_is_a_metric_like_any_other() -> None:
+def test_sum_without_a_summary_is_an_ordinary_metric() -> None:
     assert [family.name for family in parse(b"s_sum 1\ns_count 2\n")] == ["s_sum", "s_count"]
 
 
@@ -254,8 +254,6 @@ def test_a_sum_without_a_summary_is_a_metric_like_any_other() -> None:
         ),
     ],
 )
-def test_refuses_a_histogram_or_summary_with_a_part_that_fits_nowhere(
-    lines: bytes, reason: str
-) -> None:
+def test_orphaned_part_of_a_histogram_or_summary_is_rejected(lines: bytes, reason: str) -> None:
     with pytest.raises(PromtextError, match=reason):
         parse(lines)

@@ -34,33 +34,33 @@ def node(*looks: list[ControlGroup]) -> int | None:
     return sums.node().get(CELL)
 
 
-def test_all_control_groups_add_up_from_0() -> None:
+def test_control_groups_sum_from_zero() -> None:
     assert node([control(1, 5000), control(2, 100)]) == 0
     assert node([control(1, 5000), control(2, 100)], [control(1, 5010), control(2, 107)]) == 17
 
 
-def test_a_monitor_group_that_goes_away_takes_nothing_with_it() -> None:
+def test_removed_monitor_group_keeps_its_increase() -> None:
     """The control group's number drops by what the monitor group had, from 1000 to 110."""
     assert node([control(1, 1000, monitor(2, 900))], [control(1, 110)]) == 10
 
 
-def test_monitor_groups_are_part_of_their_control_group_and_not_added_to_it() -> None:
+def test_monitor_groups_are_included_in_their_control_group() -> None:
     before = [control(1, 1000, monitor(2, 300), monitor(3, 500))]
     after = [control(1, 1060, monitor(2, 310), monitor(3, 530))]
     assert node(before, after) == 60
 
 
-def test_a_new_group_counts_from_its_beginning() -> None:
+def test_new_group_counts_from_its_start() -> None:
     assert node([control(1, 1000)], [control(1, 1050, monitor(2, 40)), control(3, 7)]) == 57
 
 
-def test_a_monitor_group_that_moves_is_not_counted_again() -> None:
+def test_moved_monitor_group_is_not_counted_twice() -> None:
     before = [control(1, 1000, monitor(3, 900)), control(2, 50)]
     after = [control(1, 101), control(2, 955, monitor(3, 904))]
     assert node(before, after) == 1 + 4 + 1
 
 
-def test_a_monitor_group_that_is_unavailable_for_a_look_makes_no_peak() -> None:
+def test_temporarily_unavailable_monitor_group_causes_no_peak() -> None:
     """The kernel leaves it out of the control group's number as well: 1000, 100, 1030."""
     looks = [
         [control(1, 1000, monitor(2, 900))],
@@ -70,7 +70,7 @@ def test_a_monitor_group_that_is_unavailable_for_a_look_makes_no_peak() -> None:
     assert node(*looks) == 30
 
 
-def test_a_monitor_group_without_a_counter_of_its_own_leaves_the_rest_countable() -> None:
+def test_unassigned_monitor_group_does_not_stop_the_others() -> None:
     looks = [
         [control(1, 100, monitor(2, Unread.UNASSIGNED), monitor(3, 40))],
         [control(1, 130, monitor(2, Unread.UNASSIGNED), monitor(3, 50))],
@@ -78,7 +78,7 @@ def test_a_monitor_group_without_a_counter_of_its_own_leaves_the_rest_countable(
     assert node(*looks) == 30
 
 
-def test_what_was_never_read_is_not_0() -> None:
+def test_unread_group_has_no_sum() -> None:
     sums = BandwidthSums(frozenset({EVENT}))
     group = control(1, Unread.UNASSIGNED, monitor(2, Unread.UNASSIGNED))
     sums.advance([group])
@@ -86,7 +86,7 @@ def test_what_was_never_read_is_not_0() -> None:
     assert sums.of(group) == {}
 
 
-def test_what_cannot_be_read_now_has_no_sum_now() -> None:
+def test_unreadable_group_has_no_sum_until_it_is_read() -> None:
     sums = BandwidthSums(frozenset({EVENT}))
     sums.advance([control(1, 100)])
     sums.advance([control(1, Unread.ERROR)])
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_now_has_no_sum_now() -> None:
     assert sums.node() == {CELL: 30}
 
 
-def test_sums_of_groups() -> None:
+def test_sums_of_groups_are_separate() -> None:
     sums = BandwidthSums(frozenset({EVENT}))
     sums.advance([control(1, 1000, monitor(2, 300))])
     leaf = monitor(2, 310)
@@ -109,7 +109,7 @@ def test_sums_of_groups() -> None:
     assert sums.of(leaf) == {}
 
 
-def test_occupancy_is_that_of_the_control_groups_that_could_be_read() -> None:
+def test_occupancy_is_the_sum_of_readable_control_groups() -> None:
     cell, event = ("0", "llc_occupancy"), "llc_occupancy"
     leaf = Group(3, "m", {cell: 5})
     groups = [
@@ -130,12 +130,12 @@ def test_occupancy_is_that_of_the_control_groups_that_could_be_read() -> None:
         ("Unassigned\n", Unread.UNASSIGNED),
     ],
 )
-def test_readings(text: str, reading: int | Unread) -> None:
+def test_readings_are_parsed(text: str, reading: int | Unread) -> None:
     assert parse_reading(text) == reading
 
 
 @pytest.mark.parametrize("text", ["", "\n", "-1\n", "1 2\n", "unavailable\n", "0x10\n"])
-def test_refuses_other_readings(text: str) -> None:
+def test_other_readings_are_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="resctrl"):
         parse_reading(text)
 

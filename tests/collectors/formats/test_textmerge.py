@@ -9,7 +9,7 @@ def read(**files: bytes) -> dict[str, tuple[promtext.TextFamily, ...]]:
     return {f"{name}.prom": promtext.parse(data) for name, data in files.items()}
 
 
-def test_files_that_agree_make_one_family() -> None:
+def test_consistent_files_make_one_family() -> None:
     families, conflicts = merge(
         read(a=b'# HELP x Help.\nx{f="a"} 1\n', b=b'# HELP x Help.\nx{f="b"} 2\n'), reserved=NONE
     )
@@ -17,12 +17,12 @@ def test_files_that_agree_make_one_family() -> None:
     assert [(f.name, f.help, len(f.samples)) for f in families] == [("x", "Help.", 2)]
 
 
-def test_help_names_the_files_where_none_of_them_has_one() -> None:
+def test_default_help_names_the_files() -> None:
     (family,), _ = merge(read(a=b'x{f="a"} 1\n', b=b'x{f="b"} 2\n'), reserved=NONE)
     assert family.help == "Metric read from a.prom, b.prom"
 
 
-def test_help_of_one_file_serves_another_that_has_none() -> None:
+def test_help_of_one_file_applies_to_others_without_it() -> None:
     (family,), conflicts = merge(
         read(a=b'x{f="a"} 1\n', b=b'# HELP x Help.\nx{f="b"} 2\n'), reserved=NONE
     )
@@ -30,7 +30,7 @@ def test_help_of_one_file_serves_another_that_has_none() -> None:
     assert family.help == "Help."
 
 
-def test_where_help_disagrees_the_first_file_wins() -> None:
+def test_first_file_wins_if_help_differs() -> None:
     (family,), conflicts = merge(
         read(a=b'# HELP x One.\nx{f="a"} 1\n', b=b'# HELP x Two.\nx{f="b"} 2\ny 1\n')
         | read(c=b'# HELP x One.\nx{f="c"} 3\n'),
@@ -41,7 +41,7 @@ def test_where_help_disagrees_the_first_file_wins() -> None:
     assert [(c.file, c.metric) for c in conflicts] == [("b.prom", "x"), ("b.prom", "y")]
 
 
-def test_where_type_disagrees_the_first_file_wins() -> None:
+def test_first_file_wins_if_type_differs() -> None:
     (family,), (conflict,) = merge(
         read(a=b"# TYPE x gauge\nx 1\n", b=b'# TYPE x counter\nx{f="b"} 2\n'), reserved=NONE
     )
@@ -50,7 +50,7 @@ def test_where_type_disagrees_the_first_file_wins() -> None:
     assert conflict.text == "TYPE is counter here and gauge in a.prom"
 
 
-def test_a_series_of_two_files_is_that_of_the_first() -> None:
+def test_duplicate_series_is_that_of_the_first_file() -> None:
     families, (conflict,) = merge(
         read(a=b'x 1\nx{f="a"} 1\n', b=b'x{f=""} 2\n', c=b"z 1\n"), reserved=NONE
     )
@@ -69,7 +69,7 @@ def beside_builtin(**files: bytes) -> tuple[list[Family], list[tuple[str, str]]]
     return kept, [(clash.file, clash.reason) for clash in clashes]
 
 
-def test_a_file_may_add_series_to_what_is_built_in() -> None:
+def test_file_may_add_series_to_a_built_in_metric() -> None:
     kept, clashes = beside_builtin(
         a=b'# HELP x Help.\n# TYPE x gauge\nx{a="9"} 1\n', b=b'# TYPE x gauge\nx{a="8"} 2\ny 1\n'
     )
@@ -80,7 +80,7 @@ def test_a_file_may_add_series_to_what_is_built_in() -> None:
     ]
 
 
-def test_what_is_built_in_goes_before_what_a_file_says() -> None:
+def test_built_in_series_precede_those_of_a_file() -> None:
     for text in (
         b"# TYPE x counter\nx 1\n",
         b"# HELP x Other.\n# TYPE x gauge\nx 1\n",
@@ -90,7 +90,7 @@ def test_what_is_built_in_goes_before_what_a_file_says() -> None:
         assert beside_builtin(a=text) == ([], [("a.prom", "builtin")]), text
 
 
-def test_of_several_files_only_those_that_clash_are_left_out() -> None:
+def test_only_conflicting_series_of_files_are_omitted() -> None:
     kept, clashes = beside_builtin(
         a=b'# TYPE x gauge\nx{a="1",b="2"} 1\n', b=b'# TYPE x gauge\nx{a="3"} 3\n'
     )

@@ -6,7 +6,7 @@ from collectors.base.sample import SourceAbsentError
 from collectors.readers import attributes
 
 
-def test_reads_what_is_there_and_leaves_out_what_is_not(tmp_path: Path) -> None:
+def test_existing_attributes_are_read_and_missing_ones_omitted(tmp_path: Path) -> None:
     (tmp_path / "mtu").write_text("1500\n")
     (tmp_path / "ifalias").write_text("\n")
     (tmp_path / "statistics").mkdir()
@@ -14,26 +14,26 @@ def test_reads_what_is_there_and_leaves_out_what_is_not(tmp_path: Path) -> None:
     assert found == {"mtu": "1500", "ifalias": ""}
 
 
-def test_follows_a_link_to_the_directory_as_sysfs_has_them(tmp_path: Path) -> None:
+def test_directory_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "device").mkdir()
     (tmp_path / "device/mtu").write_text("9000\n")
     (tmp_path / "eth0").symlink_to("device")
     assert attributes.read(f"{tmp_path}/eth0", ("mtu",)) == {"mtu": "9000"}
 
 
-def test_bytes_that_are_no_text_harm_nothing(tmp_path: Path) -> None:
+def test_undecodable_bytes_do_no_harm(tmp_path: Path) -> None:
     (tmp_path / "ifalias").write_bytes(b"up\xff\xfelink\n")
     assert attributes.read(str(tmp_path), ("ifalias",)) == {"ifalias": "up\ufffdlink"}
 
 
 @pytest.mark.parametrize("name", ["gone", "a_file"])
-def test_no_directory_is_no_device(tmp_path: Path, name: str) -> None:
+def test_missing_directory_is_no_device(tmp_path: Path, name: str) -> None:
     (tmp_path / "a_file").touch()
     with pytest.raises(SourceAbsentError, match=name):
         attributes.read(f"{tmp_path}/{name}", ("mtu",))
 
 
-def test_leaves_no_file_open(tmp_path: Path) -> None:
+def test_no_file_stays_open(tmp_path: Path) -> None:
     (tmp_path / "mtu").write_text("1500\n")
     (tmp_path / "statistics").mkdir()
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -55,5 +55,5 @@ def test_leaves_no_file_open(tmp_path: Path) -> None:
         ("1_000", None),
     ],
 )
-def test_numbers_as_drivers_write_them(text: str, value: int | None) -> None:
+def test_driver_number_formats_are_parsed(text: str, value: int | None) -> None:
     assert attributes.parse_number(text) == value

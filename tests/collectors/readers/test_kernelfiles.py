@@ -39,7 +39,7 @@ def is_kept(files: KernelFiles, path: Path) -> bool:
     return str(path) in files._held
 
 
-def test_a_file_of_the_kernel_is_kept_open_and_always_new(files: KernelFiles, comm: Path) -> None:
+def test_kernel_file_stays_open_and_is_read_afresh(files: KernelFiles, comm: Path) -> None:
     for name in ("one", "a longer one", "two"):
         comm.write_text(name)
         assert files.read(str(comm)) == f"{name}\n".encode()
@@ -47,7 +47,7 @@ def test_a_file_of_the_kernel_is_kept_open_and_always_new(files: KernelFiles, co
         assert is_kept(files, comm)
 
 
-def test_a_file_on_a_disk_may_be_replaced(files: KernelFiles, tmp_path: Path) -> None:
+def test_replaced_disk_file_is_reopened(files: KernelFiles, tmp_path: Path) -> None:
     path = tmp_path / "x"
     for text in ("one", "", "a" * 4096, "b" * 200_000, "two"):
         path.write_text(text)
@@ -58,7 +58,7 @@ def test_a_file_on_a_disk_may_be_replaced(files: KernelFiles, tmp_path: Path) ->
             files.read(str(path))
 
 
-def test_a_long_file_is_read_to_its_end(files: KernelFiles) -> None:
+def test_long_file_is_read_whole(files: KernelFiles) -> None:
     """As long as a read gives: the kernel stops each where its buffer is full."""
     path = "/proc/kallsyms"
     if not os.access(path, os.R_OK):
@@ -70,7 +70,7 @@ def test_a_long_file_is_read_to_its_end(files: KernelFiles) -> None:
     assert len(files.attribute(path)) <= 4096
 
 
-def test_what_is_gone_is_gone_although_it_was_kept(files: KernelFiles) -> None:
+def test_removed_file_is_missing_although_cached(files: KernelFiles) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         path = Path(f"/proc/{child.pid}/comm")
         assert files.read(str(path)) != b""
@@ -81,7 +81,7 @@ def test_what_is_gone_is_gone_although_it_was_kept(files: KernelFiles) -> None:
     assert not is_kept(files, path)
 
 
-def test_an_error_is_that_of_the_kernel(files: KernelFiles, tmp_path: Path) -> None:
+def test_kernel_errors_are_raised_unchanged(files: KernelFiles, tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(FileNotFoundError):
             files.read(str(tmp_path / "nothing"))
@@ -89,7 +89,7 @@ def test_an_error_is_that_of_the_kernel(files: KernelFiles, tmp_path: Path) -> N
             files.read(str(tmp_path))
 
 
-def test_no_more_are_kept_than_allowed_and_those_unused_for_long_go_first(comm: Path) -> None:
+def test_cache_is_bounded_and_evicts_the_least_recently_used(comm: Path) -> None:
     clock = Clock()
     files = KernelFiles(2, clock=clock)
     one, two, three = (Path(f"/proc/self/{name}") for name in ("comm", "statm", "cmdline"))
@@ -103,7 +103,7 @@ def test_no_more_are_kept_than_allowed_and_those_unused_for_long_go_first(comm: 
     assert [is_kept(files, path) for path in (one, two, three)] == [False, True, True]
 
 
-def test_a_file_that_is_let_go_is_closed_once_nobody_reads_it(comm: Path) -> None:
+def test_evicted_file_is_closed_after_its_last_reader(comm: Path) -> None:
     files = KernelFiles(1)
     files.read(str(comm))
     descriptor = files._held[str(comm)].descriptor
@@ -131,7 +131,7 @@ def test_threads_may_read_the_same_files_at_once(files: KernelFiles) -> None:
     assert wrong == []
 
 
-def test_a_file_of_which_there_is_no_next_time_is_not_kept(tmp_path: Path) -> None:
+def test_file_read_once_is_not_cached(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x" * 100_000)
     assert read_once(str(tmp_path / "x")) == b"x" * 100_000
     before = open_files()

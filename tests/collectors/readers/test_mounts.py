@@ -13,7 +13,7 @@ TEXT = (
 )
 
 
-def test_every_mount_with_what_it_is_and_where() -> None:
+def test_mounts_have_type_and_place() -> None:
     assert list(parse(TEXT)) == [
         Mount("/dev/nvme0n1p2", "259", "2", "/", "ext4", read_only=False),
         Mount("securityfs", "0", "6", "/sys/kernel/security", "securityfs", read_only=False),
@@ -24,7 +24,7 @@ def test_every_mount_with_what_it_is_and_where() -> None:
     ]
 
 
-def test_nothing_mounted() -> None:
+def test_empty_mountinfo_has_no_mounts() -> None:
     assert list(parse("")) == []
 
 
@@ -38,6 +38,6 @@ def test_nothing_mounted() -> None:
         "29 1 259:2 / / rw - ext4 /dev/sda1",
     ],
 )
-def test_refuses_what_is_no_mountinfo(text: str) -> None:
+def test_invalid_mountinfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="mountinfo"):
         list(parse(text))

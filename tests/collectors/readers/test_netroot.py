@@ -36,33 +36,33 @@ def procfs(tmp_path: Path):
     return make
 
 
-def test_with_the_hosts_pid_namespace_it_is_process_1_that_has_the_nodes_network(procfs) -> None:
+def test_host_pid_namespace_uses_the_network_of_process_1(procfs) -> None:
     machine = procfs("4711", FIRST)
     assert netroot.directory(machine) == machine.procfs / "1/net"
 
 
-def test_in_a_container_process_1_is_the_containers(procfs) -> None:
+def test_process_1_of_a_container_is_its_own(procfs) -> None:
     machine = procfs("7", NESTED)
     assert netroot.directory(machine) == machine.procfs / "net"
 
 
-def test_the_nodes_procfs_mounted_into_a_container_has_the_nodes_process_1(procfs) -> None:
+def test_mounted_host_procfs_has_the_hosts_process_1(procfs) -> None:
     machine = procfs("90112\t7", NESTED)
     assert netroot.directory(machine) == machine.procfs / "1/net"
 
 
-def test_a_kernel_that_does_not_say_gets_no_guess(tmp_path: Path) -> None:
+def test_unknown_namespace_falls_back_to_net(tmp_path: Path) -> None:
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/status").write_text("Name:\tagent\nPid:\t5\n")
     (tmp_path / "self/ns/pid").symlink_to(FIRST)
     assert netroot.directory(Host(procfs=tmp_path)) == tmp_path / "net"
 
 
-def test_a_directory_that_is_no_procfs_is_read_as_it_is(tmp_path: Path) -> None:
+def test_directory_that_is_no_procfs_is_read_directly(tmp_path: Path) -> None:
     assert netroot.directory(Host(procfs=tmp_path)) == tmp_path / "net"
 
 
-def test_a_hidden_process_1_is_said_and_our_own_network_read(procfs) -> None:
+def test_hidden_process_1_is_logged_and_the_own_network_read(procfs) -> None:
     machine = procfs("4711", FIRST)
     (machine.procfs / "1/net/dev").unlink()
     with structlog.testing.capture_logs() as lines:
@@ -73,20 +73,20 @@ def test_a_hidden_process_1_is_said_and_our_own_network_read(procfs) -> None:
     ]
 
 
-def test_what_speaks_netlink_refuses_to_tell_of_the_wrong_network(procfs) -> None:
+def test_netlink_in_another_network_is_rejected(procfs) -> None:
     machine = procfs("4711", FIRST)
     assert not netroot.is_own(machine)
     with pytest.raises(CollectorError, match="hostNetwork"):
         netroot.require_own(machine)
 
 
-def test_what_speaks_netlink_is_right_where_both_are_one_network(procfs) -> None:
+def test_netlink_in_the_same_network_is_accepted(procfs) -> None:
     machine = procfs("4711", FIRST, shared_network=True)
     assert netroot.is_own(machine)
     netroot.require_own(machine)
 
 
-def test_what_speaks_netlink_is_right_where_our_own_network_is_read(procfs) -> None:
+def test_netlink_is_accepted_if_the_own_network_is_read(procfs) -> None:
     assert netroot.is_own(procfs("7", NESTED))
 
 
@@ -100,7 +100,7 @@ def test_what_speaks_netlink_is_right_where_our_own_network_is_read(procfs) -> N
         ("Pid: 1\n", 0),
     ],
 )
-def test_counts_the_numbers_of_a_process(status: str, count: int) -> None:
+def test_ids_of_a_process_are_counted(status: str, count: int) -> None:
     assert netroot.nested_pids(status) == count
 
 
@@ -137,13 +137,13 @@ def _unshared(script: str, tmp_path: Path, *flags: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_real_container_with_a_procfs_of_its_own(tmp_path: Path) -> None:
+def test_container_with_its_own_procfs_is_detected(tmp_path: Path) -> None:
     script = '"$PYTHON" "$HERE/program.py" /proc'
     flags = ("--pid", "--fork", "--mount-proc", "--net")
     assert _unshared(script, tmp_path, *flags) == "net True"
 
 
-def test_a_real_container_with_the_nodes_procfs_mounted(tmp_path: Path) -> None:
+def test_container_with_the_hosts_procfs_is_detected(tmp_path: Path) -> None:
     script = (
         'mount --rbind /proc "$HERE/host"; mount -t proc proc /proc; '
         '"$PYTHON" "$HERE/program.py" "$HERE/host"'

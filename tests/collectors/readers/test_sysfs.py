@@ -6,7 +6,7 @@ from collectors.base.sample import SourceAbsentError
 from collectors.readers import sysfs
 
 
-def test_an_attribute_without_the_white_space_around_it(tmp_path: Path) -> None:
+def test_attribute_is_stripped(tmp_path: Path) -> None:
     (tmp_path / "model").write_text("SAMSUNG MZQL23T8HCLS        \n")
     (tmp_path / "temp").write_text("-1500\n")
     assert sysfs.attribute(f"{tmp_path}/model") == "SAMSUNG MZQL23T8HCLS"
@@ -15,12 +15,12 @@ def test_an_attribute_without_the_white_space_around_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "n/a", "1.5", "0x10", "1_0", "--1", "9" * 30, "1 2"])
-def test_what_is_no_number_is_none(tmp_path: Path, text: str) -> None:
+def test_non_number_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "file").write_text(text)
     assert sysfs.number(f"{tmp_path}/file") is None
 
 
-def test_whatever_cannot_be_read_is_none(tmp_path: Path, ill) -> None:
+def test_unreadable_attribute_is_none(tmp_path: Path, ill) -> None:
     ill(tmp_path / "sick")
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to("loop")
@@ -39,18 +39,18 @@ def test_whatever_cannot_be_read_is_none(tmp_path: Path, ill) -> None:
         (b"\xe2\x82", "\ufffd"),
     ],
 )
-def test_bytes_that_are_no_text_are_replaced_as_go_does(raw: bytes, text: str) -> None:
+def test_undecodable_bytes_are_replaced_as_by_go(raw: bytes, text: str) -> None:
     assert sysfs.decode(raw) == text
 
 
-def test_a_listing_is_sorted_and_leaves_out_names_that_cannot_be_printed(tmp_path: Path) -> None:
+def test_listing_is_sorted_without_unprintable_names(tmp_path: Path) -> None:
     for name in ("b", "a", "B"):
         (tmp_path / name).touch()
     (tmp_path / "\udcff").touch()  # the byte ff, which is no UTF-8
     assert list(sysfs.listing(tmp_path)) == ["B", "a", "b"]
 
 
-def test_a_directory_that_is_not_there_is_an_absent_source(tmp_path: Path) -> None:
+def test_missing_directory_is_an_absent_source(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name in ("missing", "file"):
         with pytest.raises(SourceAbsentError):
@@ -58,7 +58,7 @@ def test_a_directory_that_is_not_there_is_an_absent_source(tmp_path: Path) -> No
         assert sysfs.listing_optional(tmp_path / name) == {}
 
 
-def test_what_is_derived_is_derived_again_only_when_something_comes_goes_or_is_replaced(
+def test_derived_data_is_recomputed_only_after_a_change(
     tmp_path: Path,
 ) -> None:
     seen: list[list[str]] = []

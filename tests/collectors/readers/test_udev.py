@@ -4,7 +4,7 @@ from pathlib import Path
 from collectors.readers import udev
 
 
-def test_properties_and_nothing_else() -> None:
+def test_only_properties_are_read() -> None:
     assert udev.parse(
         "S:disk/by-id/x\nI:120\nE:ID_MODEL=a=b\nE:EMPTY=\nE:broken\nG:systemd\nE:ID"
     ) == {
@@ -13,18 +13,18 @@ def test_properties_and_nothing_else() -> None:
     }
 
 
-def test_what_udev_has_not_seen_has_no_properties(machine) -> None:
+def test_unknown_device_has_no_properties(machine) -> None:
     database = machine("xeon").udev
     assert udev.block_device(database, "8", "0")["ID_SERIAL_SHORT"] == "ZC1A0B2C"
     assert udev.block_device(database, "8", "99") == {}
 
 
-def test_what_cannot_be_read_has_no_properties(tmp_path: Path) -> None:
+def test_unreadable_database_has_no_properties(tmp_path: Path) -> None:
     (tmp_path / "b8:0").mkdir()
     assert udev.block_device(tmp_path, "8", "0") == {}
 
 
-def test_a_renamed_file_makes_a_new_generation(tmp_path: Path) -> None:
+def test_renamed_file_makes_a_new_generation(tmp_path: Path) -> None:
     os.utime(tmp_path, (1790000000, 1790000000))
     before = udev.generation(tmp_path)
     assert before == udev.generation(tmp_path)

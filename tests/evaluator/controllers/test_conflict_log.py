@@ -6,6 +6,14 @@ from evaluator.controllers.conflict_log import ConflictLog
 from evaluator.model.node_labels import LabelConflict
 
 
+class Logger:
+    def __init__(self, lines):
+        self._lines = lines
+
+    def warning(self, event, **fields):
+        self._lines.append(fields)
+
+
 class Clock:
     now = 0.0
 
@@ -25,7 +33,7 @@ def lines():
 
 @pytest.fixture
 def conflicts(clock, lines):
-    return ConflictLog(lambda event, **fields: lines.append(fields), clock=clock)
+    return ConflictLog(Logger(lines), clock=clock)
 
 
 def on(count, key="zone"):

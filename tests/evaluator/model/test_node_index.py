@@ -45,9 +45,9 @@ def test_values_move_to_a_nodes_new_position(before, after, chosen):
 def test_positions_stay_while_the_nodes_are_the_same():
     nodes = NodeIndex("abc")
     found = mask(nodes, "b")
-    assert Reindex(nodes, nodes).nothing
+    assert Reindex(nodes, nodes).is_identity
     assert Reindex(nodes, nodes).mask(found) is found
-    assert not Reindex(NodeIndex("abc"), NodeIndex("abd")).nothing
+    assert not Reindex(NodeIndex("abc"), NodeIndex("abd")).is_identity
 
 
 def test_masks_are_equal_by_shape_and_values():

@@ -12,30 +12,30 @@ def many(count, prefix="m"):
 
 def test_all_metrics_are_subscribed_to_within_the_limit():
     found = limit_metrics([frozenset("ab"), frozenset("bc")], 3)
-    assert (found.asked, found.left_out) == (frozenset("abc"), frozenset())
+    assert (found.requested, found.left_out) == (frozenset("abc"), frozenset())
 
 
 def test_policy_over_the_limit_loses_its_own_metrics_and_no_others():
     greedy, modest = many(100_000), frozenset({"zeta", "m099999"})
     found = limit_metrics([greedy, modest], 1000)
-    assert len(found.asked) == 1000
-    assert modest <= found.asked
-    assert found.asked | found.left_out == greedy | modest
-    assert not found.asked & found.left_out
+    assert len(found.requested) == 1000
+    assert modest <= found.requested
+    assert found.requested | found.left_out == greedy | modest
+    assert not found.requested & found.left_out
 
 
 def test_omitted_metrics_do_not_depend_on_policy_order():
     named = [many(5, "a"), many(5, "b"), many(3, "c"), frozenset({"a000004", "z"})]
     found = limit_metrics(named, 7)
-    assert len(found.asked) == 7
+    assert len(found.requested) == 7
     assert limit_metrics(named[::-1], 7) == found
 
 
 def test_scorer_metrics_do_not_count_towards_the_limit():
     found = limit_metrics([many(5)], 3, always=frozenset({"x", "y"}))
-    assert frozenset({"x", "y"}) <= found.asked
-    assert len(found.asked - {"x", "y"}) == 3
-    assert found.left_out == many(5) - found.asked
+    assert frozenset({"x", "y"}) <= found.requested
+    assert len(found.requested - {"x", "y"}) == 3
+    assert found.left_out == many(5) - found.requested
     assert limit_metrics([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
 
 
@@ -48,7 +48,7 @@ def test_omitted_metric_is_not_pending_and_is_reported():
     assert (asked.unreported.all(), asked.fault) == (True, "")
     assert not left_out.unreported.any()
     assert np.isnan(left_out.values).all()
-    assert left_out.fault == "not asked for: policies name more than --maxMetrics=1"
+    assert left_out.fault == "not requested: policies name more than --maxMetrics=1"
 
 
 def rules_of(parsed, rule, name, **counts):

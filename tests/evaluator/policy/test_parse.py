@@ -169,7 +169,7 @@ def test_invalid_durations_of_a_strategy_omit_it(terms):
 def test_ranking_has_no_durations():
     ranking = {"metricname": "a", "operator": "LessThan"}
     (problem,) = parse({"scheduleonmetric": rules(ranking, whenMissing="violate")}).problems
-    assert re.search("for, clearAfter and whenMissing mean nothing to a ranking", problem)
+    assert re.search("for, clearAfter and whenMissing do not apply to a ranking", problem)
 
 
 def test_stored_status_is_kept_and_is_no_difference():
@@ -192,8 +192,8 @@ def test_stored_status_is_kept_and_is_no_difference():
         ({**GOOD, "operator": None}, "operator None is not known"),
         ({**GOOD, "operator": ["Equals"]}, "operator .* is not known"),
         ({"metricname": "m"}, "operator None is not known"),
-        ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is no metric's name"),
-        ({**GOOD, "metricname": "a\n"}, "metricname .* is no metric's name"),
+        ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is not a metric name"),
+        ({**GOOD, "metricname": "a\n"}, "metricname .* is not a metric name"),
         ({**GOOD, "target": "much"}, "target 'much' is neither a number nor a quantity"),
         ({**GOOD, "target": "1e999"}, "target '1e999' is neither a number nor a quantity"),
         ({**GOOD, "target": ""}, "target '' is neither a number nor a quantity"),
@@ -262,7 +262,7 @@ def test_any_of_is_the_default(logical):
 def test_unknown_strategy_is_reported_with_the_known_ones():
     found = parse({"reschedule": rules(GOOD), "dontschedule": rules(GOOD)})
     assert found.problems == (
-        "strategy 'reschedule' is not known (one of dontschedule, scheduleonmetric, deschedule, "
+        "strategy 'reschedule' is unknown (one of dontschedule, scheduleonmetric, deschedule, "
         "labeling): left out",
     )
     assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
@@ -455,8 +455,8 @@ def test_labels_beyond_the_limit_of_a_strategy_are_not_read(parsed, rule):
     found = parsed(labeling=[rule("m Equals 1", *texts), rule("m Equals 2", *texts)])
     assert CountedText.read == 1_000
     assert found.problems == (
-        "labeling: rule 1: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
-        "labeling: rule 2: it names 20000 labels, and 1000 are read of a strategy: the rest is left out",
+        "labeling: rule 1: it names 20000 labels, more than 1000 in the strategy: the rest is left out",
+        "labeling: rule 2: it names 20000 labels, more than 1000 in the strategy: the rest is left out",
         "labeling: it names 1000 labels, more than 50: the rest is left out",
     )
 
@@ -478,7 +478,7 @@ def test_label_that_is_no_string_is_omitted(parsed, rule):
 def test_known_strategies_are_read_among_too_many():
     found = parse({**{f"s{n}": {} for n in range(10_000)}, "dontschedule": rules(GOOD)})
     assert found.strategies.keys() == {StrategyName.DONTSCHEDULE}
-    assert found.problems == ("it names 10001 strategies: those that are not known are left out",)
+    assert found.problems == ("it names 10001 strategies: unknown ones are left out",)
 
 
 def test_overlong_duration_is_not_summed():
@@ -507,8 +507,8 @@ def test_per_pod_rule_has_no_durations(terms, of_the_strategy):
     body = rules(RISK, **terms) if of_the_strategy else rules({**RISK, **terms})
     found = parse({"dontschedule": body})
     assert found.problems == (
-        "dontschedule: rule 1: for and clearAfter have no effect here: plimsoll_risk_cpu depends on the pod that is to be "
-        "placed, so it is compared anew for each pod, and at once",
+        "dontschedule: rule 1: for and clearAfter have no effect here: plimsoll_risk_cpu depends on the pod being "
+        "scheduled, so it is compared for each pod without delay",
     )
     (rule,) = found.strategies[StrategyName.DONTSCHEDULE].rules
     assert not rule.options.timed

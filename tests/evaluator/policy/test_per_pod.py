@@ -12,7 +12,7 @@ from evaluator.policy.decide import decide
 from evaluator.policy.per_pod import MOST_REMEMBERED, PerPodDecisions
 from evaluator.policy.scorer_metrics import ScorerMetrics, Scoring
 from evaluator.readings.store import Store
-from evaluator.scoring.derived import NOBODY
+from evaluator.scoring.derived import NO_REQUESTS
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.snapshot import ClusterSnapshot
 from tests.evaluator.scoring.share import Share
@@ -60,7 +60,7 @@ class World:
     def decide(self, *policies):
         return decide(policies, NODES, ScorerMetrics(self.store, self.scoring), now=NOW)
 
-    def ask(self, decisions, pod=NOBODY):
+    def ask(self, decisions, pod=NO_REQUESTS):
         (decision,) = decisions.policies.values()
         return self.per_pod.decision(decision, decisions, pod)
 

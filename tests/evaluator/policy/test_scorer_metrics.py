@@ -6,7 +6,7 @@ import pytest
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
-from evaluator.policy.scorer_metrics import LOOK, OFF, SOON, ScorerMetrics, Scoring
+from evaluator.policy.scorer_metrics import OFF, REFRESH, RETRY, ScorerMetrics, Scoring
 from evaluator.readings.column import NEVER
 from evaluator.readings.store import Store
 from evaluator.scoring.snapshot import ClusterSnapshot
@@ -94,10 +94,10 @@ def test_scorer_metrics_are_reevaluated_without_a_change_notice(store):
     before = readings.next_expiry(NOW)
     assert before == store.next_expiry(NOW)
     readings.column("plimsoll_risk", NODES, NOW)
-    assert readings.next_expiry(NOW) == NOW + SOON
+    assert readings.next_expiry(NOW) == NOW + RETRY
     view = seen(1, 2, 3)
     readings.column("plimsoll_risk", NODES, NOW)
-    assert readings.next_expiry(NOW) == NOW + LOOK
+    assert readings.next_expiry(NOW) == NOW + REFRESH
     readings.subscribe(["m"])
     assert readings.next_expiry(NOW) == before
 
@@ -123,7 +123,7 @@ def test_policy_names_the_flag_of_the_missing_scorer(store, parsed, rule):
     decisions = decide([policy], NODES, ScorerMetrics(store, OFF), now=NOW)
     (decision,) = decisions.policies.values()
     assert decision.problems == (
-        "no source has metric plimsoll_congestion (the scorer congestion works it out, and is off: "
+        "no source has metric plimsoll_congestion (its scorer congestion is not enabled: "
         "start the evaluator with --scorers=congestion)",
     )
     assert not decision.unreported

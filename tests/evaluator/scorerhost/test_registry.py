@@ -115,14 +115,14 @@ def test_scorer_that_fails_to_load_is_reported_in_a_sentence(installed, code, po
 
 def test_invalid_scorer_is_reported_with_what_it_lacks(installed):
     installed("class Odd:\n  predicates = metrics = ()")
-    with pytest.raises(ScorersError, match="is no scorer: it has no priorities, score"):
+    with pytest.raises(ScorersError, match="is not a scorer: it lacks priorities, score"):
         load("odd")
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "a b", "..", "ä", "x" * 64, "a\\n"])
 def test_name_that_cannot_end_a_path_is_reported(installed, name):
     installed(ODD.replace('("odd",)', f'("{name}",)'))
-    with pytest.raises(ScorersError, match="is no name for a predicate"):
+    with pytest.raises(ScorersError, match="is not a valid name of a predicate"):
         load("odd")
 
 
@@ -142,7 +142,7 @@ def test_two_distributions_with_one_scorer_name_are_reported(installed):
     installed(ODD)
     installed(ODD, point="odd:Other", distribution="other-name")
     with pytest.raises(
-        ScorersError, match="more than one scorer 'odd': of its-name and other-name"
+        ScorersError, match="more than one scorer 'odd': from its-name and other-name"
     ):
         load("odd")
 

@@ -110,7 +110,7 @@ def test_demand_is_private_to_its_scorer():
 def test_explaining_changes_nothing():
     scorer = Recorder()
     asked, _ = runner(scorer)
-    asked.look("pigeon", pod(7))
+    asked.run_uncached("pigeon", pod(7))
     asked.run("pigeon", pod(1))
     assert demands(scorer) == [0, 1]
 

@@ -216,7 +216,7 @@ def test_no_snapshot_before_nodes_pods_and_first_reports() -> None:
     world.cluster.nodes.replace([node("a")])
     assert world.snapshotter.waiting_for == ["all pods"]
     world.inventory.pods.replace([])
-    assert world.snapshotter.waiting_for == ["the first report of nodes to scorers"]
+    assert world.snapshotter.waiting_for == ["the nodes' first readings for scorers"]
     assert world.snapshotter.known() is None
     world.store.report("a", Delta(values=dict.fromkeys(usage_metrics.METRICS, 0.5)), world.now)
     world.now += 0.125

@@ -6,7 +6,7 @@ import pytest
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_demand import PodView, Resource
 from evaluator.scoring import derived
-from evaluator.scoring.derived import DERIVED_METRICS, NOBODY
+from evaluator.scoring.derived import DERIVED_METRICS, NO_REQUESTS
 from evaluator.scoring.plugin import ScorerResult
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions
 from evaluator.scoring.plugins.reward import Reward
@@ -40,19 +40,19 @@ def safe():
 
 
 def test_risk_is_the_larger_of_the_known_ones(safe):
-    found = derived.values(["plimsoll_risk"], {"safe": safe}, VIEW, NOBODY)
+    found = derived.values(["plimsoll_risk"], {"safe": safe}, VIEW, NO_REQUESTS)
     np.testing.assert_array_equal(found["plimsoll_risk"], [0.5, 0.2, np.nan])
 
 
 def test_scorer_is_run_once_for_all_its_metrics(safe):
     names = ["plimsoll_risk", "plimsoll_risk_cpu", "plimsoll_risk_memory"]
-    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == set(names)
+    assert set(derived.values(names, {"safe": safe}, VIEW, NO_REQUESTS)) == set(names)
     assert safe.asked == 1
 
 
 def test_metric_without_a_scorer_is_omitted(safe):
     names = ["plimsoll_congestion", "plimsoll_risk_cpu"]
-    assert set(derived.values(names, {"safe": safe}, VIEW, NOBODY)) == {"plimsoll_risk_cpu"}
+    assert set(derived.values(names, {"safe": safe}, VIEW, NO_REQUESTS)) == {"plimsoll_risk_cpu"}
 
 
 def test_sources_are_never_queried_for_derived_metrics():

@@ -27,16 +27,16 @@ def read(raw, cuts=()):
 
 
 @given(cuts=st.lists(st.integers(0, len(WHOLE + NEXT)), max_size=12))
-def test_a_body_may_be_cut_anywhere_and_what_follows_is_kept(cuts):
+def test_body_may_be_split_anywhere_and_following_bytes_are_kept(cuts):
     assert read(WHOLE + NEXT, cuts) == (BODY, NEXT)
 
 
-def test_a_body_may_come_byte_by_byte():
+def test_body_may_arrive_byte_by_byte():
     assert read(WHOLE, range(1, len(WHOLE))) == (BODY, b"")
 
 
 @pytest.mark.parametrize("end", range(len(WHOLE)))
-def test_a_body_cut_short_has_no_end(end):
+def test_truncated_body_has_no_end(end):
     assert read(WHOLE[:end])[1] is None
 
 
@@ -59,7 +59,7 @@ def test_a_body_cut_short_has_no_end(end):
         b"%s\r\nhello\r\n0\r\n\r\n" % (b"0" * 16 + b"5"),
     ],
 )
-def test_what_two_readers_could_read_in_two_ways_is_a_400(raw):
+def test_ambiguous_chunk_is_a_400(raw):
     with pytest.raises(RejectedRequestError) as refused:
         read(raw)
     assert refused.value.status == 400
@@ -76,7 +76,7 @@ def test_what_two_readers_could_read_in_two_ways_is_a_400(raw):
     ids=["one byte a chunk", "eight bytes a chunk", "one extension", "extensions"],
 )
 @pytest.mark.parametrize("size", [700, 16_384])
-def test_a_flood_of_small_chunks_is_refused_early(raw, most, size):
+def test_flood_of_small_chunks_is_rejected_early(raw, most, size):
     taken = []
     pieces = (raw[at : at + size] for at in range(0, len(raw), size))
     with pytest.raises(RejectedRequestError) as refused:
@@ -91,14 +91,14 @@ def parts_of(pieces):
         yield from chunks.parts(piece)
 
 
-def test_trailers_without_end_are_refused():
+def test_endless_trailers_are_rejected():
     trailers = itertools.repeat(b"X: " + b"y" * 500 + b"\r\n", 20)
     with pytest.raises(RejectedRequestError) as refused:
         list(parts_of([b"1\r\nx\r\n0\r\n", *trailers]))
     assert refused.value.status == 413
 
 
-def test_chunks_of_a_large_body_may_be_as_small_as_clients_make_them():
+def test_small_chunks_of_common_clients_are_accepted():
     """Go's smallest are of some hundred bytes."""
     chunks = Chunks()
     raw = b"64\r\n%s\r\n" % (b"x" * 100) * 5_000 + b"0\r\n\r\n"

@@ -68,7 +68,7 @@ async def test_tls_1_3_sessions_are_not_resumed(site, authority):
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "get"])
-async def test_plain_http_to_a_tls_port_is_told_to_use_https(site, authority, method):
+async def test_plain_http_to_a_tls_port_gets_a_hint_to_use_https(site, authority, method):
     client = await site.connect()
     await client.say(f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     told = await client.rest()
@@ -78,7 +78,7 @@ async def test_plain_http_to_a_tls_port_is_told_to_use_https(site, authority, me
     assert (await (await site.connect(tls)).get("/")).status == 200
 
 
-async def test_a_client_that_has_sent_nothing_takes_no_memory_for_tls(site, until):
+async def test_silent_client_allocates_no_tls_memory(site, until):
     silent = [await site.connect() for _ in range(20)]
     await until(lambda: site.server.connections == len(silent))
     assert not [p for p in gc.get_objects() if isinstance(p, SSLProtocol) and p._server_side]

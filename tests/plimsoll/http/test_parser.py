@@ -28,7 +28,7 @@ def read(raw, cuts=()):
 
 
 @given(cuts=st.lists(st.integers(1, len(HEAD) - 1), max_size=9), blank=st.integers(0, 3))
-def test_a_header_may_be_cut_anywhere_and_follow_empty_lines(cuts, blank):
+def test_header_may_be_split_anywhere_and_follow_empty_lines(cuts, blank):
     raw = b"\r\n" * blank + HEAD
     (request, framing), _ = read(raw, cuts)
     assert (request.method, request.path) == ("POST", "/scheduler/filter")
@@ -37,7 +37,7 @@ def test_a_header_may_be_cut_anywhere_and_follow_empty_lines(cuts, blank):
     assert framing == Framing(5, asks_first=False, keep_alive=True)
 
 
-def test_what_follows_the_header_is_kept():
+def test_bytes_after_the_header_are_kept():
     _, rest = read(HEAD + b"hello and more")
     assert rest == b"hello and more"
 
@@ -58,7 +58,7 @@ def head(*lines, line="GET /x HTTP/1.1"):
         (head(line="GET /x HTTP/1.0"), Framing(0, False, False)),
     ],
 )
-def test_how_the_body_is_told_from_what_follows(raw, framing):
+def test_body_framing_is_parsed(raw, framing):
     (_, found), _ = read(raw)
     assert found == framing
 
@@ -74,7 +74,7 @@ def test_how_the_body_is_told_from_what_follows(raw, framing):
         ("*", "*"),
     ],
 )
-def test_the_path_is_what_any_other_reader_would_take_it_for(target, path):
+def test_path_is_normalized_as_by_other_parsers(target, path):
     (request, _), _ = read(head(line=f"GET {target} HTTP/1.1"))
     assert request.path == path
 
@@ -105,7 +105,7 @@ def test_the_path_is_what_any_other_reader_would_take_it_for(target, path):
         (head(line="GET /x?" + "&".join("abc") + "&" * 98 + " HTTP/1.1"), 400),
     ],
 )
-def test_what_two_readers_could_read_in_two_ways_is_refused(raw, status):
+def test_ambiguous_header_is_rejected(raw, status):
     with pytest.raises(RejectedRequestError) as refused:
         read(raw)
     assert refused.value.status == status
@@ -120,19 +120,19 @@ def test_no_field_after_the_101st_is_read():
     assert len(reading._fields.values) == 100
 
 
-def test_a_query_has_a_limit():
+def test_query_length_is_limited():
     reading = RequestParser(1 << 20)
     with pytest.raises(RejectedRequestError) as refused:
         reading.head(head(line=f"GET /x?a={'y' * 4_096} HTTP/1.1"))
     assert refused.value.status == HTTPStatus.REQUEST_URI_TOO_LONG
 
 
-def test_an_upgrade_that_is_offered_is_ignored():
+def test_offered_upgrade_is_ignored():
     (_, framing), rest = read(head("Connection: Upgrade", "Upgrade: h2c") + b"rest")
     assert (framing.length, rest) == (0, b"rest")
 
 
-def test_the_limit_of_a_header_is_exact():
+def test_limit_of_a_header_is_exact():
     line = b"X: " + b"y" * (LIMIT - len(head()) - 5) + b"\r\n"
     fits = head()[:-2] + line + b"\r\n"
     assert len(fits) == LIMIT
@@ -142,7 +142,7 @@ def test_the_limit_of_a_header_is_exact():
     assert refused.value.status == HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
 
 
-def test_a_header_that_names_another_line_cannot_be_written():
+def test_header_value_with_a_line_end_cannot_be_written():
     response = Response(HTTPStatus.OK, b"", headers=(("allow", "GET\r\nX-Evil: 1"),))
     with pytest.raises(Exception, match="Illegal header value"):
         written(response, close=False)

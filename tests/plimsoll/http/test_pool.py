@@ -45,14 +45,14 @@ async def ended(*tasks):
     return [task.cancelled() for task in tasks]
 
 
-async def test_up_to_the_limit_everybody_stays(crowd):
+async def test_no_connection_is_closed_up_to_the_limit(crowd):
     first = crowd.admit_one()
     crowd.admit_one()
     assert crowd.has_room()
     assert await ended(first) == [False]
 
 
-async def test_the_stranger_who_has_waited_longest_goes_first(crowd):
+async def test_oldest_unauthenticated_connection_is_closed_first(crowd):
     client, one, other = (crowd.admit_one() for _ in range(3))
     crowd.note(client, ConnectionState.ANSWERING)
     crowd.note(client, ConnectionState.NOTHING)
@@ -61,7 +61,7 @@ async def test_the_stranger_who_has_waited_longest_goes_first(crowd):
     assert await ended(client, one, other) == [False, False, True]
 
 
-async def test_without_strangers_the_client_who_has_been_silent_longest_goes(crowd):
+async def test_client_idle_longest_is_closed_if_all_are_authenticated(crowd):
     clients = [crowd.admit_one() for _ in range(3)]
     for client in clients:
         crowd.note(client, ConnectionState.ANSWERING)
@@ -71,14 +71,14 @@ async def test_without_strangers_the_client_who_has_been_silent_longest_goes(cro
     assert await ended(*clients) == [False, True, False]
 
 
-async def test_whoever_has_shown_a_certificate_is_no_stranger(crowd):
+async def test_connection_with_a_certificate_is_authenticated(crowd):
     known, one, other = (crowd.admit_one() for _ in range(3))
     crowd.know(known)
     assert crowd.has_room()
     assert await ended(known, one, other) == [False, True, False]
 
 
-async def test_who_is_being_answered_never_goes(crowd):
+async def test_connection_being_answered_is_never_closed(crowd):
     tasks = [crowd.admit_one() for _ in range(3)]
     for task in tasks:
         crowd.note(task, ConnectionState.ANSWERING)
@@ -86,7 +86,7 @@ async def test_who_is_being_answered_never_goes(crowd):
     assert await ended(*tasks) == [False, False, False]
 
 
-async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(crowd):
+async def test_unread_response_is_closed_before_a_new_connection_is_rejected(crowd):
     silent, deaf, answered = (crowd.admit_one() for _ in range(3))
     for task in (silent, deaf, answered):
         crowd.note(task, ConnectionState.ANSWERING)
@@ -100,7 +100,7 @@ async def test_who_does_not_take_an_answer_goes_before_a_newcomer_is_refused(cro
     assert await ended(deaf, answered) == [True, False]
 
 
-async def test_of_too_many_who_do_not_take_an_answer_the_longest_is_given_up(crowd):
+async def test_longest_unread_of_too_many_responses_is_closed(crowd):
     deaf = [crowd.admit_one() for _ in range(3)]
     for task in deaf:
         crowd.note(task, ConnectionState.ANSWERING)
@@ -111,7 +111,7 @@ async def test_of_too_many_who_do_not_take_an_answer_the_longest_is_given_up(cro
     assert await ended(*deaf) == [False, True, False]
 
 
-async def test_a_refusal_makes_nobody_known(crowd):
+async def test_rejection_authenticates_no_connection(crowd):
     refused, stranger, client = (crowd.admit_one() for _ in range(3))
     crowd.note(client, ConnectionState.ANSWERING)
     crowd.note(client, ConnectionState.NOTHING)
@@ -122,7 +122,7 @@ async def test_a_refusal_makes_nobody_known(crowd):
         crowd.admit_one()
 
 
-async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
+async def test_open_requests_may_finish_at_shutdown(crowd):
     idle, asking, answered = (crowd.admit_one() for _ in range(3))
     crowd.note(asking, ConnectionState.RECEIVING)
     crowd.note(answered, ConnectionState.ANSWERING)
@@ -131,7 +131,7 @@ async def test_at_the_end_those_who_are_asking_or_answered_may_finish(crowd):
     assert crowd.tasks == {asking, answered}
 
 
-async def test_whether_somebody_is_asking_or_answered(crowd):
+async def test_asked_is_true_while_a_request_is_open(crowd):
     one, other = crowd.admit_one(), crowd.admit_one()
     assert not crowd.asked
     for task, doing in (
@@ -148,7 +148,7 @@ async def test_whether_somebody_is_asking_or_answered(crowd):
     assert not crowd.asked
 
 
-async def test_idle_clients_leave_a_quarter_of_the_places_to_newcomers(crowds):
+async def test_idle_clients_leave_a_quarter_of_the_connections_to_new_ones(crowds):
     crowd = crowds(8)
     idle = [crowd.admit_one(asked=True) for _ in range(8)]
     newcomers = []
@@ -159,7 +159,7 @@ async def test_idle_clients_leave_a_quarter_of_the_places_to_newcomers(crowds):
         newcomers.append(crowd.admit_one())
 
 
-async def test_a_flood_of_newcomers_ends_newcomers_and_no_clients(crowds):
+async def test_flood_of_new_connections_closes_no_client(crowds):
     crowd = crowds(8)
     idle = [crowd.admit_one(asked=True) for _ in range(5)]
     newcomers = []
@@ -172,7 +172,7 @@ async def test_a_flood_of_newcomers_ends_newcomers_and_no_clients(crowds):
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["idle", "newcomers"])
-async def test_the_peer_that_holds_most_loses_a_connection(crowds, asked):
+async def test_peer_with_the_most_connections_loses_one(crowds, asked):
     crowd = crowds(8)
     of_one = [crowd.admit_one("one", asked=asked) for _ in range(2)]
     of_many = [crowd.admit_one("many", asked=asked) for _ in range(6)]
@@ -183,7 +183,7 @@ async def test_the_peer_that_holds_most_loses_a_connection(crowds, asked):
         assert sum(await ended(*of_many)) == count
 
 
-async def test_a_client_with_a_certificate_goes_after_all_others(crowds):
+async def test_client_with_a_certificate_is_closed_last(crowds):
     crowd = crowds(4)
     certified = [crowd.admit_one() for _ in range(2)]
     for task in certified:
@@ -197,7 +197,7 @@ async def test_a_client_with_a_certificate_goes_after_all_others(crowds):
     assert all(await ended(*other))
 
 
-async def test_a_peer_whose_connections_have_ended_holds_none(crowds):
+async def test_peer_without_open_connections_is_forgotten(crowds):
     crowd = crowds(4)
     for task in [crowd.admit_one("many") for _ in range(3)]:
         task.cancel()

@@ -163,7 +163,7 @@ HANDSHAKES = [
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("behave", PLAIN)
-async def test_a_plain_connection_is_freed_as_it_ends(serve, until, behave) -> None:
+async def test_ended_plain_connection_is_freed(serve, until, behave) -> None:
     site = await serve(echo, LIMITS)
     for _ in range(TIMES):
         await behave(site, None)
@@ -172,7 +172,7 @@ async def test_a_plain_connection_is_freed_as_it_ends(serve, until, behave) -> N
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("behave", [*PLAIN, *HANDSHAKES])
-async def test_a_tls_connection_is_freed_as_it_ends(serve, until, authority, behave) -> None:
+async def test_ended_tls_connection_is_freed(serve, until, authority, behave) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
     site = await serve(echo, LIMITS, tls=lambda: Tls(context))
@@ -182,7 +182,7 @@ async def test_a_tls_connection_is_freed_as_it_ends(serve, until, authority, beh
 
 
 @pytest.mark.usefixtures("uncollected")
-async def test_a_tls_connection_without_the_required_certificate_is_freed(
+async def test_tls_connection_without_the_required_certificate_is_freed(
     serve, until, authority
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -197,7 +197,7 @@ async def test_a_tls_connection_without_the_required_certificate_is_freed(
 
 
 @pytest.mark.usefixtures("uncollected")
-async def test_connections_ended_for_newer_ones_are_freed(serve, until, authority) -> None:
+async def test_displaced_connections_are_freed(serve, until, authority) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
     site = await serve(echo, Limits(connections=2, linger=0.2), tls=lambda: Tls(context))

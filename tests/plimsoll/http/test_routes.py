@@ -23,22 +23,22 @@ async def ask(method, path):
     ("method", "path"),
     [("GET", "/a"), ("HEAD", "/a"), ("POST", "/post"), ("GET", "/below/x/y"), ("GET", "/below/")],
 )
-async def test_who_answers(method, path):
+async def test_route_is_chosen_by_method_and_path(method, path):
     assert (await ask(method, path)).body == path.encode()
 
 
 @pytest.mark.parametrize("path", ["", "/", "/a/", "/A", "/below", "/post/x", "a", "*"])
-async def test_what_nobody_answers_is_a_404(path):
+async def test_unknown_path_is_a_404(path):
     assert (await ask("GET", path)).status == HTTPStatus.NOT_FOUND
 
 
 @pytest.mark.parametrize(("method", "path"), [("GET", "/post"), ("POST", "/a"), ("get", "/a")])
-async def test_another_method_is_a_405_that_names_the_right_ones(method, path):
+async def test_other_method_is_a_405_with_allow(method, path):
     refusal = await ask(method, path)
     assert refusal.status == HTTPStatus.METHOD_NOT_ALLOWED
     assert dict(refusal.headers)["allow"] == ("POST" if path == "/post" else "GET, HEAD")
 
 
-async def test_what_a_client_wrote_is_repeated_in_moderation():
+async def test_client_text_is_quoted_in_bounded_length():
     assert len((await ask("X" * 9000, "/a")).body) < 400
     assert len((await ask("GET", "/" + "x" * 9000)).body) < 400

@@ -24,7 +24,7 @@ async def echo(request: Request) -> Response:
     )
 
 
-async def test_answers_one_request_after_the_other_on_one_connection(serve) -> None:
+async def test_requests_on_one_connection_are_answered_in_turn(serve) -> None:
     client = await (await serve(echo)).connect()
     for number in range(3):
         reply = await client.get(f"/{number}?a=1&a=2&b")
@@ -33,7 +33,7 @@ async def test_answers_one_request_after_the_other_on_one_connection(serve) -> N
         assert reply.headers["date"].endswith("GMT")
 
 
-async def test_answers_requests_sent_in_one_go(serve) -> None:
+async def test_pipelined_requests_are_answered(serve) -> None:
     client = await (await serve(echo)).connect()
     await client.say(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")
     assert b"/1" in (await client.reply()).body
@@ -50,7 +50,7 @@ async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
 @pytest.mark.parametrize(
     "request_", ["GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]
 )
-async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
+async def test_connection_close_is_respected(serve, request_: str) -> None:
     client = await (await serve(echo)).connect()
     await client.say(request_.encode())
     assert (await client.reply()).status == 200
@@ -71,7 +71,7 @@ async def test_a_client_may_want_one_answer_only(serve, request_: str) -> None:
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 70000\r\n\r\n" + b"x" * 70000, 413),
     ],
 )
-async def test_a_malformed_request_is_told_so_and_ends_the_connection(
+async def test_malformed_request_gets_an_error_and_ends_the_connection(
     serve, raw: bytes, status: int
 ) -> None:
     site = await serve(echo, Limits(body_bytes=65536))
@@ -84,7 +84,7 @@ async def test_a_malformed_request_is_told_so_and_ends_the_connection(
     assert (await (await site.connect()).get("/")).status == 200
 
 
-async def test_a_small_body_is_read_and_forgotten(serve) -> None:
+async def test_small_body_is_discarded(serve) -> None:
     client = await (await serve(echo)).connect()
     await client.say(
         b"GET /1 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
@@ -97,7 +97,7 @@ async def test_a_small_body_is_read_and_forgotten(serve) -> None:
     "framing", [b"Content-Length: 1", b"Content-Length: 99999999999", b"Transfer-Encoding: chunked"]
 )
 @pytest.mark.parametrize("path", [b"/metrics", b"/nothing"])
-async def test_a_port_without_bodies_refuses_each_before_it_comes(
+async def test_port_without_bodies_rejects_each_before_it_is_sent(
     serve, framing: bytes, path: bytes
 ) -> None:
     client = await (await serve(echo, Limits(body_bytes=0))).connect()
@@ -107,13 +107,13 @@ async def test_a_port_without_bodies_refuses_each_before_it_comes(
     assert b"body" in reply.body
 
 
-async def test_an_empty_body_is_none(serve) -> None:
+async def test_empty_body_is_none(serve) -> None:
     client = await (await serve(echo, Limits(body_bytes=0))).connect()
     for _ in range(2):
         assert (await client.get("/", "Content-Length: 0")).status == 200
 
 
-async def test_a_client_that_asks_before_it_sends_a_body_is_told_to_go_on(serve) -> None:
+async def test_expect_continue_is_answered(serve) -> None:
     client = await (await serve(echo)).connect()
     await client.say(
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
@@ -123,7 +123,7 @@ async def test_a_client_that_asks_before_it_sends_a_body_is_told_to_go_on(serve)
     assert (await client.reply()).status == 200
 
 
-async def test_a_client_that_leaves_in_the_middle_is_nobodys_problem(serve) -> None:
+async def test_client_that_disconnects_midway_does_no_harm(serve) -> None:
     site = await serve(echo)
     for raw in (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"):
         client = await site.connect()
@@ -132,7 +132,7 @@ async def test_a_client_that_leaves_in_the_middle_is_nobodys_problem(serve) -> N
     assert (await (await site.connect()).get("/")).status == 200
 
 
-async def test_a_handler_that_fails_is_a_500_and_not_the_end(serve) -> None:
+async def test_failing_handler_is_a_500_and_the_server_continues(serve) -> None:
     async def fail(request: Request) -> Response:
         if request.path == "/fail":
             raise ZeroDivisionError
@@ -143,7 +143,7 @@ async def test_a_handler_that_fails_is_a_500_and_not_the_end(serve) -> None:
     assert (await client.get("/")).status == 200
 
 
-async def test_half_a_request_is_given_up(serve) -> None:
+async def test_half_a_request_times_out(serve) -> None:
     site = await serve(echo, Limits(header=0.05))
     client = await site.connect()
     await client.say(b"GET / HTTP/1.1\r\nHost:")
@@ -151,7 +151,7 @@ async def test_half_a_request_is_given_up(serve) -> None:
     assert await asyncio.wait_for(client.ended(), PATIENCE)
 
 
-async def test_a_silent_client_is_let_go(serve) -> None:
+async def test_silent_client_times_out(serve) -> None:
     client = await (await serve(echo, Limits(idle=0.05))).connect()
     assert await asyncio.wait_for(client.ended(), PATIENCE)
     again = await (await serve(echo, Limits(idle=1.0))).connect()
@@ -159,7 +159,7 @@ async def test_a_silent_client_is_let_go(serve) -> None:
     assert await asyncio.wait_for(again.ended(), PATIENCE)
 
 
-async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
+async def test_client_that_does_not_read_times_out(serve) -> None:
     asked = asyncio.Event()
 
     async def much(_: Request) -> Response:
@@ -176,7 +176,7 @@ async def test_a_client_that_does_not_read_is_cut_off(serve) -> None:
         await asyncio.wait_for(client.reply(), PATIENCE)
 
 
-async def test_slow_clients_delay_nobody(serve) -> None:
+async def test_slow_clients_delay_no_other(serve) -> None:
     never = asyncio.Event()
 
     async def handler(request: Request) -> Response:
@@ -191,7 +191,7 @@ async def test_slow_clients_delay_nobody(serve) -> None:
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
-async def test_when_all_connections_are_taken_the_one_that_is_silent_longest_goes(serve) -> None:
+async def test_connection_idle_longest_is_closed_at_the_limit(serve) -> None:
     site = await serve(echo, Limits(connections=2))
     first, second = await site.connect(), await site.connect()
     for client in (first, second):
@@ -202,7 +202,7 @@ async def test_when_all_connections_are_taken_the_one_that_is_silent_longest_goe
     assert (await second.get("/")).status == 200
 
 
-async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> None:
+async def test_connections_being_served_are_not_closed_for_new_ones(serve) -> None:
     go_on, asked = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -219,7 +219,7 @@ async def test_connections_that_are_served_are_not_ended_for_new_ones(serve) -> 
     assert (await busy.reply()).status == 200
 
 
-def test_a_flood_that_is_refused_does_not_flood_the_log(capsys) -> None:
+def test_rejected_flood_does_not_flood_the_log(capsys) -> None:
     server = Server(echo)
     for tenth in range(25):
         server._complain(100.0 + tenth / 10)
@@ -264,7 +264,7 @@ async def answered(address) -> bytes:
     return answer
 
 
-async def test_only_a_lack_of_descriptors_or_memory_pauses_accepting() -> None:
+async def test_only_exhausted_descriptors_or_memory_pause_accepting() -> None:
     of_one_connection = [errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.ENETDOWN] * 5
     exhausted = [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM]
     async with contextlib.AsyncExitStack() as stack:
@@ -279,14 +279,14 @@ async def test_only_a_lack_of_descriptors_or_memory_pauses_accepting() -> None:
             assert b"200 OK" in await asyncio.wait_for(task, PATIENCE)
 
 
-async def test_a_crowd_that_says_nothing_keeps_nobody_out(serve) -> None:
+async def test_silent_connections_do_not_block_new_ones(serve) -> None:
     site = await serve(echo, Limits(connections=4))
     for _ in range(20):
         await (await site.connect()).say(b"GET / HT")
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
-async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> None:
+async def test_unread_responses_do_not_block_new_connections(serve) -> None:
     asked: asyncio.Queue[None] = asyncio.Queue()
 
     async def much(request: Request) -> Response:
@@ -304,7 +304,7 @@ async def test_clients_that_do_not_take_their_answers_keep_nobody_out(serve) -> 
     assert (await asyncio.wait_for((await site.connect()).get("/"), PATIENCE)).status == 200
 
 
-async def test_answers_that_are_not_taken_are_held_for_so_many_clients_only(serve) -> None:
+async def test_unread_responses_are_kept_for_a_bounded_number_of_clients(serve) -> None:
     held: weakref.WeakSet[Held] = weakref.WeakSet()
 
     async def much(_: Request) -> Response:
@@ -329,7 +329,7 @@ class Held(list[bytes]):
     __hash__ = object.__hash__
 
 
-async def test_a_client_that_asks_without_end_keeps_nobody_out(serve) -> None:
+async def test_endless_requests_of_one_client_do_not_block_others(serve) -> None:
     busy = asyncio.Event()
 
     async def answer(request: Request) -> Response:
@@ -361,9 +361,7 @@ async def test_closing_ends_every_connection(serve) -> None:
         await asyncio.open_connection("127.0.0.1", site.address.port)
 
 
-async def test_an_answer_waits_for_no_acknowledgement_of_what_went_before(
-    serve, monkeypatch
-) -> None:
+async def test_responses_are_sent_without_nagles_delay(serve, monkeypatch) -> None:
     """Nagle's algorithm would hold its second half back for 40 ms."""
     loop, seen = asyncio.get_running_loop(), []
     connect = loop.connect_accepted_socket
@@ -377,7 +375,7 @@ async def test_an_answer_waits_for_no_acknowledgement_of_what_went_before(
     assert seen == [1]
 
 
-async def test_listens_on_several_addresses_and_tells_the_real_ports() -> None:
+async def test_server_listens_on_several_addresses_and_reports_the_real_ports() -> None:
     server = Server(echo)
     first, second = await server.listen([Address("127.0.0.1", 0), Address("localhost", 0)])
     try:
@@ -398,6 +396,6 @@ async def test_one_address_in_use_means_no_address_at_all(serve) -> None:
     assert server._listeners == []
 
 
-async def test_a_host_that_does_not_exist_is_a_sentence() -> None:
+async def test_unknown_host_is_reported_in_a_sentence() -> None:
     with pytest.raises(ListenError, match=r"cannot listen on nowhere\.invalid:0: \w+"):
         await Server(echo).listen([Address("nowhere.invalid", 0)])

@@ -55,7 +55,7 @@ def log_to(clock):
     logger.propagate, logger.level, logger.handlers[:] = before
 
 
-def test_a_disk_that_was_full_is_told_what_it_missed(log_to, clock, capfd):
+def test_lines_lost_on_a_full_disk_are_counted_afterwards(log_to, clock, capfd):
     disk = Disk(room=12)
     log = log_to(io.TextIOWrapper(disk, write_through=True))
     for number in range(5):
@@ -73,7 +73,7 @@ def test_a_disk_that_was_full_is_told_what_it_missed(log_to, clock, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_cannot_be_written_is_not_tried_again_at_once(log_to, clock):
+def test_failed_write_is_not_retried_at_once(log_to, clock):
 
     disk = Disk(room=0)
     log = log_to(io.TextIOWrapper(disk, write_through=True))
@@ -87,7 +87,7 @@ def test_what_cannot_be_written_is_not_tried_again_at_once(log_to, clock):
     assert disk.written == b"there\n101 log lines could not be written\n"
 
 
-def test_a_reader_that_has_gone_takes_only_lines(log_to, clock, capfd):
+def test_closed_reader_loses_lines_only(log_to, clock, capfd):
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as stream:  # noqa: PTH123 (a descriptor)
@@ -99,7 +99,7 @@ def test_a_reader_that_has_gone_takes_only_lines(log_to, clock, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_reader_that_does_not_read_is_not_waited_for(log_to, clock):
+def test_reader_that_does_not_read_is_not_waited_for(log_to, clock):
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     with open(writer, "w") as stream:  # noqa: PTH123 (a descriptor)
@@ -115,7 +115,7 @@ def test_a_reader_that_does_not_read_is_not_waited_for(log_to, clock):
     os.close(reader)
 
 
-def test_a_line_is_bytes_whatever_is_in_it(log_to):
+def test_any_text_is_one_line_of_bytes(log_to):
     disk = Disk(room=1000)
     log_to(io.TextIOWrapper(disk, write_through=True)).warning("%s", "\ud800é")
     assert disk.written == "\\ud800é\n".encode()

@@ -3,19 +3,25 @@
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
 
-def recorder():
-    lines = []
+class Recorder:
+    """A logger that keeps its lines by level."""
 
-    def write(event, **fields):
-        lines.append((event, fields))
+    def __init__(self):
+        self.warnings = []
+        self.debugs = []
 
-    return lines, write
+    def warning(self, event, **fields):
+        self.warnings.append((event, fields))
+
+    def debug(self, event, **fields):
+        self.debugs.append((event, fields))
 
 
 def test_dropped_lines_are_counted_in_the_next_line():
     now = [0.0]
-    lines, write = recorder()
-    limited = RateLimitedLogger(write, rate=1.0, burst=3, clock=lambda: now[0])
+    logger = Recorder()
+    lines = logger.warnings
+    limited = RateLimitedLogger(logger, rate=1.0, burst=3, clock=lambda: now[0])
     for number in range(10):
         limited.log("rejected", number=number)
     assert [fields for _, fields in lines] == [{"number": 0}, {"number": 1}, {"number": 2}]
@@ -25,13 +31,25 @@ def test_dropped_lines_are_counted_in_the_next_line():
     now[0] = 3.0
     limited.log("rejected", number=11)
     assert lines[-1] == ("rejected", {"number": 11})
+    assert logger.debugs == []
 
 
 def test_lines_over_the_limit_go_to_overflow():
-    lines, write = recorder()
-    more, overflow = recorder()
-    limited = RateLimitedLogger(write, overflow=overflow, rate=1.0, burst=1, clock=lambda: 0.0)
+    logger = Recorder()
+    limited = RateLimitedLogger(
+        logger, "warning", overflow="debug", rate=1.0, burst=1, clock=lambda: 0.0
+    )
     limited.log("rejected", number=0)
     limited.log("rejected", number=1)
-    assert lines == [("rejected", {"number": 0})]
-    assert more == [("rejected", {"number": 1})]
+    assert logger.warnings == [("rejected", {"number": 0})]
+    assert logger.debugs == [("rejected", {"number": 1})]
+
+
+def test_logging_may_be_configured_after_the_limited_log_is_made():
+    """structlog binds the configuration of the moment when a method of a lazy logger is looked up."""
+    logger = Recorder()
+    limited = RateLimitedLogger(logger, clock=lambda: 0.0)
+    lines = []
+    logger.warning = lambda event, **fields: lines.append(event)
+    limited.log("rejected")
+    assert lines == ["rejected"]

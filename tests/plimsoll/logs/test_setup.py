@@ -56,7 +56,7 @@ def test_json_has_the_same_keys(lines):
     "forged",
     ["\\n", "\\r", "\\r\\n", "\\x0b", "\\x85", "\\u2028", "\\x1b[2K\\x1b[1A"],
 )
-def test_no_value_forges_a_line_or_drives_a_terminal(lines, fmt, forged):
+def test_no_value_forges_a_line_or_controls_a_terminal(lines, fmt, forged):
     text = f"x{forged}ts=2026 level=error msg=forged"
     found = lines(
         f'v = "{text}"\nlog.info("%s", v, pod=v)\nlogging.getLogger("lib").info("%s", v)', fmt
@@ -73,25 +73,25 @@ def test_an_exception_is_one_line_with_its_traceback(lines, fmt):
     assert "Traceback" in line
 
 
-def test_a_logfmt_value_with_quotes_and_backslashes_reads_back(lines):
+def test_logfmt_value_with_quotes_and_backslashes_can_be_parsed(lines):
     (line,) = lines(r'log.info("m", pod="a \"b\" c\\d e=f")')
     quoted = re.search(r'pod="((?:[^"\\]|\\.)*)"$', line)
     assert quoted
     assert quoted[1].replace('\\"', '"').replace("\\\\", "\\") == 'a "b" c\\d e=f'
 
 
-def test_libraries_go_the_same_way(lines):
+def test_library_logs_have_the_same_format(lines):
     (line,) = lines('logging.getLogger("grpc").warning("lost %d of %d", 1, 3)')
     assert 'level=warning msg="lost 1 of 3"' in line
 
 
-def test_less_than_the_level_is_left_out(lines):
+def test_lines_below_the_level_are_omitted(lines):
     code = 'log.info("no")\nlog.warning("yes")\nlogging.getLogger("lib").info("no")'
     (line,) = lines(code, level="warn")
     assert line.endswith("msg=yes")
 
 
-def test_context_travels_with_a_bound_logger(lines):
+def test_context_is_kept_by_a_bound_logger(lines):
     (line,) = lines('log.bind(policy="ns/p").info("hello", node="n")')
     assert "policy=ns/p" in line
     assert "node=n" in line
@@ -112,7 +112,7 @@ def test_context_travels_with_a_bound_logger(lines):
         ("asyncio.run(lose())", "never retrieved"),
     ],
 )
-def test_what_python_itself_says_is_a_line_too(lines, code, says):
+def test_errors_and_warnings_of_python_are_logged(lines, code, says):
     task = "async def fail(): raise ValueError(TEXT)\nasync def lose():\n  t = asyncio.create_task(fail())\n  await asyncio.sleep(0)\n"
     text = "import asyncio, threading, warnings\nTEXT = 'x\\nts=1 level=error msg=forged'\n"
     (line,) = lines(f"logs.adopt()\n{text}{task}{code}")
@@ -121,7 +121,7 @@ def test_what_python_itself_says_is_a_line_too(lines, code, says):
 
 
 @pytest.mark.parametrize("fmt", ["logfmt", "json"])
-def test_an_error_that_ends_the_program_is_a_line_too(fmt):
+def test_fatal_error_is_logged(fmt):
     code = PROGRAM.format("logs.adopt()\nraise ValueError('x\\nlevel=error')")
     argv = [sys.executable, "-P", "-c", code, "info", fmt]
     done = subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False)
@@ -131,6 +131,6 @@ def test_an_error_that_ends_the_program_is_a_line_too(fmt):
     assert "ValueError: x\\nlevel=error" in line
 
 
-def test_text_that_no_encoding_has_is_still_a_line(lines):
+def test_text_with_lone_surrogates_is_logged(lines):
     (line,) = lines(r'log.info("m", pod="caf\u00e9 \udcff")')
     assert "pod=" in line

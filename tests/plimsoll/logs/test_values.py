@@ -90,7 +90,7 @@ def lines(request, read_logfmt):
 
 @given(HOSTILE)
 @each_example
-def test_a_name_is_one_value_on_one_line_of_ours(lines, text):
+def test_value_of_any_text_stays_one_value_on_one_line(lines, text):
     lines.ours.info("Filtered nodes for %s", text, pod=text, policy="p")
     found = lines.one()
     assert found.keys() == {"level", "msg", "pod", "policy"}
@@ -100,7 +100,7 @@ def test_a_name_is_one_value_on_one_line_of_ours(lines, text):
 
 @given(HOSTILE)
 @each_example
-def test_a_name_is_one_message_on_one_line_of_a_library(lines, text):
+def test_library_message_of_any_text_stays_on_one_line(lines, text):
     lines.theirs.warning("lost %s", text)
     found = lines.one()
     assert found.keys() == {"level", "msg"}
@@ -109,7 +109,7 @@ def test_a_name_is_one_message_on_one_line_of_a_library(lines, text):
 
 @given(HOSTILE)
 @each_example
-def test_what_is_said_by_somebody_else_is_no_template(lines, text):
+def test_foreign_text_is_not_interpolated(lines, text):
     """As a whole message: an answer of Prometheus with a percent sign in it."""
     lines.ours.warning(text or "-", source="prometheus")
     assert lines.one().keys() == {"level", "msg", "source"}
@@ -131,36 +131,36 @@ def test_an_error_with_its_traceback_is_one_line(lines, text):
 @given(VALUES)
 @example(float("nan"))
 @example(float("inf"))
-def test_whatever_a_value_is_it_can_be_logged_and_read(lines, value):
+def test_any_value_can_be_logged_and_parsed(lines, value):
     lines.ours.info("m", value=value, more="x")
     found = lines.one()
     assert found.keys() == {"level", "msg", "value", "more"}
     json.dumps(found, allow_nan=False)
 
 
-def test_a_number_that_python_writes_in_no_decimals_is_one_all_the_same():
+def test_huge_integer_is_logged_in_hexadecimal():
     assert logvalues.plain(10**6000).startswith("0x")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=LONGEST // 12))
 @example("x" * LONGEST)
-def test_what_is_short_enough_stays_as_it_was(text):
+def test_short_text_is_unchanged(text):
     assert logvalues.plain(text) == text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=LONGEST // 12))
-def test_what_is_printable_reads_back_in_both_formats(lines, text):
+def test_printable_text_is_parsed_back_in_both_formats(lines, text):
     lines.ours.info("m", pod=text)
     assert lines.one()["pod"] == text
 
 
 @given(st.integers(min_value=LONGEST + 1, max_value=3_000_000))
-def test_a_long_name_is_cut_and_says_so(lines, length):
+def test_long_value_is_cut_and_marked(lines, length):
     lines.ours.info("m", pod="x" * length)
     assert lines.one()["pod"] == f"{'x' * LONGEST} ... {length - LONGEST} more characters ... "
 
 
-def test_a_message_is_cut_later_than_a_value_and_a_trace_keeps_its_end(lines):
+def test_messages_are_cut_later_than_values_and_traces_keep_their_end(lines):
     lines.ours.info("y" * LONGEST_MESSAGE)
     assert lines.one()["msg"] == "y" * LONGEST_MESSAGE
     trace = "begin" + "z" * LONGEST_TRACE + "end"
@@ -170,7 +170,7 @@ def test_a_message_is_cut_later_than_a_value_and_a_trace_keeps_its_end(lines):
 
 
 @pytest.mark.parametrize("character", ["v", "\\", "\n", "\x7f", "\u2028", "\U000e0001", "\ud83d"])
-def test_no_line_is_so_long_that_a_container_runtime_splits_it(lines, character):
+def test_no_line_is_split_by_a_container_runtime(lines, character):
     """With as many values as a line of ours has, a traceback too, and whatever each is of."""
     try:
         raise ValueError(character * 99_999)
@@ -184,7 +184,7 @@ def test_no_line_is_so_long_that_a_container_runtime_splits_it(lines, character)
 
 
 @pytest.mark.parametrize("category", ["Cc", "Cf", "Zl", "Zp", "Zs"])
-def test_the_escapes_are_those_of_json(category, read_logfmt):
+def test_escapes_are_those_of_json(category, read_logfmt):
     """All characters of a kind, in one value of logfmt that is read as JSON reads it."""
     line = Lines("logfmt", read_logfmt)
     text = "".join(c for c in map(chr, range(0x3000)) if unicodedata.category(c) == category)

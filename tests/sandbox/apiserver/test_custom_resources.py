@@ -42,7 +42,7 @@ async def served(api, crd):
     return reply
 
 
-async def test_a_definition_is_established_at_once(api, served):
+async def test_crd_is_established_at_once(api, served):
     found = {item["type"]: item["status"] for item in served.body["status"]["conditions"]}
     assert found == {"NamesAccepted": "True", "Established": "True"}
     assert served.body["status"]["storedVersions"] == ["v1"]
@@ -52,7 +52,7 @@ async def test_a_definition_is_established_at_once(api, served):
     assert "example.com" in [group["name"] for group in groups]
 
 
-async def test_objects_go_with_their_definition(api, served):
+async def test_objects_are_deleted_with_their_crd(api, served):
     created = await api.post(WIDGETS, widget())
     async with api.watch(WIDGETS, resourceVersion=created.version) as watch:
         assert (await api.delete(f"{CRDS}/widgets.example.com")).code == 200
@@ -61,7 +61,7 @@ async def test_objects_go_with_their_definition(api, served):
     assert (await api.get("/apis/example.com/v1")).code == 404
 
 
-async def test_a_definition_made_anew_starts_empty(api, served, crd):
+async def test_recreated_crd_starts_empty(api, served, crd):
     await api.post(WIDGETS, widget())
     await api.delete(f"{CRDS}/widgets.example.com")
     await api.post(CRDS, crd(RULES))
@@ -92,7 +92,7 @@ async def test_a_definition_made_anew_starts_empty(api, served, crd):
         ({"unsure": True}, "spec.unsure", "must not validate the schema"),
     ],
 )
-async def test_what_breaks_the_schema_is_invalid(api, served, spec, field, why):
+async def test_object_that_violates_the_schema_is_invalid(api, served, spec, field, why):
     reply = await api.post(WIDGETS, widget(**spec))
     assert (reply.code, reply.reason) == (422, "Invalid")
     assert field in [cause["field"] for cause in reply.causes]
@@ -100,7 +100,7 @@ async def test_what_breaks_the_schema_is_invalid(api, served, spec, field, why):
     assert reply.body["message"].startswith('Widget.example.com "w" is invalid')
 
 
-async def test_a_missing_field_is_required(api, served):
+async def test_missing_required_field_is_invalid(api, served):
     reply = await api.post(WIDGETS, {"metadata": {"name": "w"}, "spec": {}})
     assert reply.causes == [
         {"reason": "FieldValueRequired", "message": "Required value", "field": "spec.operator"}
@@ -122,11 +122,11 @@ async def test_a_missing_field_is_required(api, served):
         {"at": "2026-01-01T00:00:00Z"},
     ],
 )
-async def test_what_fits_is_taken(api, served, spec):
+async def test_valid_object_is_accepted(api, served, spec):
     assert (await api.post(WIDGETS, widget(**spec))).code == 201
 
 
-async def test_defaults_are_filled_in(api, served):
+async def test_defaults_are_set(api, served):
     assert (await api.post(WIDGETS, widget())).body["spec"]["period"] == "5s"
     replaced = await api.patch(f"{WIDGETS}/w", {"spec": {"period": None}})
     assert replaced.body["spec"]["period"] == "5s"
@@ -140,7 +140,7 @@ async def test_unknown_fields_are_pruned_with_a_warning(api, served):
     assert reply.headers["Warning"] == '299 - "unknown field \\"spec.color\\""'
 
 
-async def test_strict_validation_refuses_unknown_fields(api, served):
+async def test_strict_validation_rejects_unknown_fields(api, served):
     reply = await api.post(WIDGETS, widget(color="red"), fieldValidation="Strict")
     assert (reply.code, reply.reason) == (400, "BadRequest")
     assert 'unknown field "spec.color"' in reply.body["message"]
@@ -149,7 +149,7 @@ async def test_strict_validation_refuses_unknown_fields(api, served):
     assert (await api.post(WIDGETS, widget(), fieldValidation="Perhaps")).code == 400
 
 
-async def test_spec_and_status_are_written_apart(api, served):
+async def test_spec_and_status_are_written_separately(api, served):
     made_up = {**widget(), "status": {"ready": True}}
     created = await api.post(WIDGETS, made_up)
     assert "status" not in created.body
@@ -173,7 +173,7 @@ async def test_spec_and_status_are_written_apart(api, served):
     assert put.body["status"] == {"ready": 1}
 
 
-async def test_without_the_subresource_status_is_a_field_like_any(api, crd):
+async def test_status_is_an_ordinary_field_without_the_subresource(api, crd):
     await api.post(CRDS, crd(RULES, status=False))
     created = await api.post(WIDGETS, {**widget(), "status": {"ready": True}})
     assert created.body["status"] == {"ready": True}
@@ -182,14 +182,14 @@ async def test_without_the_subresource_status_is_a_field_like_any(api, crd):
     assert changed.body["metadata"]["generation"] == 2
 
 
-async def test_a_strategic_patch_is_not_for_custom_resources(api, served):
+async def test_strategic_patch_is_rejected_for_custom_resources(api, served):
     await api.post(WIDGETS, widget())
     kind = "application/strategic-merge-patch+json"
     reply = await api.patch(f"{WIDGETS}/w", {"spec": {}}, kind)
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")
 
 
-async def test_apply_works_on_custom_resources_and_merges_lists_as_the_schema_says(api, crd):
+async def test_apply_merges_lists_of_custom_resources_by_their_schema(api, crd):
     item = {"type": "object", "properties": {"name": {"type": "string"}, "v": {"type": "integer"}}}
     keyed = {
         "type": "array",
@@ -221,7 +221,7 @@ async def test_apply_works_on_custom_resources_and_merges_lists_as_the_schema_sa
     assert gone.body["spec"]["tags"] == ["one"]
 
 
-async def test_status_can_be_applied_by_a_manager_of_its_own(api, served):
+async def test_status_can_be_applied_by_its_own_manager(api, served):
     await api.post(WIDGETS, widget())
     config = {
         "apiVersion": "example.com/v1",
@@ -237,14 +237,14 @@ async def test_status_can_be_applied_by_a_manager_of_its_own(api, served):
     assert (entry["operation"], entry["fieldsV1"]["f:status"]["f:ready"]) == ("Apply", {})
 
 
-async def test_a_changed_schema_counts_from_then_on(api, served, crd):
+async def test_changed_schema_applies_from_then_on(api, served, crd):
     changed = crd({"type": "object", "properties": {"operator": {"type": "string"}}})
     current = (await api.get(f"{CRDS}/widgets.example.com")).body
     assert (await api.put(f"{CRDS}/widgets.example.com", {**current, "spec": changed["spec"]})).code
     assert (await api.post(WIDGETS, widget(operator="Like"))).code == 201
 
 
-async def test_versions_of_one_kind_show_the_same_objects(api, crd):
+async def test_versions_of_one_kind_share_their_objects(api, crd):
     body = crd(RULES)
     old = {**body["spec"]["versions"][0], "name": "v1alpha1", "storage": False}
     body["spec"]["versions"].append(old)
@@ -269,7 +269,7 @@ async def test_versions_of_one_kind_show_the_same_objects(api, crd):
         ({"versions": []}, "spec.versions"),
     ],
 )
-async def test_a_definition_is_checked_itself(api, crd, change, field):
+async def test_crd_itself_is_validated(api, crd, change, field):
     body = crd(RULES)
     body["spec"] |= change
     reply = await api.post(CRDS, body)
@@ -286,13 +286,13 @@ async def test_a_definition_is_checked_itself(api, crd, change, field):
         ({"type": "string", "pattern": "("}, "valid regular expression"),
     ],
 )
-async def test_a_schema_is_checked_itself(api, crd, schema, why):
+async def test_schema_itself_is_validated(api, crd, schema, why):
     reply = await api.post(CRDS, crd({"type": "object", "properties": {"x": schema}}))
     assert reply.code == 422
     assert why in reply.body["message"]
 
 
-async def test_a_cluster_scoped_kind(api, crd):
+async def test_cluster_scoped_kind_is_served(api, crd):
     body = crd(RULES)
     body["spec"]["scope"] = "Cluster"
     await api.post(CRDS, body)

@@ -32,7 +32,7 @@ async def status(api, name="pdb"):
     }
 
 
-async def test_without_a_budget_it_is_a_delete(api, pod):
+async def test_eviction_without_a_budget_is_a_delete(api, pod):
     await running(api, pod, "a")
     reply = await evict(api, "a")
     assert (reply.code, reply.body["status"]) == (201, "Success")
@@ -42,7 +42,7 @@ async def test_without_a_budget_it_is_a_delete(api, pod):
     assert "EvictionByEvictionAPI" in reasons
 
 
-async def test_a_grace_of_zero_takes_it_at_once(api, pod):
+async def test_zero_grace_period_deletes_at_once(api, pod):
     await running(api, pod, "a")
     await evict(api, "a", deleteOptions={"gracePeriodSeconds": 0})
     assert (await api.get(f"{PODS}/a")).code == 404
@@ -59,14 +59,14 @@ async def test_a_grace_of_zero_takes_it_at_once(api, pod):
         ({"minAvailable": 5}, 2, (0, 2, 5, 2)),
     ],
 )
-async def test_a_budgets_status_follows_its_pods(api, pod, spec, healthy, expected):
+async def test_budget_status_follows_its_pods(api, pod, spec, healthy, expected):
     await api.post(BUDGETS, budget(**spec))
     for index in range(healthy):
         await running(api, pod, f"p{index}")
     assert tuple((await status(api)).values()) == expected
 
 
-async def test_an_eviction_past_the_budget_is_too_much(api, pod):
+async def test_eviction_beyond_the_budget_is_rejected_with_429(api, pod):
     await running(api, pod, "a")
     await running(api, pod, "b")
     await api.post(BUDGETS, budget(minAvailable=1))
@@ -87,7 +87,7 @@ async def test_an_eviction_past_the_budget_is_too_much(api, pod):
     assert "deletionTimestamp" not in (await api.get(f"{PODS}/b")).body["metadata"]
 
 
-async def test_an_absent_pod_is_not_found(api):
+async def test_missing_pod_is_not_found(api):
     assert (await evict(api, "a")).code == 404
 
 
@@ -99,13 +99,13 @@ async def test_two_budgets_for_a_pod_are_an_error(api, pod):
     assert (reply.code, "more than one PodDisruptionBudget" in reply.body["message"]) == (500, True)
 
 
-async def test_a_pod_that_never_ran_is_no_disruption(api, pod):
+async def test_pending_pod_is_no_disruption(api, pod):
     await api.post(PODS, pod("a", labels={"app": "web"}))
     await api.post(BUDGETS, budget(minAvailable=1))
     assert (await evict(api, "a")).code == 201
 
 
-async def test_an_unready_pod_goes_while_the_budget_is_met(api, pod):
+async def test_unready_pod_is_evicted_while_the_budget_is_met(api, pod):
     await running(api, pod, "a")
     await running(api, pod, "b", ready=False)
     await api.post(BUDGETS, budget(minAvailable=1))
@@ -113,13 +113,13 @@ async def test_an_unready_pod_goes_while_the_budget_is_met(api, pod):
     assert (await evict(api, "a")).code == 429
 
 
-async def test_a_dry_run_evicts_nobody(api, pod):
+async def test_dry_run_evicts_nothing(api, pod):
     await running(api, pod, "a")
     assert (await evict(api, "a", deleteOptions={"dryRun": ["All"]})).code == 201
     assert "deletionTimestamp" not in (await api.get(f"{PODS}/a")).body["metadata"]
 
 
-async def test_expected_pods_are_what_the_owner_wants(api, pod):
+async def test_expected_pods_are_those_of_the_owner(api, pod):
     path = "/apis/apps/v1/namespaces/default/replicasets"
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": pod()["spec"]}
@@ -138,6 +138,6 @@ async def test_expected_pods_are_what_the_owner_wants(api, pod):
     assert (found["expectedPods"], found["desiredHealthy"]) == (4, 2)
 
 
-async def test_a_budget_states_one_bound(api):
+async def test_budget_needs_exactly_one_bound(api):
     reply = await api.post(BUDGETS, budget(minAvailable=1, maxUnavailable=1))
     assert reply.code == 422

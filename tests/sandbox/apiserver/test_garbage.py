@@ -27,14 +27,14 @@ async def family(api, deployment, pod):
     assert reply.code == 201
 
 
-async def test_a_deployment_takes_its_replica_set_and_pods_along(api, deployment, pod):
+async def test_deployment_deletion_includes_its_replica_set_and_pods(api, deployment, pod):
     await family(api, deployment, pod)
     await api.delete(f"{DEPLOYMENTS}/web")
     assert (await api.get(f"{REPLICASETS}/web-1")).code == 404
     assert (await api.get(f"{PODS}/web-1-a")).code == 404
 
 
-async def test_orphaning_leaves_the_dependents(api, deployment, pod):
+async def test_orphaning_keeps_the_dependents(api, deployment, pod):
     await family(api, deployment, pod)
     await api.delete(f"{DEPLOYMENTS}/web", {"propagationPolicy": "Orphan"})
     replicas = await api.get(f"{REPLICASETS}/web-1")
@@ -42,7 +42,7 @@ async def test_orphaning_leaves_the_dependents(api, deployment, pod):
     assert (await api.get(f"{PODS}/web-1-a")).code == 200
 
 
-async def test_a_bound_pod_of_a_gone_owner_still_has_its_grace(api, deployment, pod):
+async def test_bound_pod_of_a_deleted_owner_keeps_its_grace_period(api, deployment, pod):
     await family(api, deployment, pod)
     binding = {"metadata": {"name": "web-1-a"}, "target": {"kind": "Node", "name": "n"}}
     await api.post(f"{PODS}/web-1-a/binding", binding)
@@ -51,7 +51,7 @@ async def test_a_bound_pod_of_a_gone_owner_still_has_its_grace(api, deployment, 
     assert body["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
-async def test_one_owner_left_is_enough(api, deployment, pod):
+async def test_object_with_one_remaining_owner_stays(api, deployment, pod):
     one = (await api.post(DEPLOYMENTS, deployment("one"))).body
     two = (await api.post(DEPLOYMENTS, deployment("two"))).body
     owners = [*owned_by(one, "Deployment"), *owned_by(two, "Deployment")]
@@ -63,7 +63,7 @@ async def test_one_owner_left_is_enough(api, deployment, pod):
     assert (await api.get(f"{PODS}/web")).code == 404
 
 
-async def test_a_child_born_after_its_owners_end_goes_too(api, deployment, pod):
+async def test_child_created_after_its_owner_was_deleted_is_deleted(api, deployment, pod):
     owner = (await api.post(DEPLOYMENTS, deployment())).body
     await api.delete(f"{DEPLOYMENTS}/web")
     created = await api.post(PODS, pod(ownerReferences=owned_by(owner, "Deployment")))
@@ -71,7 +71,7 @@ async def test_a_child_born_after_its_owners_end_goes_too(api, deployment, pod):
     assert (await api.get(f"{PODS}/web")).code == 404
 
 
-async def test_a_namespace_takes_its_content_along(api, pod):
+async def test_namespace_deletion_includes_its_content(api, pod):
     await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
     path = "/api/v1/namespaces/team"
     await api.post(f"{path}/pods", pod())
@@ -87,7 +87,7 @@ async def test_a_namespace_takes_its_content_along(api, pod):
     assert (await api.get("/api/v1/pods")).body["items"] == []
 
 
-async def test_a_namespace_waits_for_pods_that_still_run(api, pod):
+async def test_namespace_waits_for_running_pods(api, pod):
     await api.post("/api/v1/namespaces", {"metadata": {"name": "team"}})
     path = "/api/v1/namespaces/team"
     await api.post(f"{path}/pods", pod(spec={"nodeName": "n"}))

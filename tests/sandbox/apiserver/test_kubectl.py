@@ -28,7 +28,7 @@ def table(text):
     return [line.split() for line in text.splitlines()]
 
 
-async def test_get_in_every_format(kubectl, nodes):
+async def test_get_works_in_every_format(kubectl, nodes):
     assert (await kubectl("get", "nodes", "-o", "name")).strip() == "node/node-a"
     header, row = table(await kubectl("get", "nodes"))
     assert header == ["NAME", "STATUS", "ROLES", "AGE", "VERSION"]
@@ -41,7 +41,7 @@ async def test_get_in_every_format(kubectl, nodes):
     assert "kind: Node" in await kubectl("get", "node", "node-a", "-o", "yaml")
 
 
-async def test_selectors(kubectl, nodes):
+async def test_selectors_work(kubectl, nodes):
     match = await kubectl("get", "nodes", "-l", "kubernetes.io/hostname in (node-a)", "-o", "name")
     assert match.strip() == "node/node-a"
     assert not (await kubectl("get", "nodes", "-l", "zone=x", "-o", "name")).strip()
@@ -49,7 +49,7 @@ async def test_selectors(kubectl, nodes):
     assert not fields.strip()
 
 
-async def test_label_annotate_taint_cordon(kubectl, nodes, api):
+async def test_label_annotate_taint_and_cordon_work(kubectl, nodes, api):
     await kubectl("label", "node", "node-a", "a=b")
     assert "already has a value" in await kubectl("label", "node", "node-a", "a=c", fails=True)
     await kubectl("label", "node", "node-a", "a=c", "--overwrite")
@@ -75,12 +75,12 @@ async def test_label_annotate_taint_cordon(kubectl, nodes, api):
         ("json", [{"op": "add", "path": "/metadata/labels/x", "value": "y"}]),
     ],
 )
-async def test_patch(kubectl, nodes, api, kind, patch):
+async def test_patch_works(kubectl, nodes, api, kind, patch):
     await kubectl("patch", "node", "node-a", "--type", kind, "-p", json.dumps(patch))
     assert (await api.get("/api/v1/nodes/node-a")).body["metadata"]["labels"]["x"] == "y"
 
 
-async def test_a_refused_write_says_why(kubectl, nodes):
+async def test_rejected_write_has_a_reason(kubectl, nodes):
     said = await kubectl(
         "patch", "node", "node-a", "-p", '{"metadata":{"labels":{"a":"b c"}}}', fails=True
     )
@@ -88,7 +88,7 @@ async def test_a_refused_write_says_why(kubectl, nodes):
 
 
 @pytest.mark.parametrize("way", [[], ["--server-side"]])
-async def test_apply(kubectl, deployment, api, way):
+async def test_apply_works(kubectl, deployment, api, way):
     path = "/apis/apps/v1/namespaces/default/deployments/web"
     body = deployment(replicas=2)
     env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
@@ -113,7 +113,7 @@ async def test_apply_moves_from_client_to_server_side(kubectl, deployment, api):
     assert (await api.get(path)).body["spec"]["replicas"] == 4
 
 
-async def test_a_conflict_is_explained(kubectl, nodes):
+async def test_conflict_is_explained(kubectl, nodes):
     config = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -140,12 +140,12 @@ async def test_a_conflict_is_explained(kubectl, nodes):
         (["service", "clusterip", "x", "--tcp=80:8080"], "svc", "{.spec.ports[0].targetPort}", "8080"),
     ],
 )  # fmt: skip
-async def test_create(kubectl, args, kind, field, expected):
+async def test_create_works(kubectl, args, kind, field, expected):
     await kubectl("create", *args)
     assert await kubectl("get", kind, "x", "-o", f"jsonpath={field}") == expected
 
 
-async def test_create_run_scale_delete(kubectl):
+async def test_create_run_scale_and_delete_work(kubectl):
     await kubectl("create", "deployment", "web", "--image=nginx")
     await kubectl("scale", "deployment", "web", "--replicas=7")
     shown = await kubectl("get", "deployment", "web", "-o", "wide")
@@ -156,12 +156,12 @@ async def test_create_run_scale_delete(kubectl):
     assert "NotFound" in await kubectl("get", "deployment", "web", fails=True)
 
 
-async def test_a_dry_run_on_the_server_stores_nothing(kubectl):
+async def test_server_dry_run_stores_nothing(kubectl):
     await kubectl("create", "ns", "x", "--dry-run=server")
     assert "NotFound" in await kubectl("get", "ns", "x", fails=True)
 
 
-async def test_describe_node(kubectl, nodes, api, pod):
+async def test_describe_shows_a_node(kubectl, nodes, api, pod):
     spec = {
         "nodeName": "node-a",
         "containers": [
@@ -210,7 +210,7 @@ async def test_describe_pod_shows_its_events(kubectl, api, pod):
 
 
 @pytest.mark.parametrize("kind", ["deployment", "namespace", "configmap", "crd", "widget"])
-async def test_describe_anything(kubectl, api, crd, deployment, kind):
+async def test_describe_shows_any_kind(kubectl, api, crd, deployment, kind):
     await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd(ANY))
     await api.post("/apis/apps/v1/namespaces/default/deployments", deployment("x"))
     await api.post("/apis/example.com/v1/namespaces/default/widgets", {"metadata": {"name": "x"}})
@@ -219,7 +219,7 @@ async def test_describe_anything(kubectl, api, crd, deployment, kind):
     assert name in await kubectl("describe", kind, name)
 
 
-async def test_custom_resources(kubectl, crd):
+async def test_custom_resources_work(kubectl, crd):
     schema = {
         "type": "object",
         "properties": {"size": {"type": "integer", "minimum": 1}, "ready": {"type": "boolean"}},
@@ -250,7 +250,7 @@ async def test_custom_resources(kubectl, crd):
     assert "could not find the requested resource" in await kubectl("get", "widgets", fails=True)
 
 
-async def test_watch(kubectl, nodes, api, server):
+async def test_watch_works(kubectl, nodes, api, server):
     async def relabel():
         # The watch is up once its first line is out; more changes than one leave no room for a race.
         for index in range(200):
@@ -265,7 +265,7 @@ async def test_watch(kubectl, nodes, api, server):
     assert len({line.split()[-1] for line in seen.splitlines()[1:]}) > 2
 
 
-async def test_a_pod_is_waited_for_and_drained(kubectl, nodes, api, pod):
+async def test_pod_is_waited_for_and_drained(kubectl, nodes, api, pod):
     await api.post("/api/v1/namespaces/default/pods", pod())
     binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "node-a"}}
     await api.post("/api/v1/namespaces/default/pods/web/binding", binding)
@@ -276,7 +276,7 @@ async def test_a_pod_is_waited_for_and_drained(kubectl, nodes, api, pod):
     assert (await api.get("/api/v1/namespaces/default/pods/web")).code == 404
 
 
-async def test_a_namespace_and_what_is_in_it_are_deleted_together(kubectl):
+async def test_namespace_is_deleted_with_its_content(kubectl):
     manifest = {
         "apiVersion": "v1",
         "kind": "List",
@@ -294,7 +294,7 @@ async def test_a_namespace_and_what_is_in_it_are_deleted_together(kubectl):
     assert "NotFound" in await kubectl("get", "ns", "team", fails=True)
 
 
-async def test_raw_and_resources(kubectl):
+async def test_raw_and_api_resources_work(kubectl):
     version = json.loads(await kubectl("get", "--raw", "/version"))
     assert version["minor"] == "32"
     names = await kubectl("api-resources", "-o", "name")
@@ -303,7 +303,7 @@ async def test_raw_and_resources(kubectl):
     assert "policy/v1" in await kubectl("api-versions")
 
 
-async def test_rollout_status(kubectl, deployment, api):
+async def test_rollout_status_works(kubectl, deployment, api):
     path = "/apis/apps/v1/namespaces/default/deployments"
     await api.post(path, deployment(replicas=1))
     status = {
@@ -320,7 +320,7 @@ async def test_rollout_status(kubectl, deployment, api):
     assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
 
 
-async def test_replace_edit_by_file_and_set_image(kubectl, deployment, api):
+async def test_replace_edit_and_set_image_work(kubectl, deployment, api):
     path = "/apis/apps/v1/namespaces/default/deployments/web"
     await kubectl("create", "-f", "-", stdin=deployment())
     await kubectl("set", "image", "deploy/web", "c=nginx:9")

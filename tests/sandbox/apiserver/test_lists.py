@@ -35,17 +35,17 @@ async def names(api, path=NODES, **query):
         ("", ["n0", "n1", "n2", "n3", "n4"]),
     ],
 )
-async def test_label_selectors(api, five, selector, expected):
+async def test_label_selectors_are_evaluated(api, five, selector, expected):
     assert await names(api, labelSelector=selector) == expected
 
 
 @pytest.mark.parametrize("selector", ["zone in (a", "=", "a=b,", "a b", "in (a)", "a=b c", "-x=1"])
-async def test_what_is_no_label_selector_is_a_bad_request(api, selector):
+async def test_invalid_label_selector_is_a_bad_request(api, selector):
     reply = await api.get(NODES, labelSelector=selector)
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-async def test_field_selectors(api, node, pod):
+async def test_field_selectors_are_evaluated(api, node, pod):
     await api.post(NODES, node("n0"))
     for name, place in (("a", "n0"), ("b", "n0"), ("c", None)):
         await api.post(PODS, pod(name, spec={"nodeName": place} if place else None))
@@ -65,7 +65,7 @@ async def test_unsupported_field_selectors_are_a_bad_request(api, selector):
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-async def test_events_are_found_by_what_they_are_about(api):
+async def test_events_are_selected_by_involved_object(api):
     path = "/api/v1/namespaces/default/events"
     for name, about in (("a.1", "web"), ("b.1", "db")):
         involved = {"kind": "Pod", "namespace": "default", "name": about, "uid": f"uid-{about}"}
@@ -74,7 +74,7 @@ async def test_events_are_found_by_what_they_are_about(api):
     assert await names(api, path, fieldSelector=query) == ["a.1"]
 
 
-async def test_both_event_apis_show_one_store(api):
+async def test_both_event_apis_share_one_store(api):
     event = {
         "metadata": {"name": "e.1"},
         "regarding": {"kind": "Pod", "name": "web"},
@@ -96,7 +96,7 @@ async def test_both_event_apis_show_one_store(api):
     ]
 
 
-async def test_a_list_comes_in_pieces_of_one_moment(api, five, node):
+async def test_pages_of_a_list_are_of_one_revision(api, five, node):
     first = await api.get(NODES, limit="2")
     assert [item["metadata"]["name"] for item in first.body["items"]] == ["n0", "n1"]
     assert first.body["metadata"]["remainingItemCount"] == 3
@@ -113,7 +113,7 @@ async def test_a_list_comes_in_pieces_of_one_moment(api, five, node):
     assert third.version == second.version == first.version
 
 
-async def test_a_continue_token_outlived_by_history_is_gone(api, server, five):
+async def test_expired_continue_token_is_gone(api, server, five):
     first = await api.get(NODES, limit="2")
     server.expire_history()
     reply = await api.get(NODES, limit="2", **{"continue": first.body["metadata"]["continue"]})
@@ -121,11 +121,11 @@ async def test_a_continue_token_outlived_by_history_is_gone(api, server, five):
 
 
 @pytest.mark.parametrize("token", ["x", "e30=", "bm90IGpzb24=", "W10="])
-async def test_a_continue_token_that_is_none_is_a_bad_request(api, token):
+async def test_invalid_continue_token_is_a_bad_request(api, token):
     assert (await api.get(NODES, **{"continue": token})).code == 400
 
 
-async def test_an_exact_revision_is_listed_as_it_was(api, node):
+async def test_exact_revision_is_listed_as_it_was(api, node):
     await api.post(NODES, node("a"))
     then = await api.get(NODES)
     await api.delete(f"{NODES}/a")
@@ -135,18 +135,18 @@ async def test_an_exact_revision_is_listed_as_it_was(api, node):
     assert await names(api, resourceVersion="0") == []
 
 
-async def test_a_revision_from_the_future_is_refused(api):
+async def test_future_revision_is_rejected(api):
     reply = await api.get(NODES, resourceVersion="999999")
     assert (reply.code, reply.reason) == (504, "Timeout")
     assert reply.causes[0]["reason"] == "ResourceVersionTooLarge"
 
 
-async def test_a_revision_that_is_no_number_is_a_bad_request(api):
+async def test_non_numeric_revision_is_a_bad_request(api):
     assert (await api.get(NODES, resourceVersion="abc")).code == 400
     assert (await api.get(NODES, limit="many")).code == 400
 
 
-async def test_a_list_can_be_metadata_alone(api, five):
+async def test_list_can_return_metadata_only(api, five):
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
     reply = await api.call("GET", NODES, headers={"Accept": accept}, limit="1")
     assert reply.body["kind"] == "PartialObjectMetadataList"
@@ -154,7 +154,7 @@ async def test_a_list_can_be_metadata_alone(api, five):
     assert set(reply.body["items"][0]) == {"kind", "apiVersion", "metadata"}
 
 
-async def test_kinds_of_lists_and_their_items(api, five):
+async def test_list_and_items_have_their_kinds(api, five):
     reply = await api.get(NODES)
     assert (reply.body["kind"], reply.body["apiVersion"]) == ("NodeList", "v1")
     assert reply.body["items"][0]["kind"] == "Node"

@@ -192,7 +192,7 @@ def sample(plural):
 
 
 @pytest.mark.parametrize("plural", sorted(OBJECTS))
-def test_malformed_objects(plural, mutants):
+def test_malformed_objects_cause_no_server_error(plural, mutants):
     failures = {
         (path, repr(odd)): said
         for path, odd, bad in mutants(sample(plural))
@@ -204,7 +204,7 @@ def test_malformed_objects(plural, mutants):
 @pytest.mark.parametrize("plural", sorted(OBJECTS))
 @pytest.mark.parametrize("way", ["merge", "strategic-merge"])
 @pytest.mark.parametrize("subresource", ["", "status"])
-def test_malformed_patches(plural, way, subresource, mutants):
+def test_malformed_patches_cause_no_server_error(plural, way, subresource, mutants):
     failures = {}
     good = sample(plural)
     good["metadata"]["ownerReferences"] = []
@@ -221,7 +221,7 @@ def test_malformed_patches(plural, way, subresource, mutants):
 
 
 @pytest.mark.parametrize("subresource", ["binding", "eviction"])
-def test_malformed_actions(subresource, mutants):
+def test_malformed_actions_cause_no_server_error(subresource, mutants):
     good = {
         "metadata": {"name": "x", "annotations": {"a": "b"}, "uid": "u"},
         "target": {"kind": "Node", "name": "n"},

@@ -28,19 +28,19 @@ async def test_every_format_changes_the_object(api, created, kind, body):
     assert int(reply.version) > int(created.version)
 
 
-async def test_another_format_is_refused_with_a_list_of_those_that_are_not(api, created):
+async def test_unsupported_format_is_rejected_with_the_supported_ones(api, created):
     reply = await api.patch(NODE, {}, "application/json")
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")
     assert JSON_PATCH in reply.body["message"]
 
 
 @pytest.mark.parametrize("kind", [MERGE, STRATEGIC, JSON_PATCH])
-async def test_a_body_that_cannot_be_parsed_is_a_bad_request(api, created, kind):
+async def test_unparsable_body_is_a_bad_request(api, created, kind):
     reply = await api.call("PATCH", NODE, raw="{", headers={"Content-Type": kind})
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-async def test_a_stale_version_in_a_patch_conflicts(api, created):
+async def test_stale_version_in_a_patch_conflicts(api, created):
     version = {"metadata": {"resourceVersion": created.version, "labels": {"b": "2"}}}
     assert (await api.patch(NODE, version)).code == 200
     version["metadata"]["labels"] = {"b": "3"}
@@ -48,22 +48,22 @@ async def test_a_stale_version_in_a_patch_conflicts(api, created):
     assert (reply.code, reply.reason) == (409, "Conflict")
 
 
-async def test_a_patch_cannot_rename(api, created):
+async def test_patch_cannot_rename(api, created):
     reply = await api.patch(NODE, {"metadata": {"name": "other"}})
     assert (reply.code, reply.causes[0]["field"]) == (422, "metadata.name")
 
 
-async def test_a_patch_with_another_uid_is_invalid(api, created):
+async def test_patch_with_another_uid_is_invalid(api, created):
     reply = await api.patch(NODE, {"metadata": {"uid": "other"}})
     assert (reply.code, reply.causes[0]["field"]) == (422, "metadata.uid")
 
 
-async def test_a_patch_that_changes_nothing_is_no_write(api, created):
+async def test_patch_without_a_change_is_no_write(api, created):
     reply = await api.patch(NODE, {"metadata": {"labels": {"a": "1"}}})
     assert reply.version == created.version
 
 
-async def test_a_failed_test_operation_applies_nothing(api, created):
+async def test_failed_test_operation_applies_nothing(api, created):
     operations = [
         {"op": "add", "path": "/metadata/labels/b", "value": "2"},
         {"op": "test", "path": "/metadata/labels/a", "value": "9"},
@@ -73,11 +73,11 @@ async def test_a_failed_test_operation_applies_nothing(api, created):
     assert (await api.get(NODE)).version == created.version
 
 
-async def test_a_label_that_is_no_text_is_a_bad_request(api, created):
+async def test_label_that_is_no_string_is_a_bad_request(api, created):
     assert (await api.patch(NODE, {"metadata": {"labels": {"a": 1}}})).code == 400
 
 
-async def test_scales(api, deployment):
+async def test_scale_subresource_can_be_patched(api, deployment):
     path = "/apis/apps/v1/namespaces/default/deployments"
     await api.post(path, deployment())
     scale = (await api.get(f"{path}/web/scale")).body
@@ -101,7 +101,7 @@ async def test_scales(api, deployment):
         )
 
 
-async def test_a_selector_that_misses_the_template_is_invalid(api, deployment):
+async def test_selector_that_does_not_match_the_template_is_invalid(api, deployment):
     path = "/apis/apps/v1/namespaces/default/deployments"
     body = deployment(selector={"matchLabels": {"app": "other"}})
     reply = await api.post(path, body)

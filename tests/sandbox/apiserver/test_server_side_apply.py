@@ -71,21 +71,21 @@ async def test_no_other_patch_creates_a_missing_node(api, path, kind, body):
     assert (reply.code, reply.reason) == (404, "NotFound")
 
 
-async def test_a_label_left_out_is_removed(api, uid):
+async def test_omitted_label_is_removed(api, uid):
     await api.apply(NODE, config({"a": "1", "b": "2"}))
     await api.apply(NODE, config({"b": "2"}))
     assert await labels(api) == {"theirs": "1", "b": "2"}
 
 
 @pytest.mark.parametrize("nothing", [{}, None])
-async def test_applying_no_labels_removes_all_of_ours(api, uid, nothing):
+async def test_apply_without_labels_removes_all_owned_ones(api, uid, nothing):
     await api.apply(NODE, config({"a": "1", "b": "2"}))
     reply = await api.apply(NODE, config(nothing))
     assert await labels(api) == {"theirs": "1"}
     assert owners(reply).get(("plimsoll", "Apply"), set()) == set()
 
 
-async def test_removing_the_only_labels_leaves_the_node_whole(api):
+async def test_removing_the_only_labels_keeps_the_node(api):
     created = await api.apply(NODE, config({"a": "1"}))
     reply = await api.apply(NODE, config())
     kept = reply.body["metadata"]
@@ -94,7 +94,7 @@ async def test_removing_the_only_labels_leaves_the_node_whole(api):
     assert kept["name"] == "node-a"
 
 
-async def test_an_identical_apply_changes_nothing_and_tells_nobody(api, uid, clock):
+async def test_identical_apply_changes_nothing_and_sends_no_event(api, uid, clock):
     first = await api.apply(NODE, config({"a": "1"}))
     clock.now += 60
     async with api.watch("/api/v1/nodes", resourceVersion=first.version) as watch:
@@ -106,7 +106,7 @@ async def test_an_identical_apply_changes_nothing_and_tells_nobody(api, uid, clo
     assert event["object"]["metadata"]["labels"]["mark"] == "x"
 
 
-async def test_another_owners_different_value_conflicts_and_applies_nothing(api, uid):
+async def test_different_value_of_another_owner_conflicts_and_applies_nothing(api, uid):
     reply = await api.apply(NODE, config({"theirs": "2", "ours": "1"}))
     assert (reply.code, reply.reason) == (409, "Conflict")
     assert reply.causes == [
@@ -133,7 +133,7 @@ async def test_several_conflicts_are_all_named(api, uid):
     assert reply.body["message"].startswith("Apply failed with 2 conflicts: conflicts with ")
 
 
-async def test_an_equal_value_of_another_applier_is_shared_and_stays(api, uid):
+async def test_equal_value_of_another_applier_is_shared_and_stays(api, uid):
     await api.apply(NODE, config({"a": "1"}), manager="other")
     shared = await api.apply(NODE, config({"a": "1"}))
     assert shared.code == 200
@@ -142,7 +142,7 @@ async def test_an_equal_value_of_another_applier_is_shared_and_stays(api, uid):
     assert (await labels(api))["a"] == "1"
 
 
-async def test_a_client_that_overwrites_our_label_owns_it(api, uid):
+async def test_client_that_overwrites_an_applied_label_owns_it(api, uid):
     await api.apply(NODE, config({"a": "1"}))
     await api.patch(NODE, {"metadata": {"labels": {"a": "9"}}}, fieldManager="user")
     conflict = await api.apply(NODE, config({"a": "1"}))
@@ -172,13 +172,13 @@ async def test_one_invalid_label_fails_the_whole_apply(api, uid, given, field):
     assert await labels(api) == {"theirs": "1"}
 
 
-async def test_a_value_that_is_no_text_is_a_server_error(api, uid):
+async def test_value_that_is_no_string_is_a_server_error(api, uid):
     reply = await api.apply(NODE, config({"a": 5}))
     assert reply.code == 500
     assert ".metadata.labels.a: expected string" in reply.body["message"]
 
 
-async def test_null_as_a_value_becomes_empty(api, uid):
+async def test_null_value_becomes_empty(api, uid):
     reply = await api.apply(NODE, config({"a": None}))
     assert reply.code == 200
     assert (await labels(api))["a"] == ""
@@ -191,7 +191,7 @@ async def test_null_as_a_value_becomes_empty(api, uid):
         (JSON_PATCH, [{"op": "add", "path": "/metadata/labels/a", "value": "1"}]),
     ],
 )
-async def test_labels_written_by_patches_are_another_owners_even_under_our_name(
+async def test_labels_written_by_patches_have_a_separate_owner_of_the_same_name(
     api, uid, kind, body
 ):
     await api.patch(NODE, body, kind, fieldManager="plimsoll")
@@ -204,7 +204,7 @@ async def test_labels_written_by_patches_are_another_owners_even_under_our_name(
     assert (await labels(api))["a"] == "1"
 
 
-async def test_a_label_of_ours_that_a_user_deletes_comes_back(api, uid):
+async def test_applied_label_deleted_by_a_user_is_restored(api, uid):
     await api.apply(NODE, config({"a": "1"}))
     deleted = await api.patch(NODE, {"metadata": {"labels": {"a": None}}}, fieldManager="user")
     assert ("plimsoll", "Apply") not in owners(deleted)
@@ -214,7 +214,7 @@ async def test_a_label_of_ours_that_a_user_deletes_comes_back(api, uid):
 
 
 @pytest.mark.parametrize("wiped", [[], [{}]])
-async def test_a_put_with_no_managed_fields_wipes_our_ownership(api, uid, wiped):
+async def test_put_with_empty_managed_fields_clears_ownership(api, uid, wiped):
     applied = await api.apply(NODE, config({"a": "1"}))
     body = applied.body
     body["metadata"]["managedFields"] = wiped
@@ -225,7 +225,7 @@ async def test_a_put_with_no_managed_fields_wipes_our_ownership(api, uid, wiped)
     assert (await labels(api))["a"] == "1"
 
 
-async def test_a_put_that_does_not_speak_of_managed_fields_keeps_them(api, uid):
+async def test_put_without_managed_fields_keeps_them(api, uid):
     applied = await api.apply(NODE, config({"a": "1"}))
     body = applied.body
     del body["metadata"]["managedFields"]
@@ -234,7 +234,7 @@ async def test_a_put_that_does_not_speak_of_managed_fields_keeps_them(api, uid):
     assert reply.version == applied.version
 
 
-async def test_what_we_own_can_be_read_after_a_restart(api, uid):
+async def test_ownership_can_be_read_after_a_restart(api, uid):
     key = "telemetry.aware.scheduling.demo/card"
     reply = await api.apply(NODE, config({key: "1"}, uid=uid))
     entry = reply.body["metadata"]["managedFields"][0]
@@ -243,7 +243,7 @@ async def test_what_we_own_can_be_read_after_a_restart(api, uid):
     assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {f"f:{key}": {}}}}
 
 
-async def test_an_object_nobody_tracks_belongs_to_before_first_apply(api, uid):
+async def test_untracked_object_belongs_to_before_first_apply(api, uid):
     body = (await api.get(NODE)).body
     body["metadata"]["managedFields"] = [{}]
     await api.put(NODE, body)
@@ -251,21 +251,21 @@ async def test_an_object_nobody_tracks_belongs_to_before_first_apply(api, uid):
     assert reply.causes[0]["message"] == 'conflict with "before-first-apply" using v1'
 
 
-async def test_an_apply_needs_a_field_manager(api, uid):
+async def test_apply_needs_a_field_manager(api, uid):
     kind = "application/apply-patch+yaml"
     reply = await api.patch(NODE, config({}), kind)
     assert reply.code == 400
     assert "fieldManager" in reply.body["message"]
 
 
-async def test_a_dry_run_tells_of_conflicts_and_stores_nothing(api, uid):
+async def test_dry_run_reports_conflicts_and_stores_nothing(api, uid):
     fine = await api.apply(NODE, config({"a": "1"}), dryRun="All")
     assert fine.body["metadata"]["labels"]["a"] == "1"
     assert (await api.apply(NODE, config({"theirs": "2"}), dryRun="All")).code == 409
     assert await labels(api) == {"theirs": "1"}
 
 
-async def test_an_answer_can_be_metadata_alone(api, uid):
+async def test_response_can_be_metadata_only(api, uid):
     kind = {
         "Content-Type": "application/apply-patch+yaml",
         "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
@@ -275,7 +275,7 @@ async def test_an_answer_can_be_metadata_alone(api, uid):
     assert reply.body["metadata"]["labels"] == {"theirs": "1", "a": "1"}
 
 
-async def test_items_of_keyed_lists_have_owners_of_their_own(api, deployment):
+async def test_items_of_keyed_lists_have_their_own_owners(api, deployment):
     path = "/apis/apps/v1/namespaces/default/deployments/web"
     first = deployment()
     await api.apply(path, first, manager="one")
@@ -295,7 +295,7 @@ async def test_items_of_keyed_lists_have_owners_of_their_own(api, deployment):
     assert containers[0]["env"] == [{"name": "A", "value": "1"}]
 
 
-async def test_a_conflict_in_a_list_names_the_item(api, deployment):
+async def test_conflict_in_a_list_names_the_item(api, deployment):
     path = "/apis/apps/v1/namespaces/default/deployments/web"
     await api.apply(path, deployment(), manager="one")
     other = deployment()

@@ -5,7 +5,7 @@ import itertools
 from sandbox.client import events
 
 
-async def test_one_is_found_by_what_it_says_beside_others_of_its_reason(client, pod):
+async def test_event_is_found_by_its_message_among_others_of_its_reason(client, pod):
     """A pod is tried before the extender has an answer, and once more when it has: both events are FailedScheduling."""
     about = pod("web")
     times = itertools.count(1_800_000_000)

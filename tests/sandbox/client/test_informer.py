@@ -30,7 +30,7 @@ def mirror(client, told):
     return Informer(client, NODES, tell)
 
 
-async def test_what_is_there_and_what_comes(client, mirror, told, eventually):
+async def test_informer_has_existing_and_new_objects(client, mirror, told, eventually):
     await client.create(NODES, node("a"))
     async with following(mirror):
         assert list(mirror.objects) == ["a"]
@@ -44,7 +44,7 @@ async def test_what_is_there_and_what_comes(client, mirror, told, eventually):
     assert list(mirror.objects) == ["b"]
 
 
-async def test_a_history_that_is_gone_is_made_good_by_listing_again(told, eventually):
+async def test_dropped_history_is_recovered_by_a_new_list(told, eventually):
     server = ApiServer()
     async with Client(await server.start()) as client:
         mirror = Informer(client, NODES, lambda old, new: told.append((old, new)))
@@ -69,7 +69,7 @@ async def test_a_history_that_is_gone_is_made_good_by_listing_again(told, eventu
     )
 
 
-async def test_a_broken_listener_is_not_silence(client):
+async def test_failing_listener_is_logged(client):
     def breaks(old, new):
         raise ZeroDivisionError
 
@@ -79,7 +79,7 @@ async def test_a_broken_listener_is_not_silence(client):
             await asyncio.Event().wait()
 
 
-async def test_errors_say_what_and_why(client):
+async def test_errors_name_request_and_reason(client):
     with pytest.raises(ApiError, match="404 NotFound"):
         await client.get(NODES, "nobody")
     await client.create(NODES, node("a"))
@@ -89,18 +89,18 @@ async def test_errors_say_what_and_why(client):
     await ensure(client, NODES, node("a"))
 
 
-async def test_a_namespaced_object_needs_its_namespace(client):
+async def test_namespaced_object_needs_its_namespace(client):
     with pytest.raises(ValueError, match="which namespace"):
         await client.get(PODS, "p")
 
 
-async def test_a_long_listing_comes_whole(client):
+async def test_long_list_is_read_whole(client):
     for number in range(7):
         await client.create(NODES, node(f"n{number}"))
     assert len((await client.list(NODES)).items) == 7
 
 
-async def test_apply_keeps_out_of_what_others_own(client):
+async def test_apply_leaves_fields_of_others_unchanged(client):
     await client.create(NODES, node("a", x="theirs"))
     ours = node("a", y="ours")
     await client.apply(NODES, ours, manager="us")

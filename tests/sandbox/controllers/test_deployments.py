@@ -47,7 +47,7 @@ def settled(client, eventually):
     return wait
 
 
-async def test_pods_are_made_replaced_and_scaled(client, running, web, settled):
+async def test_pods_are_created_replaced_and_scaled(client, running, web, settled):
     first = await settled(2)
     lost = first[0]["metadata"]["name"]
     await client.delete(PODS, lost, "default")
@@ -74,7 +74,7 @@ async def test_readiness_is_written_into_the_status(client, running, web, settle
     assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
 
 
-async def test_a_deleted_deployment_takes_its_pods_along(client, running, web, settled, eventually):
+async def test_deleted_deployment_deletes_its_pods(client, running, web, settled, eventually):
     await settled(2)
     await client.delete(DEPLOYMENTS, "web", "default")
 

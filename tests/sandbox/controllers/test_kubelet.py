@@ -48,7 +48,7 @@ def phase(client):
     return read
 
 
-async def test_a_bound_pod_runs_and_is_ready(client, start, place, phase, eventually):
+async def test_bound_pod_runs_and_is_ready(client, start, place, phase, eventually):
     await start("node-a", "node-b")
     await place("p", "node-b")
     await place("q", "node-b")
@@ -71,7 +71,7 @@ async def test_a_bound_pod_runs_and_is_ready(client, start, place, phase, eventu
     assert [one["ready"] for one in p["status"]["containerStatuses"]] == [True]
 
 
-async def test_a_deleted_pod_goes_away(client, start, place, phase, eventually):
+async def test_deleted_pod_is_removed(client, start, place, phase, eventually):
     await start("node-a")
     await place("p", "node-a")
 
@@ -90,7 +90,7 @@ async def test_a_deleted_pod_goes_away(client, start, place, phase, eventually):
     await eventually(gone)
 
 
-async def test_a_pod_that_takes_its_time_is_still_there_meanwhile(client, start, place, eventually):
+async def test_slowly_terminating_pod_exists_until_it_ends(client, start, place, eventually):
     await start("node-a", grace=600.0)
     await place("p", "node-a")
     await place("q", "node-a")
@@ -104,7 +104,7 @@ async def test_a_pod_that_takes_its_time_is_still_there_meanwhile(client, start,
     assert (await client.get(PODS, "p", "default"))["metadata"]["deletionTimestamp"]
 
 
-async def test_a_node_that_is_not_simulated_has_no_kubelet(client, start, place, phase, eventually):
+async def test_node_that_is_not_simulated_has_no_kubelet(client, start, place, phase, eventually):
     await start("node-a")
     await place("p", "node-x")
     await place("q", "node-a")
@@ -116,7 +116,7 @@ async def test_a_node_that_is_not_simulated_has_no_kubelet(client, start, place,
     assert await phase("p") == "Pending"
 
 
-def test_init_containers_are_done_and_foreign_conditions_stay(pod):
+def test_init_containers_complete_and_foreign_conditions_stay(pod):
     one = pod(
         initContainers=[{"name": "i", "image": "none"}],
         status={
@@ -143,5 +143,5 @@ def test_init_containers_are_done_and_foreign_conditions_stay(pod):
         ({"phase": "Failed"}, False),
     ],
 )
-def test_needs_start(pod, status, needed):
+def test_pods_that_need_a_start_are_detected(pod, status, needed):
     assert needs_start(pod(status=status)) is needed

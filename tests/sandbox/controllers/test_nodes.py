@@ -5,7 +5,7 @@ from sandbox.client.objects import LEASES, NODES
 from sandbox.controllers.nodes import LEASE_NAMESPACE, Nodes
 
 
-async def test_registered_nodes_are_ready_and_have_room(client):
+async def test_registered_nodes_are_ready_with_capacity(client):
     await Nodes(client, ["node-a", "node-b"], clock=lambda: 0.0).register()
     listing = await client.list(NODES)
     assert [one["metadata"]["name"] for one in listing.items] == ["node-a", "node-b"]
@@ -19,7 +19,7 @@ async def test_registered_nodes_are_ready_and_have_room(client):
     assert len(addresses) == 2
 
 
-async def test_a_heartbeat_moves_times_and_nothing_else(client):
+async def test_heartbeat_changes_only_times(client):
     now = 0.0
     nodes = Nodes(client, ["node-a"], clock=lambda: now)
     await nodes.register()
@@ -35,7 +35,7 @@ async def test_a_heartbeat_moves_times_and_nothing_else(client):
     assert lease["spec"]["renewTime"] == "1970-01-01T00:00:10.000000Z"
 
 
-async def test_a_heartbeat_leaves_conditions_of_others_alone(client):
+async def test_heartbeat_keeps_conditions_of_others(client):
     nodes = Nodes(client, ["node-a"])
     await nodes.register()
     node = await client.get(NODES, "node-a")

@@ -84,7 +84,7 @@ def images(world):
     return [pod["spec"]["containers"][0]["image"] for pod in world.pods]
 
 
-def test_a_deployment_gets_its_pods_and_says_so(world):
+def test_deployment_gets_its_pods_and_status(world):
     deployment = world.deploy(3)
     world.settle()
     assert len(world.pods) == 3
@@ -102,14 +102,14 @@ def test_a_deployment_gets_its_pods_and_says_so(world):
     assert replica_set["spec"]["selector"]["matchLabels"] == {"app": "web", replicas.HASH: label}
 
 
-def test_decided_twice_is_nothing_to_do(world):
+def test_second_reconcile_has_nothing_to_do(world):
     world.deploy(2)
     world.settle()
     assert world.plan() == []
 
 
 @pytest.mark.parametrize("count", [0, 1, 5])
-def test_scaling(world, count):
+def test_scaling_adds_and_removes_pods(world, count):
     deployment = world.deploy(2)
     world.settle()
     deployment["spec"]["replicas"] = count
@@ -117,7 +117,7 @@ def test_scaling(world, count):
     assert len(world.pods) == count
 
 
-def test_a_lost_pod_is_replaced(world):
+def test_lost_pod_is_replaced(world):
     world.deploy(2)
     world.settle()
     lost = world.pods.pop()
@@ -127,7 +127,7 @@ def test_a_lost_pod_is_replaced(world):
 
 
 @pytest.mark.parametrize("how", ["deleting", "failed"])
-def test_a_pod_that_can_run_no_more_does_not_count(world, how):
+def test_finished_pod_does_not_count(world, how):
     world.deploy(2)
     world.settle()
     if how == "deleting":
@@ -138,7 +138,7 @@ def test_a_pod_that_can_run_no_more_does_not_count(world, how):
     assert len(world.pods) == 3
 
 
-def test_pods_without_a_node_go_first(world):
+def test_pods_without_a_node_are_deleted_first(world):
     deployment = world.deploy(3)
     world.settle()
     for pod in world.pods[:2]:
@@ -148,7 +148,7 @@ def test_pods_without_a_node_go_first(world):
     assert [pod["spec"].get("nodeName") for pod in world.pods] == ["node-a", "node-a"]
 
 
-def test_a_new_template_is_rolled_out_without_a_gap(world):
+def test_new_template_is_rolled_out_without_a_gap(world):
     deployment = world.deploy(3)
     world.settle()
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "two"
@@ -156,7 +156,7 @@ def test_a_new_template_is_rolled_out_without_a_gap(world):
     assert images(world) == ["two"] * 3
 
 
-def test_an_old_pod_stays_while_no_new_one_is_ready(world):
+def test_old_pod_stays_while_no_new_one_is_ready(world):
     deployment = world.deploy(2)
     world.settle()
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "two"
@@ -164,7 +164,7 @@ def test_an_old_pod_stays_while_no_new_one_is_ready(world):
     assert sorted(images(world)) == ["one", "one", "two", "two"]
 
 
-def test_recreate_makes_no_new_pod_before_the_old_ones_are_gone(world):
+def test_recreate_creates_no_new_pod_before_the_old_ones_are_gone(world):
     deployment = world.deploy(2, strategy="Recreate")
     world.settle()
     deployment["spec"]["template"]["spec"]["containers"][0]["image"] = "two"
@@ -175,13 +175,13 @@ def test_recreate_makes_no_new_pod_before_the_old_ones_are_gone(world):
     assert images(world) == ["two", "two"]
 
 
-def test_a_pod_of_nobody_is_left_alone(world, pod):
+def test_pod_without_an_owner_is_left_alone(world, pod):
     world.pods.append(pod())
     world.settle()
     assert world.pods == [pod()]
 
 
-def test_a_bare_replica_set_keeps_its_number(world):
+def test_standalone_replica_set_keeps_its_replicas(world):
     world.deploy(1)
     world.settle()
     bare = copy.deepcopy(world.sets[0])

@@ -115,7 +115,7 @@ async def gates(pods, group):
     }
 
 
-async def test_the_third_comes_while_nobody_is_there_to_see(cluster, add, pods, run, told):
+async def test_third_pod_created_during_downtime_completes_the_gang(cluster, add, pods, run, told):
     await add("t-0", "train", 3)
     await add("t-1", "train", 3)
     assert "2 of 3 pods" in await told("t-0", "GangIncomplete")
@@ -127,7 +127,7 @@ async def test_the_third_comes_while_nobody_is_there_to_see(cluster, add, pods, 
     assert all(ADMITTED in pod["metadata"]["annotations"] for pod in await pods("train"))
 
 
-async def test_who_was_let_in_is_known_to_the_next_evaluator(cluster, deploy, pods, run):
+async def test_admitted_pods_are_known_to_the_next_evaluator(cluster, deploy, pods, run):
     await deploy("train", 3, 3)
     before = await run("train", 3)
     await cluster.restart_evaluator(kill=True)
@@ -137,7 +137,7 @@ async def test_who_was_let_in_is_known_to_the_next_evaluator(cluster, deploy, po
     assert len(after & before) == 2
 
 
-async def test_the_gate_of_another_stays_and_is_waited_for(cluster, add, pods, run, told):
+async def test_foreign_gate_stays_and_is_waited_for(cluster, add, pods, run, told):
     await add("t-0", "train", 2)
     await add("t-1", "train", 2, gates=(OTHERS, GATE))
     assert OTHERS["name"] in await told("t-0", "GangGatedByOthers")
@@ -147,7 +147,7 @@ async def test_the_gate_of_another_stays_and_is_waited_for(cluster, add, pods, r
     await run("train", 2)
 
 
-async def test_two_gangs_with_room_for_one_are_never_half_placed(cluster, add, pods, run, told):
+async def test_two_gangs_with_capacity_for_one_are_never_half_placed(cluster, add, pods, run, told):
     for number in range(3):
         for group in ("left", "right"):
             await add(f"{group}-{number}", group, 3)
@@ -159,7 +159,7 @@ async def test_two_gangs_with_room_for_one_are_never_half_placed(cluster, add, p
     await run("right", 3)
 
 
-async def test_explain_says_what_a_gang_waits_for_and_who_is_free_does_not(cluster, add, run, told):
+async def test_explain_shows_what_a_gang_waits_for_and_ungated_pods_run(cluster, add, run, told):
     await add("t-0", "train", 3)
     await add("free", "alone", 1, gates=())
     assert await run("alone", 1) == {"free"}
@@ -175,7 +175,7 @@ async def test_explain_says_what_a_gang_waits_for_and_who_is_free_does_not(clust
     assert (status, "known: default/train" in said) == (404, True)
 
 
-async def test_without_the_flag_nobody_lifts_a_gate_and_explain_says_so(tmp_path):
+async def test_without_the_flag_no_gate_is_lifted_and_explain_says_so(tmp_path):
     async with Cluster(ClusterSpec(dir=tmp_path, nodes=("node-a",))) as cluster:
         url = f"{cluster.endpoints.ops}/explain?gang=default/train"
         async with aiohttp.ClientSession() as http, http.get(url) as response:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_a_story_that_ships_is_seen_to_its_end(spawn, story):
+async def test_shipped_demo_runs_to_its_end(spawn, story):
     told = await spawn(sys.executable, "-m", "sandbox", "demo", story)
     said, complained = await told.communicate()
     assert (told.returncode, complained.decode()) == (0, ""), said.decode()
@@ -41,7 +41,7 @@ def assert_pasteable(line):
 
 
 @pytest.mark.parametrize("story", STORIES)
-async def test_commands_of_a_story_can_be_pasted(spawn, story, tmp_path):
+async def test_commands_of_a_demo_can_be_pasted(spawn, story, tmp_path):
     """Each is complete, and names files and programs as they are reached from here."""
     folder = tmp_path / "with a space"
     command = (sys.executable, "-m", "sandbox", "demo", story, f"--dir={folder}")
@@ -56,7 +56,7 @@ async def test_commands_of_a_story_can_be_pasted(spawn, story, tmp_path):
     assert shlex.split(lines[-1])[1] == "up"
 
 
-async def test_a_story_that_does_not_happen_ends_in_the_programs_words(tmp_path, capsys):
+async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
     async def tell(stage):
         stage.narrator.step("Nothing will come of this")
         raise NotSeenError("a miracle")
@@ -71,7 +71,7 @@ async def test_a_story_that_does_not_happen_ends_in_the_programs_words(tmp_path,
     assert "observations were made" not in said
 
 
-async def test_the_narrator_gives_up_when_it_has_no_patience_left(capsys):
+async def test_narrator_times_out(capsys):
     async def never():
         return None
 

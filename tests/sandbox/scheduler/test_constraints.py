@@ -16,7 +16,7 @@ def expression(key, operator, *values):
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def test_a_plain_pod_goes_anywhere(pod, node):
+def test_plain_pod_fits_any_node(pod, node):
     assert violation(pod(), node()) is None
 
 
@@ -28,7 +28,7 @@ def test_a_plain_pod_goes_anywhere(pod, node):
         ({"disk": "ssd", "gpu": "yes"}, MISMATCH),
     ],
 )
-def test_node_selector(pod, node, selector, reason):
+def test_node_selector_is_checked(pod, node, selector, reason):
     assert violation(pod(nodeSelector=selector), node(labels={"disk": "ssd"})) == reason
 
 
@@ -63,12 +63,12 @@ def test_node_selector(pod, node, selector, reason):
         ({}, False),
     ],
 )
-def test_required_affinity(pod, node, term, matches):
+def test_required_affinity_is_checked(pod, node, term, matches):
     target = node(labels={"zone": "a", "cores": "16", "count": "1_000"})
     assert violation(pod(affinity=required(term)), target) == (None if matches else MISMATCH)
 
 
-def test_one_of_several_terms_is_enough_and_all_of_its_parts_are_needed(pod, node):
+def test_one_of_several_terms_with_all_its_parts_suffices(pod, node):
     both = {
         "matchExpressions": [
             {"key": "zone", "operator": "Exists"},
@@ -97,7 +97,7 @@ def test_one_of_several_terms_is_enough_and_all_of_its_parts_are_needed(pod, nod
         ({"key": "k", "operator": "Gt", "value": "4"}, False),
     ],
 )
-def test_taints(pod, node, toleration, tolerated):
+def test_taints_are_checked(pod, node, toleration, tolerated):
     tainted = node(spec={"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]})
     tolerations = [toleration] if toleration else []
     expected = None if tolerated else "node(s) had untolerated taint {k: v}"
@@ -114,14 +114,14 @@ def test_tolerations_compare_canonical_integers(pod, node, operator, value, tole
     assert (violation(tolerant, tainted) is None) is tolerated
 
 
-def test_a_preference_repels_nobody(pod, node):
+def test_prefer_no_schedule_rejects_no_pod(pod, node):
     assert (
         violation(pod(), node(spec={"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}))
         is None
     )
 
 
-def test_a_cordoned_node_takes_only_those_who_tolerate_it(pod, node):
+def test_cordoned_node_accepts_only_pods_that_tolerate_it(pod, node):
     cordoned = node(spec={"unschedulable": True})
     assert violation(pod(), cordoned) == "node(s) were unschedulable"
     daemon = pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}])

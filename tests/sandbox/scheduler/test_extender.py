@@ -17,7 +17,7 @@ from sandbox.scheduler.extender import (
 FIELDS = [{"manager": "kubectl"}]
 
 
-def test_names_mode_is_what_kube_scheduler_sends(pod, node):
+def test_names_mode_sends_what_kube_scheduler_sends(pod, node):
     sent = pod(metadata={"managedFields": FIELDS}) | {"kind": "Pod", "apiVersion": "v1"}
     assert json.loads(arguments(sent, [node("b"), node("a")], node_cache_capable=True)) == {
         "Pod": pod(),
@@ -26,7 +26,7 @@ def test_names_mode_is_what_kube_scheduler_sends(pod, node):
     }
 
 
-def test_whole_node_mode_is_what_kube_scheduler_sends(pod, node, changed):
+def test_whole_node_mode_sends_what_kube_scheduler_sends(pod, node, changed):
     sent = changed(node(), "metadata", "managedFields", to=FIELDS)
     body = arguments(pod(), [sent | {"kind": "Node", "apiVersion": "v1"}], node_cache_capable=False)
     assert json.loads(body) == {
@@ -47,7 +47,7 @@ def test_whole_node_mode_is_what_kube_scheduler_sends(pod, node, changed):
         ({}, set(), {}),
     ],
 )
-def test_filter_replies(node, reply, names, refused):
+def test_filter_replies_are_decoded(node, reply, names, refused):
     answer = filtered(reply, [node("a"), node("b")])
     assert (answer.names, answer.refused) == (names, refused)
 
@@ -60,18 +60,18 @@ def test_filter_replies(node, reply, names, refused):
         (None, "not an object"),
     ],
 )
-def test_filter_replies_that_fail_the_attempt(node, reply, text):
+def test_failing_filter_replies_fail_the_attempt(node, reply, text):
     with pytest.raises(ExtenderError, match=text):
         filtered(reply, [node("a")])
 
 
-def test_scores():
+def test_scores_are_decoded():
     assert scores([{"Host": "a", "Score": 10}, {"host": "b", "score": 0}]) == {"a": 10, "b": 0}
     assert scores(None) == {}
 
 
 @pytest.mark.parametrize("reply", [{}, [{"Host": "a", "Score": 11}], [{"Host": "a", "Score": 1.5}]])
-def test_scores_that_go_would_not_take(reply):
+def test_scores_that_go_would_reject_are_rejected(reply):
     with pytest.raises(ExtenderError):
         scores(reply)
 
@@ -85,7 +85,7 @@ def test_scores_that_go_would_not_take(reply):
         ({}, False),
     ],
 )
-def test_only_pods_that_name_the_managed_resource_are_asked_about(pod, resources, managed):
+def test_only_pods_with_the_managed_resource_are_sent(pod, resources, managed):
     assert Extender(ExtenderSpec("http://x")).manages(pod(resources=resources)) is managed
 
 
@@ -109,7 +109,7 @@ async def serve(unused_tcp_port_factory):
         await runner.cleanup()
 
 
-async def test_both_verbs_go_over_one_connection(serve, pod, node):
+async def test_both_verbs_share_one_connection(serve, pod, node):
     seen = []
 
     async def answer(request):
@@ -142,7 +142,7 @@ async def test_both_verbs_go_over_one_connection(serve, pod, node):
         (200, "", "not JSON"),
     ],
 )
-async def test_unusable_answers(serve, pod, node, status, text, message):
+async def test_unusable_responses_are_errors(serve, pod, node, status, text, message):
     async def answer(request):
         return web.Response(status=status, text=text)
 
@@ -151,7 +151,7 @@ async def test_unusable_answers(serve, pod, node, status, text, message):
             await extender.filter(pod(), [node("a")])
 
 
-async def test_nobody_there(unused_tcp_port, pod, node):
+async def test_refused_connection_is_an_error(unused_tcp_port, pod, node):
     async with Extender(ExtenderSpec(f"http://127.0.0.1:{unused_tcp_port}/scheduler")) as extender:
         with pytest.raises(ExtenderError, match="ClientConnectorError"):
             await extender.filter(pod(), [node("a")])

@@ -57,7 +57,7 @@ def nodes(node):
     return [node("a"), node("b"), node("c")]
 
 
-async def test_each_is_asked_about_what_the_ones_before_it_left(listed, pod, nodes):
+async def test_each_extender_receives_the_nodes_left_by_earlier_ones(listed, pod, nodes):
     first, second = StandIn(refuse=["a"]), StandIn(refuse=["a", "b"])
     extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
     answer = await extenders.filter(pod(), nodes)
@@ -66,27 +66,27 @@ async def test_each_is_asked_about_what_the_ones_before_it_left(listed, pod, nod
     assert (first.filtered, second.filtered) == ([["a", "b", "c"]], [["b", "c"]])
 
 
-async def test_nobody_is_asked_about_no_nodes(listed, pod, nodes):
+async def test_no_extender_is_called_without_nodes(listed, pod, nodes):
     first, second = StandIn(refuse=["a", "b", "c"]), StandIn()
     extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == frozenset()
     assert second.filtered == []
 
 
-async def test_those_that_may_be_ignored_come_last(listed, pod, nodes):
+async def test_ignorable_extenders_are_called_last(listed, pod, nodes):
     ignorable, needed = StandIn(refuse=["a"]), StandIn(refuse=["b"])
     extenders = await listed((ignorable, EVERY_POD | {"ignorable": True}), (needed, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == {"c"}
     assert ignorable.filtered == [["a", "c"]]
 
 
-async def test_scores_add_up_by_weight(listed, pod, nodes):
+async def test_scores_are_summed_by_weight(listed, pod, nodes):
     one, other = StandIn(scores={"a": 10, "b": 4}), StandIn(scores={"a": 1, "c": 10})
     extenders = await listed((one, EVERY_POD | {"weight": 2}), (other, EVERY_POD | {"weight": 3}))
     assert await extenders.scores(pod(), nodes) == {"a": 23, "b": 8, "c": 30}
 
 
-async def test_only_those_that_manage_the_pod_are_asked(listed, pod, nodes):
+async def test_only_extenders_that_manage_the_pod_are_called(listed, pod, nodes):
     policies, scorer = StandIn(refuse=["a"]), StandIn(scores={"a": 7})
     extenders = await listed((policies, {}), (scorer, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == {"a", "b", "c"}
@@ -94,7 +94,7 @@ async def test_only_those_that_manage_the_pod_are_asked(listed, pod, nodes):
     assert (await extenders.filter(pod(resources=MANAGED), nodes)).names == {"b", "c"}
 
 
-async def test_one_that_fails_is_ignored_only_where_it_may_be(listed, pod, nodes):
+async def test_failing_extender_is_ignored_only_if_ignorable(listed, pod, nodes):
     broken = StandIn(status=503)
     forgiving = await listed((broken, EVERY_POD | {"ignorable": True}), (StandIn(["a"]), EVERY_POD))
     assert (await forgiving.filter(pod(), nodes)).names == {"b", "c"}

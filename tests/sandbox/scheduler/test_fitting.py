@@ -24,12 +24,12 @@ def test_requests_are_summed_over_containers_and_a_limit_alone_is_a_request(pod)
     }
 
 
-def test_a_hungry_init_container_counts_instead_of_all_that_run_after_it(pod):
+def test_larger_init_container_request_counts_instead(pod):
     one = pod(resources=asks(cpu="1"), initContainers=[{"name": "i", "resources": asks(cpu="3")}])
     assert requests(one)["cpu"] == 3
 
 
-def test_a_sidecar_counts_beside_the_containers_and_the_later_inits(pod):
+def test_sidecar_counts_with_containers_and_later_init_containers(pod):
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": asks(cpu="1")}
     hungry = {"name": "i", "resources": asks(cpu="3")}
     running = asks(cpu="2.5")
@@ -44,7 +44,7 @@ def test_overhead_counts(pod):
     assert requests(pod(resources=asks(cpu="1"), overhead={"cpu": "250m"}))["cpu"] == Fraction(5, 4)
 
 
-def test_a_finished_pod_holds_nothing(pod):
+def test_finished_pod_uses_nothing(pod):
     done = pod("done", resources=asks(cpu="1"), status={"phase": "Succeeded"})
     live = pod("live", resources=asks(cpu="1"), status={"phase": "Running"})
     assert usage([("node-a", done), ("node-a", live)]) == {"node-a": {"cpu": 1, "pods": 1}}
@@ -63,7 +63,7 @@ def test_a_finished_pod_holds_nothing(pod):
         ({"cpu": "0"}, {"cpu": Fraction(5)}, ()),
     ],
 )
-def test_room(pod, node, wanted, in_use, reasons):
+def test_insufficient_resources_are_reported(pod, node, wanted, in_use, reasons):
     found = fit(pod(resources={"requests": wanted}), [node()], {"node-a": in_use})
     assert found.refused == ({"node-a": reasons} if reasons else {})
     assert len(found.nodes) == (not reasons)
@@ -98,5 +98,5 @@ def test_nodes_keep_their_order(pod, node):
         (0, [], "no nodes available to schedule pods"),
     ],
 )
-def test_the_sentence(total, refusals, text):
+def test_rejection_message_is_that_of_kube_scheduler(total, refusals, text):
     assert message(total, refusals) == text

@@ -16,7 +16,7 @@ def put(pending, key, priority=0, gated=False, now=0.0):
     pending.put(key, priority=priority, gated=gated, now=now)
 
 
-def test_priority_comes_first_then_who_was_seen_first(pending):
+def test_priority_comes_first_then_age_in_the_queue(pending):
     put(pending, "old")
     put(pending, "new")
     put(pending, "urgent", priority=5)
@@ -28,7 +28,7 @@ def test_priority_comes_first_then_who_was_seen_first(pending):
     ]
 
 
-def test_a_gated_pod_waits_but_keeps_its_place(pending):
+def test_gated_pod_waits_and_keeps_its_place(pending):
     put(pending, "gated", gated=True)
     put(pending, "free")
     assert pending.due() == 0
@@ -36,7 +36,7 @@ def test_a_gated_pod_waits_but_keeps_its_place(pending):
     assert pending.take(7) == "gated"
 
 
-def test_a_pod_tried_in_vain_goes_behind_its_equals(pending):
+def test_unschedulable_pod_is_queued_behind_its_equals(pending):
     for key in ("refused", "failed", "gated", "free"):
         put(pending, key, gated=key == "gated")
     pending.refused(pending.take(0), 0)
@@ -46,13 +46,13 @@ def test_a_pod_tried_in_vain_goes_behind_its_equals(pending):
     assert [pending.take(1) for _ in range(4)] == ["gated", "free", "refused", "failed"]
 
 
-def test_nothing_but_a_gated_pod_is_nothing_to_do(pending):
+def test_queue_of_gated_pods_has_nothing_due(pending):
     put(pending, "gated", gated=True)
     pending.nudge_all(1)
     assert (pending.take(1), pending.due()) == (None, math.inf)
 
 
-def test_a_refused_pod_is_tried_again_after_the_flush(pending):
+def test_rejected_pod_is_retried_after_the_flush(pending):
     put(pending, "p")
     pending.take(10)
     pending.refused("p", 11)
@@ -61,7 +61,7 @@ def test_a_refused_pod_is_tried_again_after_the_flush(pending):
     assert pending.take(11 + FLUSH) == "p"
 
 
-def test_a_nudge_wakes_a_refused_pod_at_once(pending):
+def test_requeue_event_wakes_a_rejected_pod_at_once(pending):
     put(pending, "p")
     put(pending, "q")
     for key in (pending.take(0), pending.take(0)):
@@ -72,7 +72,7 @@ def test_a_nudge_wakes_a_refused_pod_at_once(pending):
     assert pending.take(4) == "p"
 
 
-def test_a_nudge_during_the_attempt_is_honoured_when_it_ends(pending):
+def test_requeue_event_during_the_attempt_applies_when_it_ends(pending):
     put(pending, "p")
     pending.take(0)
     pending.nudge_all(1)
@@ -83,7 +83,7 @@ def test_a_nudge_during_the_attempt_is_honoured_when_it_ends(pending):
     assert pending.take(3) is None
 
 
-def test_errors_back_off_and_no_nudge_shortens_that(pending):
+def test_error_backoff_is_not_shortened_by_requeue_events(pending):
     put(pending, "p")
     now, waits = 0.0, []
     for _ in range(6):
@@ -95,7 +95,7 @@ def test_errors_back_off_and_no_nudge_shortens_that(pending):
     assert waits == [1, 2, 4, 8, 10, 10]
 
 
-def test_a_refusal_ends_the_back_off(pending):
+def test_rejection_resets_the_backoff(pending):
     put(pending, "p")
     for ending in (pending.failed, pending.failed, pending.refused, pending.failed):
         now = pending.due()
@@ -104,7 +104,7 @@ def test_a_refusal_ends_the_back_off(pending):
     assert pending.due() - now == 1
 
 
-def test_a_forgotten_pod_is_gone_even_while_it_is_tried(pending):
+def test_pod_removed_during_its_attempt_is_gone(pending):
     put(pending, "p")
     pending.take(0)
     pending.forget("p")

@@ -16,7 +16,7 @@ from sandbox.scheduler import queueing_hints
         (("status", "conditions"), [{"type": "Ready", "status": "False"}]),
     ],
 )
-def test_a_node_change_that_counts(node, changed, path, value):
+def test_relevant_node_change_requeues(node, changed, path, value):
     assert queueing_hints.of_node(node(), changed(node(), *path, to=value))
 
 
@@ -31,11 +31,11 @@ def test_a_node_change_that_counts(node, changed, path, value):
         (("spec", "unschedulable"), False),
     ],
 )
-def test_a_node_change_that_does_not_count(node, changed, path, value):
+def test_irrelevant_node_change_does_not_requeue(node, changed, path, value):
     assert not queueing_hints.of_node(node(), changed(node(), *path, to=value))
 
 
-def test_a_heartbeat_does_not_count(node, changed):
+def test_heartbeat_does_not_requeue(node, changed):
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-20T09:15:04Z"}
     before = changed(node(), "status", "conditions", to=[ready])
     later = changed(
@@ -55,11 +55,11 @@ def test_a_heartbeat_does_not_count(node, changed):
         (("status", "qosClass"), "Burstable", False),
     ],
 )
-def test_the_waiting_pod_itself(pod, changed, path, value, counts):
+def test_changes_of_the_waiting_pod_are_classified(pod, changed, path, value, counts):
     assert queueing_hints.of_waiting_pod(pod(), changed(pod(), *path, to=value)) is counts
 
 
-def test_its_own_condition_counts_only_when_the_text_differs_from_the_one_before(pod, changed):
+def test_own_condition_counts_only_if_its_text_changed(pod, changed):
     def says(text):
         condition = {
             "type": "PodScheduled",
@@ -74,7 +74,7 @@ def test_its_own_condition_counts_only_when_the_text_differs_from_the_one_before
     assert queueing_hints.of_waiting_pod(says("no, 5"), says("no, 6"))
 
 
-def test_a_placed_pod_counts_with_whatever_it_does(pod, changed):
+def test_any_change_of_a_placed_pod_counts(pod, changed):
     placed = pod(nodeName="node-a")
     assert queueing_hints.of_placed_pod(placed, changed(placed, "status", "phase", to="Running"))
     assert not queueing_hints.of_placed_pod(

@@ -157,7 +157,7 @@ async def events(client, name):
     return [(one["reason"], one["message"], one["count"]) for one in found.items]
 
 
-async def test_the_best_node_gets_the_pod_and_an_event_says_so(
+async def test_pod_is_bound_to_the_best_node_with_an_event(
     client, start, extender, add_node, add_pod, bound, eventually
 ):
     for name in ("node-a", "node-b", "node-c"):
@@ -179,7 +179,7 @@ async def test_the_best_node_gets_the_pod_and_an_event_says_so(
     assert binder.attempts == Counter({"default/p": 1})
 
 
-async def test_whole_nodes_are_sent_where_the_extender_keeps_no_cache(
+async def test_whole_nodes_are_sent_if_the_extender_has_no_node_cache(
     start, extender, add_node, add_pod, bound
 ):
     sent = await add_node("node-a", disk="ssd")
@@ -193,7 +193,7 @@ async def test_whole_nodes_are_sent_where_the_extender_keeps_no_cache(
     assert extender.asked("prioritize") == []  # one node left: nothing to rank
 
 
-async def test_refusal_is_told_in_the_pod_and_its_events_and_the_pod_waits(
+async def test_rejection_is_in_condition_and_event_and_the_pod_waits(
     client, start, extender, add_node, add_pod, says, bound
 ):
     await add_node("node-a")
@@ -221,7 +221,7 @@ async def test_refusal_is_told_in_the_pod_and_its_events_and_the_pod_waits(
     await bound("p")
 
 
-async def test_repeated_refusals_are_one_event_that_counts(
+async def test_repeated_rejections_are_one_counted_event(
     client, start, extender, add_node, add_pod, eventually
 ):
     await add_node("node-a")
@@ -239,7 +239,7 @@ async def test_repeated_refusals_are_one_event_that_counts(
         await client.patch(PODS, "p", {"metadata": {"annotations": {"x": str(attempt)}}}, "default")
 
 
-async def test_a_constant_reason_does_not_spin_and_a_varying_one_does(
+async def test_constant_reason_does_not_spin_and_a_varying_one_does(
     client, start, extender, add_node, add_pod, says, eventually
 ):
     await add_node("node-a")
@@ -271,7 +271,7 @@ async def test_a_constant_reason_does_not_spin_and_a_varying_one_does(
     await eventually(lambda: binder.attempts["default/p"] > 20)
 
 
-async def test_a_nudge_during_a_filter_call_is_honoured_when_it_ends(
+async def test_requeue_event_during_a_filter_call_applies_when_it_ends(
     client, start, extender, add_node, add_pod, bound, eventually
 ):
     await add_node("node-a")
@@ -290,7 +290,7 @@ async def test_a_nudge_during_a_filter_call_is_honoured_when_it_ends(
     assert await bound("p") == "node-a"
 
 
-async def test_an_error_is_retried_by_back_off_whatever_happens(
+async def test_error_is_retried_with_backoff_only(
     client, start, extender, add_node, add_pod, says, eventually
 ):
     await add_node("node-a")
@@ -305,7 +305,7 @@ async def test_an_error_is_retried_by_back_off_whatever_happens(
     await eventually(lambda: binder.attempts["default/p"] == 2)
 
 
-async def test_a_failed_prioritize_has_no_say(start, extender, add_node, add_pod, bound):
+async def test_failed_prioritize_is_ignored(start, extender, add_node, add_pod, bound):
     await add_node("node-a")
     await add_node("node-b")
     extender.scores = None
@@ -314,7 +314,7 @@ async def test_a_failed_prioritize_has_no_say(start, extender, add_node, add_pod
     assert await bound("p") in {"node-a", "node-b"}
 
 
-async def test_a_pod_without_the_managed_resource_never_reaches_the_extender(
+async def test_pod_without_the_managed_resource_never_reaches_the_extender(
     start, extender, add_node, add_pod, bound
 ):
     await add_node("node-a")
@@ -325,7 +325,7 @@ async def test_a_pod_without_the_managed_resource_never_reaches_the_extender(
     assert extender.bodies == []
 
 
-async def test_a_gated_pod_is_not_tried_until_its_gate_is_lifted(
+async def test_gated_pod_is_not_tried_until_ungated(
     client, start, extender, add_node, add_pod, bound, says
 ):
     await add_node("node-a")
@@ -340,7 +340,7 @@ async def test_a_gated_pod_is_not_tried_until_its_gate_is_lifted(
     assert await bound("gated") == "node-a"
 
 
-async def test_pods_go_in_the_order_they_came_in_whatever_gate_is_lifted_first(
+async def test_pods_are_tried_in_creation_order_whichever_gate_is_lifted_first(
     client, start, extender, add_node, add_pod, bound, eventually
 ):
     await add_node("node-a")
@@ -364,7 +364,7 @@ async def test_pods_go_in_the_order_they_came_in_whatever_gate_is_lifted_first(
     assert order == ["busy", *names]
 
 
-async def test_a_pod_of_another_scheduler_is_left_alone(
+async def test_pod_of_another_scheduler_is_left_alone(
     client, start, extender, add_node, add_pod, bound
 ):
     await add_node("node-a")
@@ -376,9 +376,7 @@ async def test_a_pod_of_another_scheduler_is_left_alone(
     assert "nodeName" not in (await client.get(PODS, "other", "default"))["spec"]
 
 
-async def test_room_is_counted_with_pods_bound_a_moment_ago(
-    client, start, add_node, add_pod, bound, says
-):
+async def test_capacity_includes_pods_just_bound(client, start, add_node, add_pod, bound, says):
     await add_node("node-a")
     await start()
     for name in ("p", "q", "r"):
@@ -406,13 +404,13 @@ async def test_higher_priority_goes_first(client, start, extender, add_node, add
     assert order[-3:] == ["high", "middle", "low"]
 
 
-async def test_no_nodes_at_all(start, add_pod, says):
+async def test_cluster_without_nodes_is_reported(start, add_pod, says):
     await start()
     await add_pod("p")
     assert (await says("p", "no nodes available to schedule pods"))["reason"] == "Unschedulable"
 
 
-async def test_a_pod_deleted_while_it_waits_is_forgotten(
+async def test_waiting_pod_that_is_deleted_is_forgotten(
     client, start, extender, add_node, add_pod, says, bound, eventually
 ):
     await add_node("node-a")
@@ -427,7 +425,7 @@ async def test_a_pod_deleted_while_it_waits_is_forgotten(
     assert "default/p" not in binder.attempts
 
 
-def test_best_takes_the_highest_and_draws_between_equals():
+def test_best_node_is_drawn_among_equal_scores():
     drawn = {
         best(["a", "b", "c"], {"a": 4, "b": 9, "c": 9}, random.Random(seed)) for seed in range(20)
     }
@@ -435,7 +433,7 @@ def test_best_takes_the_highest_and_draws_between_equals():
     assert {best(["a", "b"], {}, random.Random(seed)) for seed in range(20)} == {"a", "b"}
 
 
-def test_the_condition_is_written_only_when_it_says_something_else(pod):
+def test_unchanged_condition_is_not_written(pod):
     first = unscheduled(pod(), "Unschedulable", "no", now=0)
     (written,) = first["status"]["conditions"]
     waiting = pod(status={"conditions": [written]})

@@ -147,7 +147,7 @@ def test_invalid_policy_document_is_an_error(check, text, says):
         ({"target": float("inf")}, "rule 1: target inf is neither a number nor a quantity"),
         ({"whenMissing": "no"}, "rule 1: whenMissing 'no' is neither ignore nor violate"),
         ({"operator": "Above"}, "rule 1: operator 'Above' is not known"),
-        ({"metricname": "a b"}, "rule 1: metricname 'a b' is no metric's name"),
+        ({"metricname": "a b"}, "rule 1: metricname 'a b' is not a metric name"),
     ],
 )
 def test_errors_name_field_and_problem(check, change, says):

@@ -7,12 +7,12 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-async def test_version(api):
+async def test_version_is_served(api):
     body = (await api.get("/version")).body
     assert (body["major"], body["minor"]) == ("1", "32")
 
 
-async def test_plain_discovery(api):
+async def test_plain_discovery_lists_the_resources(api):
     assert (await api.get("/api")).body["versions"] == ["v1"]
     groups = {g["name"]: g["preferredVersion"] for g in (await api.get("/apis")).body["groups"]}
     assert groups["apps"] == {"groupVersion": "apps/v1", "version": "v1"}
@@ -37,7 +37,7 @@ async def test_plain_discovery(api):
     assert (scale["group"], scale["kind"]) == ("autoscaling", "Scale")
 
 
-async def test_aggregated_discovery_says_the_same(api):
+async def test_aggregated_discovery_agrees_with_the_plain_one(api):
     found = set()
     for path in ("/api", "/apis"):
         reply = await api.call("GET", path, headers={"Accept": AGGREGATED})
@@ -61,7 +61,7 @@ async def resources(api, path):
 
 
 @pytest.mark.parametrize("path", ["/apis/nosuch", "/apis/nosuch/v1", "/api/v2", "/openapi/v3/x"])
-async def test_what_is_not_served_is_not_found(api, path):
+async def test_unserved_path_is_not_found(api, path):
     assert (await api.get(path)).code == 404
 
 
@@ -72,7 +72,7 @@ async def test_openapi_lists_a_document_per_version(api):
         assert (await api.get(entry["serverRelativeURL"])).code == 200
 
 
-async def test_openapi_tells_kubectl_that_the_server_validates_and_dry_runs(api):
+async def test_openapi_declares_server_side_validation_and_dry_run(api):
     document = (await api.get("/openapi/v3/apis/apps/v1")).body
     path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
     patch = document["paths"][path]["patch"]
@@ -81,7 +81,7 @@ async def test_openapi_tells_kubectl_that_the_server_validates_and_dry_runs(api)
     assert patch["x-kubernetes-group-version-kind"] == kind
 
 
-async def test_a_definition_changes_discovery_and_openapi(api, crd):
+async def test_crd_changes_discovery_and_openapi(api, crd):
     before = (await api.get("/openapi/v3")).body["paths"]
     await api.post(CRDS, crd(ANY))
     after = (await api.get("/openapi/v3")).body["paths"]

@@ -18,7 +18,7 @@ PODS = "/api/v1/namespaces/default/pods"
         "[::1]:8001",
     ],
 )
-async def test_the_loopbacks_names_are_answered(api, host):
+async def test_loopback_names_are_accepted(api, host):
     assert (await api.call("GET", PODS, headers={"Host": host})).code == 200
 
 
@@ -44,14 +44,14 @@ async def test_metrics_of_the_server_process_are_served(api):
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "OPTIONS"])
-async def test_other_hosts_are_refused_with_a_status(api, method, host):
+async def test_other_hosts_are_rejected_with_a_status(api, method, host):
     reply = await api.call(method, PODS, {} if method == "POST" else None, headers={"Host": host})
     assert (reply.code, reply.reason) == (421, "MisdirectedRequest")
     assert repr(host) in reply.body["message"]
     assert "localhost" in reply.body["message"]
 
 
-async def test_the_name_in_the_refusal_is_bounded(api):
+async def test_host_name_in_the_rejection_is_bounded(api):
     reply = await api.call("GET", "/healthz", headers={"Host": "a" * 5_000 + ".example"})
     assert reply.code == 421
     assert len(reply.body["message"]) < 300

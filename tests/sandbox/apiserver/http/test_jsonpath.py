@@ -26,11 +26,11 @@ OBJECT = {
         ('.status.conditions[?(@.type=="None")].status', []),
     ],
 )
-def test_paths(path, expected):
+def test_paths_are_evaluated(path, expected):
     assert jsonpath.find(OBJECT, path) == expected
 
 
 @pytest.mark.parametrize("path", ["spec", ".a[", ".a[?(@.b)]", ".a[b]"])
-def test_what_is_no_path(path):
+def test_invalid_path_is_rejected(path):
     with pytest.raises(ValueError, match="unsupported"):
         jsonpath.find(OBJECT, path)

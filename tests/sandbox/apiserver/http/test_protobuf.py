@@ -26,7 +26,7 @@ def body(kind, raw, api_version="v1"):
     return b"k8s\0" + field(1, field(1, api_version) + field(2, kind)) + field(2, raw)
 
 
-def test_texts_maps_and_numbers():
+def test_strings_maps_and_numbers_are_decoded():
     label = field(1, "a") + field(2, "b")
     raw = field(1, field(1, "x") + field(7, 0) + field(8, b"") + field(11, label)) + field(2, -5)
     raw += field(3, 0) + field(4, "")
@@ -46,7 +46,7 @@ def test_texts_maps_and_numbers():
         (field(1, 1) + field(2, 0) + field(3, "50%"), "50%"),
     ],
 )
-def test_numbers_or_texts(wire, expected):
+def test_int_or_string_is_decoded(wire, expected):
     found = decode(body("PodDisruptionBudget", field(2, field(1, wire)), "policy/v1"))
     assert found["spec"] == {"minAvailable": expected}
 
@@ -66,7 +66,7 @@ def test_numbers_or_texts(wire, expected):
         (body("Job", b""), 415),
     ],
 )
-def test_what_cannot_be_read_is_refused(raw, code):
+def test_invalid_input_is_rejected(raw, code):
     with pytest.raises(ApiError) as error:
         decode(raw)
     assert error.value.code == code

@@ -34,11 +34,11 @@ async def rows(api, path, **query):
         (8 * 86400, "8d"),
     ],
 )
-def test_ages(seconds, expected):
+def test_ages_are_formatted(seconds, expected):
     assert human_duration(seconds) == expected
 
 
-async def test_nodes(api, node, clock):
+async def test_node_columns_are_shown(api, node, clock):
     await api.post("/api/v1/nodes", node(labels={"node-role.kubernetes.io/worker": ""}))
     clock.now += 200
     status = {
@@ -63,7 +63,7 @@ async def test_nodes(api, node, clock):
     }
 
 
-async def test_a_pod_through_its_life(api, pod, clock):
+async def test_pod_columns_follow_its_life_cycle(api, pod, clock):
     await api.post(PODS, pod(spec={"schedulingGates": [{"name": "g"}]}))
 
     async def shown():
@@ -98,7 +98,7 @@ async def test_a_pod_through_its_life(api, pod, clock):
     assert (await shown())[1] == "Terminating"
 
 
-async def test_deployments(api, deployment):
+async def test_deployment_columns_are_shown(api, deployment):
     path = "/apis/apps/v1/namespaces/default/deployments"
     await api.post(path, deployment(replicas=3))
     status = {"readyReplicas": 1, "updatedReplicas": 2, "availableReplicas": 1}
@@ -115,7 +115,7 @@ async def test_deployments(api, deployment):
     }
 
 
-async def test_events(api):
+async def test_event_columns_are_shown(api):
     event = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "web"},
@@ -133,7 +133,7 @@ async def test_events(api):
     assert (row["Object"], row["Message"], row["Source"]) == ("pod/web", "no", "plimsoll, h")
 
 
-async def test_printer_columns_of_a_definition(api, crd):
+async def test_printer_columns_of_a_crd_are_shown(api, crd):
     columns = [
         {"name": "Ready", "type": "string", "jsonPath": ".status.ready"},
         {"name": "Rules", "type": "integer", "jsonPath": ".spec.rules", "priority": 1},
@@ -148,7 +148,7 @@ async def test_printer_columns_of_a_definition(api, crd):
     assert await rows(api, widgets) == [{"Name": "w", "Ready": "true", "Rules": 4, "Age": "0s"}]
 
 
-async def test_a_row_carries_as_much_of_its_object_as_asked(api, node):
+async def test_row_includes_as_much_of_its_object_as_requested(api, node):
     await api.post("/api/v1/nodes", node())
     shown = {}
     for include in ("None", "Metadata", "Object"):
@@ -159,7 +159,7 @@ async def test_a_row_carries_as_much_of_its_object_as_asked(api, node):
     assert shown == {"None": None, "Metadata": "PartialObjectMetadata", "Object": "Node"}
 
 
-async def test_a_kind_without_columns_of_its_own_shows_name_and_age(api, crd):
+async def test_kind_without_columns_shows_name_and_age(api, crd):
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     await api.post(path, crd(schema))

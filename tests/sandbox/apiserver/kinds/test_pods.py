@@ -19,7 +19,7 @@ def containers(**resources):
     return {"containers": [{"name": "c", "image": "nginx:1", "resources": resources}]}
 
 
-async def test_defaults(api, pod):
+async def test_defaults_are_set(api, pod):
     body = (await api.post(PODS, pod())).body
     spec = body["spec"]
     assert body["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
@@ -29,7 +29,7 @@ async def test_defaults(api, pod):
     assert spec["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
-async def test_a_status_that_a_client_makes_up_is_dropped(api, pod):
+async def test_status_sent_at_creation_is_dropped(api, pod):
     made_up = {**pod(), "status": {"phase": "Running"}}
     assert (await api.post(PODS, made_up)).body["status"]["phase"] == "Pending"
 
@@ -45,7 +45,7 @@ async def test_a_status_that_a_client_makes_up_is_dropped(api, pod):
         ),
     ],
 )
-async def test_a_limit_without_a_request_is_the_request(api, pod, resources, requests):
+async def test_limit_without_a_request_is_the_request(api, pod, resources, requests):
     body = (await api.post(PODS, pod(spec=containers(**resources)))).body
     assert body["spec"]["containers"][0]["resources"]["requests"] == requests
 
@@ -60,7 +60,7 @@ async def test_a_limit_without_a_request_is_the_request(api, pod, resources, req
         ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
     ],
 )
-async def test_qos_class(api, pod, resources, expected):
+async def test_qos_class_is_set(api, pod, resources, expected):
     body = (await api.post(PODS, pod(spec=containers(**resources)))).body
     assert body["status"]["qosClass"] == expected
 
@@ -73,12 +73,12 @@ async def test_qos_class(api, pod, resources, expected):
         ({"nodeName": "n", "schedulingGates": [{"name": "a"}]}, "spec.nodeName"),
     ],
 )
-async def test_invalid_specs(api, pod, spec, field):
+async def test_invalid_specs_are_rejected(api, pod, spec, field):
     reply = await api.post(PODS, pod(spec=spec))
     assert (reply.code, reply.causes[0]["field"]) == (422, field)
 
 
-async def test_binding_gives_a_node(api, pod):
+async def test_binding_sets_the_node(api, pod):
     created = (await api.post(PODS, pod())).body
     reply = await api.post(
         f"{POD}/binding",
@@ -100,7 +100,7 @@ async def test_binding_gives_a_node(api, pod):
         ({}, binding(uid="other"), "Precondition failed: UID"),
     ],
 )
-async def test_binding_refused(api, pod, spec, asked, why):
+async def test_invalid_binding_is_rejected(api, pod, spec, asked, why):
     before = await api.post(PODS, pod(spec=spec))
     reply = await api.post(f"{POD}/binding", asked)
     assert (reply.code, reply.reason) == (409, "Conflict")
@@ -109,7 +109,7 @@ async def test_binding_refused(api, pod, spec, asked, why):
     assert (await api.get(POD)).version == before.version
 
 
-async def test_a_pod_on_its_way_out_is_not_bound(api, pod):
+async def test_terminating_pod_cannot_be_bound(api, pod):
     await api.post(PODS, pod(finalizers=["example.com/x"]))
     await api.delete(POD)
     reply = await api.post(f"{POD}/binding", binding())
@@ -117,7 +117,7 @@ async def test_a_pod_on_its_way_out_is_not_bound(api, pod):
     assert "is being deleted" in reply.body["message"]
 
 
-async def test_binding_what_is_not_there_or_nowhere(api, pod):
+async def test_binding_of_a_missing_pod_or_node_is_rejected(api, pod):
     assert (await api.post(f"{POD}/binding", binding())).code == 404
     await api.post(PODS, pod())
     assert (await api.post(f"{POD}/binding", binding(""))).code == 400
@@ -134,7 +134,7 @@ async def test_binding_what_is_not_there_or_nowhere(api, pod):
         {"activeDeadlineSeconds": 5},
     ],
 )
-async def test_what_may_change(api, pod, change):
+async def test_mutable_fields_may_change(api, pod, change):
     await api.post(PODS, pod())
     kind = "application/strategic-merge-patch+json"
     assert (await api.patch(POD, {"spec": change}, kind)).code == 200
@@ -150,21 +150,21 @@ async def test_what_may_change(api, pod, change):
         ({"tolerations": []}, "spec.tolerations"),
     ],
 )
-async def test_what_may_not(api, pod, change, field):
+async def test_immutable_fields_may_not_change(api, pod, change, field):
     await api.post(PODS, pod(spec={"tolerations": [{"key": "k", "operator": "Exists"}]}))
     reply = await api.patch(POD, {"spec": change})
     assert (reply.code, reply.reason) == (422, "Invalid")
     assert field in [cause["field"] for cause in reply.causes]
 
 
-async def test_an_unbound_pod_goes_at_once(api, pod):
+async def test_unbound_pod_is_deleted_at_once(api, pod):
     await api.post(PODS, pod())
     reply = await api.delete(POD)
     assert (reply.code, reply.body["kind"]) == (200, "Pod")
     assert (await api.get(POD)).code == 404
 
 
-async def test_a_bound_pod_waits_for_its_kubelet(api, pod, clock):
+async def test_bound_pod_waits_for_its_kubelet(api, pod, clock):
     await api.post(PODS, pod(spec={"nodeName": "n"}))
     marked = (await api.delete(POD)).body["metadata"]
     assert marked["deletionGracePeriodSeconds"] == 30
@@ -178,14 +178,14 @@ async def test_a_bound_pod_waits_for_its_kubelet(api, pod, clock):
     assert (await api.get(POD)).code == 404
 
 
-async def test_a_finished_pod_goes_at_once(api, pod):
+async def test_finished_pod_is_deleted_at_once(api, pod):
     await api.post(PODS, pod(spec={"nodeName": "n"}))
     await api.patch(f"{POD}/status", {"status": {"phase": "Succeeded"}})
     await api.delete(POD)
     assert (await api.get(POD)).code == 404
 
 
-async def test_a_kubelets_status_keeps_the_conditions_of_others(api, pod):
+async def test_kubelet_status_keeps_conditions_of_others(api, pod):
     await api.post(PODS, pod())
     await api.post(f"{POD}/binding", binding())
     kind = "application/strategic-merge-patch+json"

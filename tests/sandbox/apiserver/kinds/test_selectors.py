@@ -16,6 +16,6 @@ from sandbox.apiserver.storage.selectors import parse_labels
         ("gen>1", None, False),
     ],
 )
-def test_numbers_in_selectors(selector, value, matches):
+def test_numbers_in_selectors_are_compared(selector, value, matches):
     labels = {} if value is None else {"gen": value}
     assert all(predicate(labels) for predicate in parse_labels(selector)) is matches

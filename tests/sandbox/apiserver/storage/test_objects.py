@@ -15,7 +15,7 @@ def configmap(name="c", **fields):
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **fields}
 
 
-async def test_the_usual_namespaces_are_there(api):
+async def test_default_namespaces_exist(api):
     reply = await api.get("/api/v1/namespaces")
     assert [item["metadata"]["name"] for item in reply.body["items"]] == [
         "default",
@@ -26,12 +26,12 @@ async def test_the_usual_namespaces_are_there(api):
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez"])
-async def test_health(server, path):
+async def test_health_is_served(server, path):
     async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
         assert (response.status, await response.text()) == (200, "ok")
 
 
-async def test_a_new_object_gets_what_only_the_server_gives(api, node, clock):
+async def test_new_object_gets_server_set_fields(api, node, clock):
     given = node(uid="mine", creationTimestamp="2001-01-01T00:00:00Z", generation=9)
     reply = await api.post(NODES, given)
     metadata = reply.body["metadata"]
@@ -48,7 +48,7 @@ async def test_resource_versions_count_every_write(api, node):
     assert int(second.version) == int(first.version) + 1
 
 
-async def test_creating_it_twice_conflicts(api, node):
+async def test_second_create_conflicts(api, node):
     await api.post(NODES, node())
     reply = await api.post(NODES, node())
     assert (reply.code, reply.reason) == (409, "AlreadyExists")
@@ -56,7 +56,7 @@ async def test_creating_it_twice_conflicts(api, node):
     assert reply.body["details"] == {"name": "node-a", "kind": "nodes"}
 
 
-async def test_a_generated_name_starts_as_asked(api):
+async def test_generated_name_has_the_requested_prefix(api):
     reply = await api.post(CONFIGMAPS, {"metadata": {"generateName": "c-"}})
     again = await api.post(CONFIGMAPS, {"metadata": {"generateName": "c-"}})
     names = {reply.body["metadata"]["name"], again.body["metadata"]["name"]}
@@ -64,7 +64,7 @@ async def test_a_generated_name_starts_as_asked(api):
     assert all(name.startswith("c-") and len(name) == 7 for name in names)
 
 
-async def test_what_is_not_there_is_not_found(api):
+async def test_missing_object_is_not_found(api):
     reply = await api.get("/apis/apps/v1/namespaces/default/deployments/web")
     assert (reply.code, reply.reason) == (404, "NotFound")
     assert reply.body["message"] == 'deployments.apps "web" not found'
@@ -89,12 +89,12 @@ async def test_unknown_paths_are_not_found(api, path):
     assert reply.body["kind"] == "Status"
 
 
-async def test_a_namespace_must_exist(api):
+async def test_namespace_must_exist(api):
     reply = await api.post("/api/v1/namespaces/nosuch/configmaps", configmap())
     assert (reply.code, reply.body["message"]) == (404, 'namespaces "nosuch" not found')
 
 
-async def test_a_method_that_makes_no_sense_is_not_allowed(api, node):
+async def test_unsupported_method_is_not_allowed(api, node):
     await api.post(NODES, node())
     for method, path in [("PUT", NODES), ("POST", NODE), ("PATCH", NODES)]:
         kind = {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
@@ -103,23 +103,23 @@ async def test_a_method_that_makes_no_sense_is_not_allowed(api, node):
 
 
 @pytest.mark.parametrize("raw", ["{", "", "[]", '"text"', "\x00", "[" * 100_000])
-async def test_a_body_that_is_no_object_is_a_bad_request(api, raw):
+async def test_body_that_is_no_object_is_a_bad_request(api, raw):
     reply = await api.call("POST", NODES, raw=raw)
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-async def test_another_kind_is_a_bad_request(api, pod):
+async def test_other_kind_is_a_bad_request(api, pod):
     reply = await api.post(NODES, pod())
     assert (reply.code, reply.reason) == (400, "BadRequest")
     assert "cannot be handled as a Node" in reply.body["message"]
 
 
-async def test_another_format_is_refused(api):
+async def test_other_content_type_is_rejected(api):
     reply = await api.call("POST", NODES, raw="<xml/>", headers={"Content-Type": "text/xml"})
     assert (reply.code, reply.reason) == (415, "UnsupportedMediaType")
 
 
-async def test_yaml_is_a_format_too(api):
+async def test_yaml_is_accepted(api):
     raw = "apiVersion: v1\nkind: Node\nmetadata:\n  name: node-a\n  annotations: {at: 2026-01-01, 5: five}\n"
     reply = await api.call("POST", NODES, raw=raw, headers={"Content-Type": "application/yaml"})
     assert reply.code == 201
@@ -133,12 +133,12 @@ async def test_duplicate_keys_in_yaml_are_rejected(api):
     assert "error decoding YAML: line 3, column 1: kind appears twice" in reply.body["message"]
 
 
-async def test_a_client_that_takes_no_json_is_told_so(api):
+async def test_client_that_does_not_accept_json_gets_406(api):
     reply = await api.call("GET", NODES, headers={"Accept": "application/vnd.kubernetes.protobuf"})
     assert (reply.code, reply.reason) == (406, "NotAcceptable")
 
 
-async def test_a_body_past_the_cap_is_too_large(api):
+async def test_body_beyond_the_limit_is_too_large(api):
     body = io.BytesIO(json.dumps(configmap(data={"a": "x" * 4 * 1024 * 1024})).encode())
     reply = await api.call("POST", CONFIGMAPS, raw=body)
     assert (reply.code, reply.reason) == (413, "RequestEntityTooLarge")
@@ -161,19 +161,19 @@ async def test_a_body_past_the_cap_is_too_large(api):
         ({"name": "a", "finalizers": ["a b"]}, "metadata.finalizers"),
     ],
 )
-async def test_metadata_is_checked(api, metadata, field):
+async def test_metadata_is_validated(api, metadata, field):
     reply = await api.post(CONFIGMAPS, {"metadata": metadata})
     assert (reply.code, reply.reason) == (422, "Invalid")
     assert field in [cause["field"] for cause in reply.causes]
     assert reply.body["details"]["kind"] == "ConfigMap"
 
 
-async def test_a_label_that_is_no_text_is_a_bad_request(api):
+async def test_label_that_is_no_string_is_a_bad_request(api):
     reply = await api.post(CONFIGMAPS, {"metadata": {"name": "a", "labels": {"k": 5}}})
     assert (reply.code, reply.reason) == (400, "BadRequest")
 
 
-async def test_a_stale_put_conflicts(api):
+async def test_stale_put_conflicts(api):
     first = await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
     path = f"{CONFIGMAPS}/c"
     fresh = await api.put(path, {**first.body, "data": {"a": "2"}})
@@ -184,13 +184,13 @@ async def test_a_stale_put_conflicts(api):
     assert (await api.get(path)).body["data"] == {"a": "2"}
 
 
-async def test_a_put_without_a_version_wins(api):
+async def test_put_without_a_version_overwrites(api):
     await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
     reply = await api.put(f"{CONFIGMAPS}/c", configmap(data={"b": "2"}))
     assert (reply.code, reply.body["data"]) == (200, {"b": "2"})
 
 
-async def test_a_put_with_another_uid_conflicts(api):
+async def test_put_with_another_uid_conflicts(api):
     await api.post(CONFIGMAPS, configmap())
     body = configmap()
     body["metadata"]["uid"] = "other"
@@ -199,18 +199,18 @@ async def test_a_put_with_another_uid_conflicts(api):
     assert "Precondition failed: UID in precondition: other" in reply.body["message"]
 
 
-async def test_a_put_under_another_name_is_a_bad_request(api):
+async def test_put_under_another_name_is_a_bad_request(api):
     await api.post(CONFIGMAPS, configmap())
     assert (await api.put(f"{CONFIGMAPS}/c", configmap("d"))).code == 400
 
 
-async def test_the_same_object_again_is_no_write(api):
+async def test_identical_put_is_no_write(api):
     first = await api.post(CONFIGMAPS, configmap(data={"a": "1"}))
     again = await api.put(f"{CONFIGMAPS}/c", first.body)
     assert again.version == first.version
 
 
-async def test_a_put_cannot_change_what_is_the_servers_own(api):
+async def test_put_cannot_change_server_set_fields(api):
     first = await api.post(CONFIGMAPS, configmap())
     body = configmap(data={"a": "1"})
     body["metadata"] |= {"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "x"}
@@ -221,7 +221,7 @@ async def test_a_put_cannot_change_what_is_the_servers_own(api):
 
 
 @pytest.mark.parametrize("method", ["post", "put", "delete"])
-async def test_a_dry_run_changes_nothing(api, method):
+async def test_dry_run_changes_nothing(api, method):
     before = await api.post(CONFIGMAPS, configmap())
     match method:
         case "post":
@@ -236,7 +236,7 @@ async def test_a_dry_run_changes_nothing(api, method):
     assert (await api.get(f"{CONFIGMAPS}/c")).body == before.body
 
 
-async def test_a_deleted_object_is_gone(api):
+async def test_deleted_object_is_gone(api):
     created = await api.post(CONFIGMAPS, configmap())
     reply = await api.delete(f"{CONFIGMAPS}/c")
     assert (reply.code, reply.body["status"]) == (200, "Success")
@@ -246,14 +246,14 @@ async def test_a_deleted_object_is_gone(api):
 
 
 @pytest.mark.parametrize("wanted", [{"uid": "other"}, {"resourceVersion": "1"}])
-async def test_a_delete_with_a_failed_precondition_conflicts(api, wanted):
+async def test_delete_with_a_failed_precondition_conflicts(api, wanted):
     await api.post(CONFIGMAPS, configmap())
     reply = await api.delete(f"{CONFIGMAPS}/c", {"preconditions": wanted})
     assert (reply.code, reply.reason) == (409, "Conflict")
     assert (await api.get(f"{CONFIGMAPS}/c")).code == 200
 
 
-async def test_many_are_deleted_by_selector(api):
+async def test_collection_is_deleted_by_selector(api):
     for name, tier in (("a", "x"), ("b", "y"), ("c", "x")):
         body = configmap(name)
         body["metadata"]["labels"] = {"tier": tier}
@@ -263,7 +263,7 @@ async def test_many_are_deleted_by_selector(api):
     assert [item["metadata"]["name"] for item in left] == ["b"]
 
 
-async def test_finalizers_hold_a_deletion(api):
+async def test_finalizers_delay_a_deletion(api):
     body = configmap()
     body["metadata"]["finalizers"] = ["example.com/hold"]
     created = await api.post(CONFIGMAPS, body)
@@ -277,14 +277,14 @@ async def test_finalizers_hold_a_deletion(api):
     assert (await api.get(path)).code == 404
 
 
-async def test_secrets_are_written_as_text_and_kept_encoded(api):
+async def test_string_data_of_secrets_is_stored_encoded(api):
     path = "/api/v1/namespaces/default/secrets"
     reply = await api.post(path, {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
     assert (reply.body["data"], reply.body["type"]) == ({"a": "Yg=="}, "Opaque")
     assert "stringData" not in reply.body
 
 
-async def test_status_and_the_rest_of_a_node_are_written_apart(api, node):
+async def test_status_and_spec_of_a_node_are_written_separately(api, node):
     created = node()
     created["status"] = {"capacity": {"cpu": 4}}
     reply = await api.post(NODES, created)
@@ -312,7 +312,7 @@ async def test_generation_counts_changes_of_the_spec_only(api, deployment):
     assert counts == [1, 1, 2]
 
 
-async def test_the_writer_is_named_by_the_user_agent_where_it_does_not_say(api):
+async def test_default_field_manager_is_the_user_agent(api):
     named = await api.call("POST", CONFIGMAPS, configmap("a"), headers={"User-Agent": "kube/1 x"})
     said = await api.post(CONFIGMAPS, configmap("b", data={"k": "v"}), fieldManager="me")
     patched = await api.patch(f"{CONFIGMAPS}/a", {"data": {"x": "y"}}, fieldManager="you")
@@ -328,7 +328,7 @@ async def test_the_writer_is_named_by_the_user_agent_where_it_does_not_say(api):
     assert "managedFields" not in patched.body["metadata"]
 
 
-async def test_there_are_no_quotas_and_none_is_taken_that_nobody_enforces(api):
+async def test_resource_quotas_are_empty_and_cannot_be_created(api):
     quotas = "/api/v1/namespaces/default/resourcequotas"
     assert (await api.get(quotas)).body["items"] == []
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}

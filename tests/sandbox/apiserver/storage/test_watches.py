@@ -15,7 +15,7 @@ def told(event):
     return event["type"], event["object"]["metadata"]["name"]
 
 
-async def test_without_a_version_it_begins_with_what_is_there(api, node):
+async def test_watch_without_a_version_begins_with_existing_objects(api, node):
     await api.post(NODES, node("b"))
     await api.post(NODES, node("a"))
     async with api.watch(NODES) as watch:
@@ -24,7 +24,7 @@ async def test_without_a_version_it_begins_with_what_is_there(api, node):
         assert told(await watch.next()) == ("DELETED", "a")
 
 
-async def test_from_a_version_it_replays_and_goes_on(api, node):
+async def test_watch_from_a_version_replays_and_continues(api, node):
     first = await api.post(NODES, node("a"))
     await api.patch(f"{NODES}/a", {"metadata": {"labels": {"k": "v"}}})
     await api.delete(f"{NODES}/a")
@@ -72,7 +72,7 @@ async def test_objects_enter_and_leave_a_selection(api, node):
     assert seen[2]["object"]["metadata"]["resourceVersion"] == left.version
 
 
-async def test_field_selectors_narrow_a_watch(api, pod):
+async def test_field_selectors_filter_a_watch(api, pod):
     path = "/api/v1/namespaces/default/pods"
     start = (await api.get(path)).version
     query = {"resourceVersion": start, "fieldSelector": "spec.nodeName=n"}
@@ -84,7 +84,7 @@ async def test_field_selectors_narrow_a_watch(api, pod):
         assert told(await watch.next()) == ("ADDED", "b")
 
 
-async def test_a_watch_of_one_namespace_or_one_object(api):
+async def test_watch_of_one_namespace_or_one_object(api):
     def body(name):
         return {"metadata": {"name": name}}
 
@@ -101,7 +101,7 @@ async def test_a_watch_of_one_namespace_or_one_object(api):
         assert told(await single.next()) == ("ADDED", "b")
 
 
-async def test_a_version_that_is_too_old_is_gone(api, server, node):
+async def test_version_that_is_too_old_is_gone(api, server, node):
     start = (await api.get(NODES)).version
     await api.post(NODES, node())
     server.expire_history()
@@ -121,7 +121,7 @@ async def test_history_is_bounded(api, server, node):
     assert (await api.get(NODES, watch="true", resourceVersion=start)).code == 410
 
 
-async def test_an_open_watch_is_told_that_history_is_gone(api, server):
+async def test_open_watch_gets_an_error_when_history_is_dropped(api, server):
     start = (await api.get(NODES)).version
     async with api.watch(NODES, resourceVersion=start) as watch:
         server.expire_history()
@@ -131,7 +131,7 @@ async def test_an_open_watch_is_told_that_history_is_gone(api, server):
         assert await watch.next() is None
 
 
-async def test_bookmarks_on_request_carry_the_latest_version(api, server):
+async def test_bookmarks_on_request_have_the_latest_version(api, server):
     start = (await api.get(NODES)).version
     query = {"resourceVersion": start, "allowWatchBookmarks": "true"}
     async with api.watch(NODES, **query) as watch, api.watch(NODES, resourceVersion=start) as mute:
@@ -150,7 +150,7 @@ async def test_bookmarks_on_request_carry_the_latest_version(api, server):
     }
 
 
-async def test_bookmarks_come_by_themselves(node):
+async def test_bookmarks_are_sent_periodically(node):
     server = ApiServer(bookmark_interval=0.01)
     url = await server.start()
     try:
@@ -164,7 +164,7 @@ async def test_bookmarks_come_by_themselves(node):
         await server.close()
 
 
-async def test_an_initial_list_can_come_as_events(api, node):
+async def test_initial_list_can_be_sent_as_events(api, node):
     await api.post(NODES, node("a"))
     query = {
         "sendInitialEvents": "true",
@@ -180,17 +180,17 @@ async def test_an_initial_list_can_come_as_events(api, node):
     assert annotations == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_initial_events_without_a_version_match_are_refused(api):
+async def test_initial_events_without_a_version_match_are_rejected(api):
     reply = await api.get(NODES, watch="true", sendInitialEvents="true")
     assert reply.code == 400
 
 
-async def test_a_watch_ends_when_its_time_is_over(api):
+async def test_watch_ends_at_its_timeout(api):
     async with api.watch(NODES, timeoutSeconds="1") as watch:
         assert await watch.next() is None
 
 
-async def test_a_closing_server_ends_watches_and_frees_its_port(api, server):
+async def test_closing_server_ends_watches_and_frees_its_port(api, server):
     async with api.watch(NODES) as watch:
         await server.close()
         assert await watch.next() is None
@@ -203,7 +203,7 @@ async def test_a_closing_server_ends_watches_and_frees_its_port(api, server):
 
 
 @pytest.mark.parametrize("accept", ["application/json;as=Table;g=meta.k8s.io;v=v1"])
-async def test_a_watch_can_show_tables(api, node, accept):
+async def test_watch_can_return_tables(api, node, accept):
     start = (await api.get(NODES)).version
     async with api.watch(NODES, resourceVersion=start, accept=accept) as watch:
         await api.post(NODES, node("a"))
@@ -213,7 +213,7 @@ async def test_a_watch_can_show_tables(api, node, accept):
     assert event["object"]["rows"][0]["cells"][:2] == ["a", "Unknown"]
 
 
-async def test_a_watch_can_show_metadata_alone(api, node):
+async def test_watch_can_return_metadata_only(api, node):
     start = (await api.get(NODES)).version
     accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     async with api.watch(NODES, resourceVersion=start, accept=accept) as watch:

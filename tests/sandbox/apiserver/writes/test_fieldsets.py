@@ -25,7 +25,7 @@ objects = st.recursive(
 
 
 @given(objects)
-def test_fields_v1_survives_the_trip(value):
+def test_fields_v1_round_trips(value):
     whole = fieldsets.all_of(value, BUILT_IN)
     assert fieldsets.decode(whole.encode()) == whole
 
@@ -40,12 +40,12 @@ def test_operations_are_those_of_sets(one, two):
 
 
 @given(objects)
-def test_nothing_differs_from_itself(value):
+def test_difference_with_itself_is_empty(value):
     assert fieldsets.compare(value, value, BUILT_IN) == (fieldsets.EMPTY, fieldsets.EMPTY)
 
 
 @given(objects, objects)
-def test_a_merge_holds_all_that_was_applied_and_again_changes_nothing(live, config):
+def test_merge_contains_all_applied_fields_and_is_idempotent(live, config):
     merged = fieldsets.merge(live, config, BUILT_IN)
     again = fieldsets.merge(merged, config, BUILT_IN)
     assert again == merged
@@ -54,11 +54,11 @@ def test_a_merge_holds_all_that_was_applied_and_again_changes_nothing(live, conf
 
 
 @given(objects)
-def test_taking_everything_out_leaves_nothing(value):
+def test_removing_all_fields_leaves_nothing(value):
     assert not fieldsets.without(value, fieldsets.all_of(value, BUILT_IN), BUILT_IN)
 
 
-def test_paths_are_spelled_as_a_server_spells_them():
+def test_paths_are_formatted_as_by_the_api_server():
     value = {
         "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]},
         "metadata": {"labels": {"a.b/c": "d"}, "finalizers": ["x"]},

@@ -20,7 +20,7 @@ from sandbox.apiserver.writes.strategic import strategic_merge_patch
         ({"a": 1}, [1], [1]),
     ],
 )
-def test_merge(target, patch, expected):
+def test_merge_patch_is_applied(target, patch, expected):
     before = copy.deepcopy(target)
     assert merge_patch(target, patch) == expected
     assert target == before
@@ -41,7 +41,7 @@ def test_merge(target, patch, expected):
         ([{"op": "add", "path": "/x~1y~0z", "value": 1}], {"a": [1, 2], "x/y~z": 1}),
     ],
 )
-def test_json_patch(operations, expected):
+def test_json_patch_is_applied(operations, expected):
     target = {"a": [1, 2]}
     assert json_patch(target, operations) == expected
     assert target == {"a": [1, 2]}
@@ -63,7 +63,7 @@ def test_json_patch(operations, expected):
         ([{"op": "remove", "path": "/a/-1"}], 422),
     ],
 )
-def test_json_patches_that_do_not_apply(operations, code):
+def test_inapplicable_json_patches_are_rejected(operations, code):
     with pytest.raises(ApiError) as error:
         json_patch({"a": [1, 2]}, operations)
     assert error.value.code == code
@@ -139,7 +139,7 @@ def conditions(**by_type):
         pytest.param({"a": {"b": 1}}, {"a": {"$patch": "delete"}}, {"a": {}}, id="map emptied"),
     ],
 )
-def test_strategic(target, patch, expected):
+def test_strategic_patch_is_applied(target, patch, expected):
     before = copy.deepcopy(target)
     assert strategic_merge_patch(target, patch) == expected
     assert target == before
@@ -148,7 +148,7 @@ def test_strategic(target, patch, expected):
 @pytest.mark.parametrize(
     "patch", [[], {"conditions": [{"status": "1"}]}, {"a": {"$patch": "explode"}}]
 )
-def test_strategic_patches_that_make_no_sense(patch):
+def test_invalid_strategic_patches_are_rejected(patch):
     with pytest.raises(ApiError) as error:
         strategic_merge_patch({"a": {}}, patch)
     assert error.value.code == 400
