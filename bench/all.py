@@ -1,7 +1,6 @@
-"""All benchmarks, one after the other: each line as it comes, and all of them together in a file, with what they ran on.
+"""Runs all benchmarks: prints each line, and writes all lines and a description of the machine to a file.
 
-A benchmark that fails is said to have failed, there and by the exit status; the others run all the same. An aim that is
-missed is no failure.
+A failed benchmark is recorded in the file and sets the exit status; the others still run. A missed aim is not a failure.
 
     python -P bench/all.py [--only extender,streams] [--output bench/results/latest.json]
 """
@@ -37,7 +36,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "scrape": (),
     "relabel": (),
 }
-"""Programs of this folder, by name, and what they are told."""
+"""Programs of this folder by name, with their arguments."""
 
 _LIBRARIES = (
     "aiohttp",
@@ -49,19 +48,19 @@ _LIBRARIES = (
     "protobuf",
     "structlog",
 )
-_LONGEST = 420.0  # seconds that one may take
+_LONGEST = 420.0  # timeout of one benchmark in seconds
 _LAST_LINES = 15
 
 Line = dict[str, Any]
 
 
 def command(name: str, arguments: Sequence[str]) -> list[str]:
-    """How one is started."""
+    """Return the command line of a benchmark."""
     return [sys.executable, "-P", str(HERE / f"{name}.py"), *arguments]
 
 
 def run(argv: Sequence[str], *, longest: float = _LONGEST) -> Line:
-    """One benchmark: its lines, printed as they come, and how long it took; `failed` says why, where it did."""
+    """Run a benchmark and print its lines. Returns the lines and the duration, and `failed` with the reason if it failed."""
     begin, lines = time.monotonic(), list[Line]()
     with tempfile.TemporaryFile("w+") as errors:
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
@@ -83,17 +82,17 @@ def run(argv: Sequence[str], *, longest: float = _LONGEST) -> Line:
 
 
 def _read(process: "subprocess.Popen[str]", lines: list[Line]) -> str:
-    """Take lines until there are no more; what is wrong with one, or nothing."""
+    """Read all lines. Returns the first error, or an empty string."""
     assert process.stdout is not None
     for text in process.stdout:
         try:
             line = json.loads(text)
             line = line if "met" in line else measure.judged(line, line.get("aim", ""))
         except (ValueError, KeyError) as error:
-            return f"a line that is no JSON, or has an aim that cannot be judged: {error!r} in {text[:300]!r}"
+            return f"a line is not JSON or has an invalid aim: {error!r} in {text[:300]!r}"
         print(json.dumps(line), flush=True)
         lines.append(line)
-    process.wait()  # it closes its output before it ends
+    process.wait()  # it closes its output before it exits
     return ""
 
 
@@ -102,7 +101,7 @@ def _end(text: str) -> str:
 
 
 def surroundings() -> Line:
-    """What the figures were taken on."""
+    """Return a description of the machine."""
     return {
         "commit": _git("rev-parse", "HEAD") + ("-dirty" if _git("status", "--porcelain") else ""),
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -133,7 +132,7 @@ def _cpu_model() -> str:
 
 
 def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
-    """Run them in this order and write the file; the exit status, 1 if one failed."""
+    """Run the benchmarks in this order and write the file. Returns the exit status, 1 if one failed."""
     result: Line = {**surroundings(), "benchmarks": {}}
     for name, argv in commands.items():
         found = run(argv)
@@ -143,7 +142,7 @@ def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(
             json.dumps(result, indent=1) + "\n"
-        )  # each time: an interrupted run has something too
+        )  # after each benchmark, for interrupted runs
     ran = result["benchmarks"]
     missed = [line for one in ran.values() for line in one["lines"] if line.get("met") is False]
     failed = [name for name, one in ran.items() if "failed" in one]
@@ -156,7 +155,7 @@ def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
 
 
 def main() -> None:
-    """Read the command line, run, say what came of it."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument(
         "--only",

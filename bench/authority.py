@@ -1,6 +1,6 @@
-"""Certificates for thousands of simulated nodes, within a second: one CA, one key for all of them, a name for each.
+"""Makes client certificates for thousands of simulated nodes within a second: one CA, one shared key, one name each.
 
-OpenSSL's command line takes some milliseconds for each certificate, the library that is below it a tenth of one.
+Uses libcrypto, which takes a tenth of a millisecond per certificate; OpenSSL's command line takes some milliseconds.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _KUBELET = "system:node:"
 _DAY = 24 * 3600
 _ASN1_STRING = 0x1001  # MBSTRING_ASC
 
-# Every result that is a pointer has to be said to be one.
+# Functions that return pointers; ctypes assumes int.
 _GIVE_POINTERS = (
     "BIO_new",
     "BIO_new_mem_buf",
@@ -36,13 +36,13 @@ _GIVE_POINTERS = (
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A CA in a folder, which signs what is asked of it. A path, so that it can be handed to another process."""
+    """A CA in a folder. It holds only a path, so that it can be passed to another process."""
 
     folder: Path
 
     @classmethod
     def make(cls, folder: Path) -> "Authority":
-        """A new one: its own certificate, that of a server on 127.0.0.1, and the clients' key."""
+        """Create a CA, a server certificate for 127.0.0.1, and the clients' key."""
         folder.mkdir(parents=True, exist_ok=True)
         made = cls(folder)
         made._request("ca", "-x509", "-days", "2", subject="/CN=bench-ca")
@@ -61,24 +61,24 @@ class Authority:
         subprocess.run(words, check=True, capture_output=True, timeout=60)
 
     def path(self, name: str) -> str:
-        """A file of the folder."""
+        """Return the path of a file in the folder."""
         return str(self.folder / name)
 
     @property
     def ca(self) -> Path:
-        """The CA's certificate."""
+        """Return the path of the CA's certificate."""
         return self.folder / "ca.crt"
 
     def read(self, name: str) -> bytes:
-        """What is in a file of the folder."""
+        """Return the content of a file in the folder."""
         return (self.folder / name).read_bytes()
 
     def client(self, name: str) -> bytes:
-        """A client certificate for `name` as its common name (PEM); its key is node.key."""
+        """Return a client certificate (PEM) with the common name `name`; its key is node.key."""
         return _signed(_crypto(), self._secrets(), name)
 
     def node(self, name: str) -> bytes:
-        """The client certificate of a node, named as kubelets' are (PEM)."""
+        """Return the client certificate (PEM) of a node, named like a kubelet's."""
         return self.client(_KUBELET + name)
 
     def _secrets(self) -> "_Secrets":
@@ -87,7 +87,7 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class _Secrets:
-    """What a signature takes: pointers of libcrypto's, kept for the life of the process."""
+    """Pointers of libcrypto for signing, kept for the life of the process."""
 
     ca: int
     ca_key: int
@@ -96,7 +96,7 @@ class _Secrets:
 
 @functools.cache
 def _crypto() -> Any:
-    """libcrypto, as Python's own ssl uses it."""
+    """Return libcrypto, as used by Python's ssl module."""
     found = ctypes.util.find_library("crypto")
     if found is None:
         raise SystemExit("OpenSSL's libcrypto is not on this machine")
@@ -107,7 +107,7 @@ def _crypto() -> Any:
 
 
 class _Library:
-    """Calls with Python's integers as pointers and longs: what ctypes makes of them unasked has 32 bits."""
+    """Passes integers as pointers and longs, since ctypes would pass 32-bit ints."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -147,7 +147,7 @@ def _signed(crypto: Any, secrets: _Secrets, name: str) -> bytes:
     crypto.X509_set_pubkey(cert, secrets.key)
     subject, text = crypto.X509_get_subject_name(cert), name.encode()
     crypto.X509_NAME_add_entry_by_txt(subject, b"CN", _ASN1_STRING, text, len(text), -1, 0)
-    # The CA's own names itself as its issuer, so both are one.
+    # The CA's certificate is its own issuer.
     crypto.X509_set_issuer_name(cert, crypto.X509_get_subject_name(secrets.ca))
     assert crypto.X509_sign(cert, secrets.ca_key, crypto.EVP_sha256()) > 0
     memory = crypto.BIO_new(crypto.BIO_s_mem())

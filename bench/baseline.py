@@ -1,4 +1,4 @@
-"""The extender as anybody would write it first: the body to Python objects, a loop, and back. The yardstick beside ours."""
+"""The baseline: a simple extender that decodes the body to Python objects, loops, and encodes the result."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from bench.authority import Authority
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What it needs to know: who signs, and the answers as lookups."""
+    """The CA, and lookup tables with the answers."""
 
     authority: Authority
     failing: Mapping[str, str]
@@ -25,7 +25,7 @@ class Spec:
 
 
 def run(told: "Connection[Any, Any]", spec: Spec) -> None:
-    """Serve with mutual TLS, say its pid and port."""
+    """Serve with mutual TLS; send pid and port."""
 
     async def serve() -> None:
         app = web.Application(client_max_size=spec.max_body)
@@ -53,7 +53,7 @@ def _handler(
 
 
 def filtered(args: dict[str, Any], spec: Spec) -> object:
-    """ExtenderFilterResult."""
+    """Return the ExtenderFilterResult."""
     nodes, names = None, args["NodeNames"]
     if args["Nodes"] is not None:
         items = args["Nodes"]["items"]
@@ -70,7 +70,7 @@ def filtered(args: dict[str, Any], spec: Spec) -> object:
 
 
 def prioritized(args: dict[str, Any], spec: Spec) -> object:
-    """HostPriorityList."""
+    """Return the HostPriorityList."""
     names = args["NodeNames"]
     if args["Nodes"] is not None:
         names = [node["metadata"]["name"] for node in args["Nodes"]["items"]]

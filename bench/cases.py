@@ -1,4 +1,4 @@
-"""What is measured of the extender: one request again and again, pods while something changes, and an evaluator at rest."""
+"""The cases of bench/extender.py: repeated requests, pods while something changes, and an idle evaluator."""
 
 import contextlib
 import itertools
@@ -17,38 +17,38 @@ from bench.scheduler import Connection, Question, Truth, WrongAnswerError
 Line = dict[str, Any]
 
 _WARM_UP = 5
-"""Rounds that do not count, at most; fewer where there are few that do."""
+"""Maximum number of warm-up rounds."""
 _LONGEST = 20.0
-"""Seconds after which a case has enough, however few requests those were."""
+"""Seconds after which a case ends, whatever its number of requests."""
 _SEEN_BY = 0.8
-"""Of a second, after which answers have to follow from what changed at its begin."""
+"""Seconds after a change from which responses must reflect it."""
 _NEW_EACH_SECOND = 0.01
-"""The share of all readings."""
+"""The share of readings that change."""
 _TRIES = 10
 _POLICY = f"{cluster.NAMESPACE}/{cluster.POD_POLICY}"
 
 
 class Case(Protocol):
-    """One line."""
+    """A case prints one line."""
 
     @property
     def name(self) -> str:
-        """Which it is."""
+        """Return the name of the case."""
         ...
 
     @property
     def aim(self) -> str:
-        """What the figures should be, or nothing; see measure.judged."""
+        """The expected bounds of the figures, or empty; see measure.judged."""
         ...
 
     def run(self, scene: Scene) -> Line:
-        """Measure."""
+        """Measure and return the line."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The same request again and again, back to back, on as many connections at once as are asked for."""
+    """Repeats one request back to back, on several connections at once."""
 
     verb: str
     count: int
@@ -59,16 +59,16 @@ class Repeat:
 
     @property
     def name(self) -> str:
-        """Which it is."""
+        """Return the name of the case."""
         form = "whole nodes" if self.whole else "names"
         return f"{form}, {self.at_once} at once" if self.at_once > 1 else form
 
     def run(self, scene: Scene) -> Line:
-        """Ours, and the yardstick's."""
+        """Measure the evaluator and the baseline."""
         truth = scene.ask_about(self.count, whole=self.whole)
         ours = self._measure(scene.ours, truth, self.requests)
         scene.site.evaluator.forget_log()
-        # The yardstick knows no ranking, and writes JSON in its own way.
+        # The baseline has no ranking, and formats JSON differently.
         loosely = replace(truth, scores=None, verbatim=False)
         theirs = self._measure(scene.baseline, loosely, max(3, self.requests // 4))
         return _line(scene, self, truth.question, ours) | _beside(ours, theirs)
@@ -91,7 +91,7 @@ class Repeat:
 
 
 def _ask(connections: Sequence[Connection], verb: str, truth: Truth) -> list[float]:
-    """One request on each connection, at the same time; seconds until each answer. Raises WrongAnswerError."""
+    """Send one request on each connection concurrently. Returns the latencies in seconds. Raises WrongAnswerError."""
     if len(connections) == 1:
         replies = [connections[0].post(verb, truth.question.body)]
     else:
@@ -105,9 +105,9 @@ def _ask(connections: Sequence[Connection], verb: str, truth: Truth) -> list[flo
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something changes each second while pods are scheduled: filter and prioritize for each, so many pods a second.
+    """Schedules pods at a fixed rate, filter and prioritize for each, while something changes each second.
 
-    Not back to back: a client that waits for a slow answer would ask less just while answers are slow.
+    The rate is fixed: a client that waits for slow responses would send fewer requests while they are slow.
     """
 
     name: str
@@ -115,13 +115,13 @@ class Change:
     change: Callable[[Scene, Truth, int], None]
     aim: str = ""
     pods: int = 50
-    """In a second."""
+    """Pods per second."""
     after: Callable[[Scene, Connection, Question], None] = lambda *_: None
-    """What has to be seen in the end."""
+    """The final check of the responses."""
     verb: str = "filter and prioritize"
 
     def run(self, scene: Scene) -> Line:
-        """Ours alone: for the yardstick nothing changes."""
+        """Measure the evaluator only, since the baseline does not change."""
         truth = scene.ask_about(self.count)
         with scene.ours.connect() as connection:
             ours = _figures(scene.ours, lambda: self._schedule(scene, connection, truth))
@@ -147,11 +147,11 @@ class Change:
 
 
 def nothing(scene: Scene, truth: Truth, second: int) -> None:
-    """What the others are compared with: pods that come one by one find cold caches, whatever else happens."""
+    """Change nothing: the reference for the others, since CPU caches are cold between pods."""
 
 
 def edit(scene: Scene, truth: Truth, second: int) -> None:
-    """Give the policy that is asked about another limit."""
+    """Change the limit of the requested policy."""
     limit = cluster.LIMIT if second % 2 else cluster.OTHER_LIMIT
     scene.site.world.send(world.Edit(0, limit))
     values = cluster.readings(scene.site.names, cluster.METRICS[0])
@@ -159,7 +159,7 @@ def edit(scene: Scene, truth: Truth, second: int) -> None:
 
 
 def report(scene: Scene, truth: Truth, second: int) -> None:
-    """Have the agents report from now on so that one reading in a hundred is another after each second."""
+    """Make agents change one reading in a hundred each second."""
     assert scene.fleet is not None
     if second == 0:
         interval = scene.fleet.habits.interval
@@ -168,7 +168,7 @@ def report(scene: Scene, truth: Truth, second: int) -> None:
 
 
 def follow_readings(scene: Scene, connection: Connection, asked: Question) -> None:
-    """Once nothing is new, the answers have to be what follows from the readings. Raises WrongAnswerError."""
+    """Stop changes, and check responses against the final readings. Raises WrongAnswerError."""
     assert scene.fleet is not None
     scene.fleet.habits = scene.fleet.habits._replace(share=0.0)
     for patience in reversed(range(_TRIES)):
@@ -191,22 +191,22 @@ def follow_readings(scene: Scene, connection: Connection, asked: Question) -> No
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Nobody asks; agents report, and this share of the readings in each report is new. CPU is in percent of one core."""
+    """No requests; agents report with this share of readings changed. CPU is in percent of one core."""
 
     share: float
     aim: str = ""
 
     @property
     def name(self) -> str:
-        """Which it is."""
+        """Return the name of the case."""
         return f"idle, {self.share:.0%} of each report is new"
 
     def run(self, scene: Scene) -> Line:
-        """Over as many seconds as anything that changes is measured."""
+        """Measure for the same time as a Change case."""
         assert scene.fleet is not None
         fleet, seconds = scene.fleet, scene.sizes.seconds
         fleet.habits = fleet.habits._replace(share=self.share)
-        time.sleep(min(1.0, seconds))  # until those reports are spread over the time again
+        time.sleep(min(1.0, seconds))  # until reports are spread evenly again
         before, begin = self._counts(scene), time.perf_counter()
         time.sleep(seconds)
         took = time.perf_counter() - begin
@@ -235,7 +235,7 @@ class Rest:
 
 
 def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
-    """Drive a server, and say what it took; `drive` returns the seconds of each request."""
+    """Call `drive`, which returns the latencies in seconds, and return the figures of the server's process."""
     measure.forget_peak(server.pid)
     cpu, queued = measure.cpu_seconds(server.pid), measure.queued_seconds(server.pid)
     times = drive()

@@ -1,8 +1,7 @@
-"""How long it takes from a file on a node to a changed answer for the scheduler, through the real programs.
+"""Time from a file on a node to a changed response for the scheduler, with the real programs.
 
-Starts the sandbox's cluster, writes a file of node-b's again and again, and asks the extender without a pause until
-its answer has changed: once a health file that the policy names, once a number out of which the agent's rule computes the
-ratio that another policy names. Prints a JSON line for each, times in milliseconds.
+Starts the sandbox, writes a file of node-b repeatedly, and calls the extender without a pause until the response changes:
+once for a health metric, once for the input of a recording rule. Prints one JSON line for each, times in milliseconds.
 
     python -P bench/closed_loop.py [--changes 300]
 """
@@ -34,7 +33,7 @@ NAMESPACE = Path("health-metric-demo/00-namespace.yaml")
 
 @dataclass(frozen=True)
 class Case:
-    """What is written to which file, and the policy that the node then violates. `pause`: seconds, see `measure`."""
+    """The content of a file, and the policy that the node then violates. `pause`: seconds, see `measure`."""
 
     name: str
     policy: str
@@ -73,7 +72,7 @@ CASES = (
 
 
 async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
-    """Milliseconds from writing the file to the changed filter answer, over this many changes."""
+    """Return the milliseconds from writing the file to the changed response of filter, for this many changes."""
     with tempfile.TemporaryDirectory() as folder:
         spec = ClusterSpec(dir=Path(folder), sync_period=SYNC_PERIOD)
         async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
@@ -88,7 +87,7 @@ async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
             times: list[float] = []
             rng = random.Random(1)
             for number in range(changes + 1):
-                # Agents look and compute at a pace; without a pause of random length each change would come just after that.
+                # Agents poll periodically; without a random pause, changes would be in phase with them.
                 await asyncio.sleep(rng.uniform(0, case.pause))
                 sick = number % 2 == 0
                 begin = time.perf_counter()
@@ -96,7 +95,7 @@ async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
                 while await refused(http, url, question) is not sick:
                     pass
                 times.append((time.perf_counter() - begin) * 1000)
-    times = sorted(times[1:])  # the first one waits for the policy to arrive as well
+    times = sorted(times[1:])  # the first one also waits for the policy
     return {
         "benchmark": "closed_loop",
         "case": case.name,
@@ -109,7 +108,7 @@ async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
 
 
 async def refused(http: aiohttp.ClientSession, url: str, question: bytes) -> bool | None:
-    """Whether the node is turned away now; None while the evaluator has nothing to decide on."""
+    """Return whether the node is rejected; None while the evaluator is not ready."""
     headers = {"Content-Type": "application/json"}
     async with http.post(url, data=question, headers=headers) as response:
         answer = await response.json()
@@ -117,7 +116,7 @@ async def refused(http: aiohttp.ClientSession, url: str, question: bytes) -> boo
 
 
 def filter_body(policy: str, nodes: list[str]) -> bytes:
-    """ExtenderArgs for a pod that follows a policy, as kube-scheduler writes them with nodeCacheCapable."""
+    """Return ExtenderArgs for a pod with a policy, with node names (nodeCacheCapable)."""
     meta = {
         "name": "bench",
         "namespace": "health-metric-demo",
@@ -127,7 +126,7 @@ def filter_body(policy: str, nodes: list[str]) -> bytes:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--changes", type=int, default=300, help="of the health file (default 300)")
     parser.add_argument("--recorded", type=int, default=50, help="of the number (default 50)")

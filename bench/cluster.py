@@ -1,7 +1,6 @@
-"""A made-up cluster of any size: nodes as large as real ones, policies of all kinds, readings, and what follows from them.
+"""A synthetic cluster of any size: nodes, policies, readings, and the expected results.
 
-Everything is the same in each run. What follows is reckoned here anew and not by the evaluator's code, whose answers it
-checks.
+It is deterministic. Expected results are computed here, independently of the evaluator's code.
 """
 
 import random
@@ -10,7 +9,7 @@ from typing import Any
 
 NAMESPACE = "bench"
 POD_POLICY = "policy-000"
-"""The policy that the pods of the requests follow: it has all four strategies."""
+"""The policy of the pods in requests; it has all four strategies."""
 METRICS = (
     "memory_used_percent",
     "cpu_pressure_percent",
@@ -22,15 +21,15 @@ METRICS = (
     "health_metric",
 )
 LIMIT = 95
-"""Readings are spread evenly over 0..100, so a rule with this limit holds on one node in twenty."""
+"""Readings are uniform over 0..100, so one node in twenty violates a rule with this limit."""
 OTHER_LIMIT = 90
-"""What an edit makes of it, and takes back."""
+"""The limit that an edit sets and reverts."""
 
 Object = dict[str, Any]
 
 
 def names(count: int) -> list[str]:
-    """Nodes as a cloud names them, 32 characters each."""
+    """Return node names of 32 characters, like a cloud's."""
     return [f"aks-general-31415926-vmss{_base36(index):0>6}" for index in range(count)]
 
 
@@ -40,7 +39,7 @@ def _base36(number: int) -> str:
 
 
 def readings(nodes: Sequence[str], metric: str) -> dict[str, float]:
-    """One value for each node, no two of them alike."""
+    """Return a distinct value for each node."""
     rng = random.Random(metric)
     ranks = list(range(len(nodes)))
     rng.shuffle(ranks)
@@ -51,12 +50,12 @@ def readings(nodes: Sequence[str], metric: str) -> dict[str, float]:
 
 
 def violating(values: Mapping[str, float], limit: int = LIMIT) -> frozenset[str]:
-    """The nodes that a pod of `POD_POLICY` must not go to, by the readings of the first metric."""
+    """Return the nodes that `POD_POLICY` rejects, by the readings of the first metric."""
     return frozenset(node for node, value in values.items() if value > limit)
 
 
 def scores(values: Mapping[str, float], asked: Sequence[str]) -> dict[str, int]:
-    """How good these nodes are, by the readings of the second metric, none alike: 10 for the lowest down to 0."""
+    """Return the score of each node by the distinct readings of the second metric: 10 for the lowest, down to 0."""
     ranked = sorted(asked, key=lambda node: values[node])
     last = len(ranked) - 1
     if last <= 10:
@@ -65,12 +64,12 @@ def scores(values: Mapping[str, float], asked: Sequence[str]) -> dict[str, int]:
 
 
 def policies(count: int) -> list[Object]:
-    """Each with rules on two metrics; every third one has nodes labelled and emptied, every fourth gives labels of its own."""
+    """Return policies with rules on two metrics; every third has deschedule, every fourth labeling."""
     return [policy(number) for number in range(count)]
 
 
 def policy(number: int, *, limit: int = LIMIT) -> Object:
-    """One of them; `limit` is that of its dontschedule strategy."""
+    """Return one policy; `limit`: the target of its dontschedule rule."""
     first, second = (METRICS[(number + step) % len(METRICS)] for step in (0, 1))
     strategies: dict[str, Any] = {
         "dontschedule": {"rules": [_rule(first, "GreaterThan", limit)]},

@@ -1,6 +1,6 @@
-"""A cluster for scorers: nodes of one size with different loads, the pods that make them, and pods that come.
+"""A cluster for scorers: nodes of one size with different loads, running pods, and new pods.
 
-The same in each run.
+Deterministic.
 """
 
 import random
@@ -17,7 +17,7 @@ from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 
 CORES = 8
 MEMORY = 16 << 30  # bytes
-"""Of a node of `bench.nodes`."""
+"""Capacity of a node of `bench.nodes`."""
 PODS_EACH = 4
 _SIZES = {Resource.CPU: CORES * 1000.0, Resource.MEMORY: float(MEMORY)}
 
@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 
 class Crowd:
-    """So many nodes, and what is known of each."""
+    """Nodes with their usage and pods."""
 
     def __init__(self, count: int) -> None:
         rng = np.random.default_rng(1)
@@ -38,10 +38,10 @@ class Crowd:
         self.requests = {
             one: np.round(size * rng.uniform(0.1, 0.2, count)) for one, size in _SIZES.items()
         }
-        """Of each of the pods on a node."""
+        """Requests of each pod on a node."""
 
     def view(self) -> ClusterSnapshot:
-        """As scorers see it."""
+        """Return the ClusterSnapshot."""
         count = len(self.names)
         unknown = np.full(count, np.nan)
         usage = {
@@ -59,7 +59,7 @@ class Crowd:
         )
 
     def readings(self) -> dict[str, dict[str, float]]:
-        """What the shipped recording rules say of each node, by metric: in cores, bytes and shares."""
+        """Return the results of the shipped rules for each node, by metric, in cores, bytes and ratios."""
         used = {one: size - self.free[one] for one, size in _SIZES.items()}
         told = {
             usage_metrics.CPU_MEAN: used[Resource.CPU] / 1000.0,
@@ -74,7 +74,7 @@ class Crowd:
         }
 
     def pod_objects(self) -> Iterator[Object]:
-        """Those that run there."""
+        """Return the running pods."""
         for index, name in enumerate(self.names):
             cpu, memory = (self.requests[one][index] for one in _SIZES)
             for number in range(PODS_EACH):
@@ -82,7 +82,7 @@ class Crowd:
 
 
 def pod(name: str, cpu: float, memory: float, node: str = "") -> Object:
-    """One that asks for so many milli-CPU and bytes; if it is on a node, it has run there since long ago."""
+    """Return a pod with these requests in milli-CPU and bytes; if bound, since long ago."""
     resources = {"requests": {"cpu": f"{cpu:.0f}m", "memory": f"{memory:.0f}"}}
     since = {"creationTimestamp": "2026-03-02T08:14:05Z"}
     meta = {"name": name, "namespace": cluster.NAMESPACE, "uid": f"uid-{name}", **since}
@@ -101,20 +101,20 @@ def pod(name: str, cpu: float, memory: float, node: str = "") -> Object:
 
 
 def arrivals(seed: int = 1) -> Iterator[tuple[int, int]]:
-    """Milli-CPU and bytes of pods that come: no two alike, so that no answer to one is one to another."""
+    """Yield distinct requests of new pods in milli-CPU and bytes, so that no result is reused."""
     rng = random.Random(seed)
     while True:
         yield rng.randint(10, 1500), rng.randint(64 << 20, 4 << 30)
 
 
 def pod_view(cpu: float, memory: float) -> PodView:
-    """As scorers see one."""
+    """Return the PodView of a pod."""
     amounts = {Resource.CPU: cpu, Resource.MEMORY: memory, Resource.PODS: 1.0}
     return PodView("bench/web-new", "uid-web-new", "web", amounts)
 
 
 def asked(names: Sequence[str]) -> list[str]:
-    """All of them in no order, as kube-scheduler has them."""
+    """Return all names in random order, as kube-scheduler sends them."""
     found = list(names)
     random.Random(2).shuffle(found)
     return found

@@ -1,19 +1,19 @@
-"""How long it takes to decide, and to look the answer up: the heart alone, in this process, without network.
+"""Duration of decide() and of lookups in its result, in this process, without network.
 
 Every policy has four rules, one for each strategy, over a few dozen metrics that all nodes have. Before each run one node
-in a hundred reports other values. Prints one JSON line per case, times in milliseconds: of the clock (p50, p99), and of
-the processor (cpu), which says more where the machine has other work:
+in a hundred reports other values. Prints one JSON line per case with times in milliseconds: wall-clock (p50, p99) and CPU
+time (cpu), which is more reliable on a busy machine:
 
     plain       compare and label: about 6 % of the nodes violate each rule
     half        the same, with half of the nodes violating each rule
     terms       every fourth policy has `for` and `clearAfter`, every fourth allOf over two rules, every fourth whenMissing:
                 violate, and 2 % of the readings are missing
-    merged      as terms, over two sources: agents, and a polled one that knows what half of the agents do not
+    merged      as terms, over two sources: agents, and a polled one with the metrics that half of the agents lack
 
-Each is decided `cold` (nothing is known from before) and `steady` (after the decisions before); `published` is steady with
-everything in it by name: reasons, labels, rankings with their scores, what is missing. `longest_step` is the longest piece
-of `deciding()`, which is what others have to wait for. The last lines are one filter and one prioritize over all nodes in
-any order, and one report of an agent, changed or only confirmed.
+Each is decided `cold` (without previous decisions) and `steady` (with them); `published` is steady plus all results by
+name: reasons, labels, rankings with scores, missing readings. `longest_step` is the longest step of `deciding()`, for which
+other tasks wait. The last lines are one filter and one prioritize over all nodes in random order, and one report of an
+agent, changed or confirmed.
 
     python -P bench/decide.py [--nodes 5000] [--policies 100] [--repeats 40]
 """
@@ -45,14 +45,14 @@ AIMS = {"cold": 10.0, "steady": 10.0, "published": 25.0}
 
 
 class Spent(NamedTuple):
-    """Seconds of the clock, and of the processor."""
+    """Wall-clock and CPU time in seconds."""
 
     clock: float
     cpu: float
 
 
 def quantile(times: list[float], share: float) -> float:
-    """Of sorted times in seconds, in milliseconds."""
+    """Return a quantile of sorted times in seconds, in milliseconds."""
     return round(times[min(len(times) - 1, int(share * len(times)))] * 1e3, 4)
 
 
@@ -69,14 +69,14 @@ def line(case: str, what: str, times: list[Spent], **more: Any) -> None:
 
 
 def timed(work: Callable[[], object]) -> Spent:
-    """What it takes."""
+    """Return the time that `work` takes."""
     clock, cpu = time.perf_counter(), time.thread_time()
     work()
     return Spent(time.perf_counter() - clock, time.thread_time() - cpu)
 
 
 def longest_piece(steps: Iterator[None]) -> Spent:
-    """What the longest of all steps takes."""
+    """Return the time of the longest step."""
     longest, ended = Spent(0.0, 0.0), list[bool]()
     while not ended:
         spent = timed(lambda: next(steps, ended) is ended and ended.append(True))  # type: ignore[func-returns-value]
@@ -86,7 +86,7 @@ def longest_piece(steps: Iterator[None]) -> Spent:
 
 @dataclass
 class World:
-    """Nodes that report, and policies over what they say. Values are even over 0..100, so a target is a share."""
+    """Nodes with readings, and policies. Values are uniform over 0..100, so a target is a share of nodes."""
 
     nodes: list[str]
     policies: list[Policy]
@@ -108,28 +108,28 @@ class World:
             self.polls.answer(metric, told, self.now)
 
     def report(self, node: str) -> None:
-        """Other values of all metrics, less those that the node lacks."""
+        """Report new values of all metrics that the node has."""
         lacks = {m for m in METRICS if self.rng.random() < self.lacking}
         values = {m: self.rng.random() * 100 for m in METRICS if m not in lacks}
         self.store.report(node, Delta(values, lacks), self.now)
 
     def change(self) -> None:
-        """One node in a hundred reports."""
+        """Report for one node in a hundred."""
         self.now += 0.01
         for node in self.rng.sample(self.nodes, max(1, int(CHANGING * len(self.nodes)))):
             self.report(node)
 
     def decide(self, before: Decisions | None = None) -> Decisions:
-        """What is decided at this moment."""
+        """Return the decisions at this time."""
         return decide(self.policies, self.nodes, self.readings, now=self.now, before=before)
 
     def steps(self, before: Decisions) -> Iterator[None]:
-        """The same, step by step."""
+        """Yield the steps of a decision."""
         return deciding(self.policies, self.nodes, self.readings, now=self.now, before=before)
 
 
 def policies(count: int, share: float, *, terms: bool) -> list[Policy]:
-    """Policies whose rules each hold on about this share of the nodes."""
+    """Return policies whose rules are each violated by about this share of nodes."""
     rng = random.Random(2)
 
     def strategy(number: int, kind: str) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def policies(count: int, share: float, *, terms: bool) -> list[Policy]:
 
 
 def publish(decisions: Decisions, names: list[str]) -> None:
-    """Put together whatever any reader looks up by name."""
+    """Look up all results by name."""
     for decision in decisions.policies.values():
         for reasons in decision.violations.values():
             reasons.keys()
@@ -190,7 +190,7 @@ def publish(decisions: Decisions, names: list[str]) -> None:
 
 
 def measure(case: str, world: World, repeats: int) -> None:
-    """Print what deciding costs in one world."""
+    """Print the cost of decide() in one world."""
     size = {"nodes": len(world.nodes), "policies": len(world.policies)}
     before = world.decide()
     violating = [len(v) for d in before.policies.values() for v in d.violations.values()]
@@ -213,7 +213,7 @@ def measure(case: str, world: World, repeats: int) -> None:
 
 
 def look_up(case: str, world: World, repeats: int) -> None:
-    """Print what one filter and one prioritize cost, asked as JSON brings them: with names that are new strings."""
+    """Print the cost of one filter and one prioritize, with names as new strings, as from JSON."""
     decisions = world.decide()
     times: dict[str, list[Spent]] = {"filter": [], "prioritize": []}
     for number in range(repeats):
@@ -229,7 +229,7 @@ def look_up(case: str, world: World, repeats: int) -> None:
 
 
 def report(world: World, repeats: int) -> None:
-    """Print what taking in one report costs."""
+    """Print the cost of one report."""
     world.now += 1
     changed, same = [], []
     for node in world.rng.choices(world.nodes, k=50 * repeats):
@@ -241,7 +241,7 @@ def report(world: World, repeats: int) -> None:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,10 @@
-"""What the evaluator costs kube-scheduler and the machine: latency, CPU and memory of answers, and of rest, over mutual TLS.
+"""Latency, CPU and memory of the evaluator, serving kube-scheduler over mutual TLS and idle.
 
-The evaluator runs on an API server with nodes of 11 to 12 KB each; a bare TLS socket asks as kube-scheduler's client
-does, every answer is checked, and a wrong one fails the benchmark. The same bodies go to a handler that does what anybody
-would write first (json.loads, a loop, json.dumps); `cpu_ratio`, `p50_ratio` and `rss_ratio` are its figures divided by
-ours. One JSON line a case; times in milliseconds, memory in megabytes (10^6 bytes), CPU is user and system time of the
-whole process. `queued_ms` is how long it was kept waiting for a CPU by others on the machine: where that is not small,
-latencies are those of the machine.
+The evaluator runs on an API server with nodes of 11 to 12 KB each. A plain TLS socket sends requests like
+kube-scheduler's client; every response is checked, and a wrong one fails the benchmark. The same bodies go to the baseline
+handler (json.loads, a loop, json.dumps); `cpu_ratio`, `p50_ratio` and `rss_ratio` are its figures divided by the
+evaluator's. One JSON line per case; times in milliseconds, memory in megabytes (10^6 bytes), CPU is user and system time of
+the whole process. `queued_ms` is the time its threads waited for a CPU: if it is not small, latencies are the machine's.
 
     python -P bench/extender.py [--nodes 5000] [--policies 50] [--requests 400] [--seconds 10]
 """
@@ -25,7 +24,7 @@ from plimsoll import logs
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A scene, the number of its nodes, and what is measured there, in this order."""
+    """A scene, its number of nodes, and its cases in order."""
 
     scene: Callable[[Sizes, int], contextlib.AbstractContextManager[Scene]]
     nodes: int
@@ -33,7 +32,7 @@ class Act:
 
 
 def acts(sizes: Sizes) -> Sequence[Act]:
-    """Everything, by the scene that it needs."""
+    """Return all cases, grouped by scene."""
     few, many, most = sizes.nodes // 10, sizes.nodes, 3 * sizes.nodes
     often, seldom = sizes.requests, max(3, sizes.requests // 30)
     verbs = ("filter", "prioritize")
@@ -63,7 +62,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
                 Repeat("filter", many, seldom, lean, whole=True),
                 Repeat("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
                 calm,
-                *editing,  # the last ones: they leave the policy edited
+                *editing,  # last, since they leave the policy edited
             ),
         ),
         Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01), Rest(1.0), *reporting)),
@@ -72,7 +71,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
 
 
 def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Each case, when it is done."""
+    """Yield the line of each case."""
     for act in acts(sizes):
         with act.scene(sizes, act.nodes) as around:
             for case in act.cases:
@@ -80,7 +79,7 @@ def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--nodes", type=int, default=5000, help="how many (default 5000)")
     parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")

@@ -1,12 +1,12 @@
-"""Thousands of simulated agents that speak the real protocol to one evaluator, each on a connection of its own.
+"""Thousands of simulated agents that use the real protocol with one evaluator, each on its own connection.
 
-Each introduces itself, takes the subscription, answers it in full, then says after each interval which of its readings
-have changed; it heartbeats where none has, and comes back after a loss as soon as the real agent would. They live in a few
-processes of their own, so that their work is not taken for the evaluator's. To try one by hand:
+Each opens a stream, receives the subscription, reports it in full, then reports changed readings after each interval, or a
+heartbeat. After a loss it reconnects like the real agent. They run in a few separate processes, so that their CPU time is
+not counted as the evaluator's. By hand:
 
     python -P bench/fleet.py 127.0.0.1:9091 --agents 5000 --interval 10s --share 0.01
 
-Other benchmarks use it so:
+In other benchmarks:
 
     with Fleet("127.0.0.1:9091", nodes, Habits(interval=10.0, share=0.01), authority=authority) as fleet:
         await fleet.until(connected=len(nodes))
@@ -39,7 +39,7 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How long something took, over all agents, in seconds."""
+    """Distribution of a duration over all agents, in seconds."""
 
     p50: float
     p99: float
@@ -47,17 +47,16 @@ class Spread:
 
     @classmethod
     def of(cls, seconds: Any) -> "Spread":
-        """Of a numpy array; NaN where it is empty."""
+        """Return the distribution of a numpy array; NaN if empty."""
         if not len(seconds):
             return cls(*[float("nan")] * 3)
         return cls(*(round(float(q), 4) for q in np.quantile(seconds, (0.5, 0.99, 1.0))))
 
 
 class Fleet:
-    """Agents of these nodes from `start()` to `stop()`, or as a context. Without an authority they speak in plain text.
+    """Agents of these nodes from `start()` to `stop()`, or as a context manager. Without an authority, in plain text.
 
-    What they go through is in memory that they share with the one who asks: looking costs them nothing. Times in it are
-    time.monotonic()'s.
+    Their state is in shared memory, so reading it costs them nothing. Times are those of time.monotonic().
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Fleet:
 
     @property
     def habits(self) -> Habits:
-        """How often they report, and how much of it is new; can be changed at any time, and counts from the next report."""
+        """The report interval and share of changed readings; a change applies from the next report."""
         return Habits(*self._orders[:])
 
     @habits.setter
@@ -89,7 +88,7 @@ class Fleet:
         self._orders[:] = wanted
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start connecting."""
         for number in range(self._count):
             mine = slice(number, None, self._count)
             process = _CONTEXT.Process(
@@ -108,7 +107,7 @@ class Fleet:
             self._processes.append(process)
 
     def stop(self) -> None:
-        """End them all at once, as when a power supply fails."""
+        """Kill all agents."""
         for process in self._processes:
             process.kill()
         for process in self._processes:
@@ -129,27 +128,27 @@ class Fleet:
         self.stop()
 
     def column(self, which: Column) -> Any:
-        """One figure of each agent, in the order of the nodes: an array of its own."""
+        """Return a copy of one column: a value per agent, in the order of the nodes."""
         return self._table[:, which].copy()
 
     @property
     def connected(self) -> int:
-        """How many have a stream on which they were told what to report."""
+        """Return the number of agents with a stream and a subscription."""
         return int(self._table[:, Column.CONNECTED].sum())
 
     @property
     def reports(self) -> int:
-        """Reports that were sent so far."""
+        """Return the number of reports sent."""
         return int(self._table[:, Column.REPORTS].sum())
 
     @property
     def losses(self) -> int:
-        """Streams that were lost or did not come about so far."""
+        """Return the number of streams that were lost or failed."""
         return int(self._table[:, Column.LOSSES].sum())
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How the latest loss of each agent that had one came about, by gRPC's status."""
+        """Return the count of agents by the gRPC status of their latest loss."""
         lost = self._table[self._table[:, Column.LOSSES] > 0]
         names = {code.value[0]: code.name for code in grpc.StatusCode}
         return dict(Counter(names[int(row[Column.CODE])] for row in lost))
@@ -157,7 +156,7 @@ class Fleet:
     async def until(
         self, *, connected: int = 0, generation: int = 0, timeout: float = 120.0
     ) -> None:
-        """Wait until so many are connected, and all of those have answered this subscription or a later one.
+        """Wait until this many are connected and all of those have answered this or a later subscription.
 
         Raises TimeoutError.
         """
@@ -175,16 +174,16 @@ class Fleet:
         return bool((self._table[up, Column.GENERATION] >= generation).all())
 
     def told(self, begin: float) -> Spread:
-        """How long after a moment each had heard of its latest subscription."""
+        """Return the time from `begin` until each agent received its latest subscription."""
         return Spread.of(self.column(Column.TOLD) - begin)
 
     def answered(self, begin: float) -> Spread:
-        """How long after a moment each had sent its full report on it."""
+        """Return the time from `begin` until each agent had sent its full report."""
         return Spread.of(self.column(Column.ANSWERED) - begin)
 
 
 def main() -> None:
-    """Run a fleet until it is interrupted, and say once a second how it is."""
+    """Run a fleet until interrupted, printing its state each second."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("address", help="host:port of the evaluator's port for agents")
     parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
@@ -229,7 +228,7 @@ def main() -> None:
 
 
 def names(count: int, prefix: str = "fleet-") -> list[str]:
-    """Names for so many nodes."""
+    """Return this many node names."""
     return [f"{prefix}{number:05}" for number in range(count)]
 
 

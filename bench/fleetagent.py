@@ -1,4 +1,4 @@
-"""One simulated agent, and the process that thousands of them share; see fleet.py for how to use them."""
+"""A simulated agent, and the process that runs thousands of them; used by fleet.py."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from wire import telemetry_pb2
 
 _METHOD = "/plimsoll.telemetry.v1.Telemetry/Stream"
 _AT_ONCE = 64
-"""Connections that one process begins at the same time: what is above it waits in the kernel's queues anyway."""
+"""Concurrent connection attempts of one process; more would wait in the kernel's queues."""
 _REFUSED = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
@@ -25,7 +25,7 @@ _REFUSED = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
-# As the agent has them; and a connection for each channel, where one process would share one.
+# The agent's options, and a connection per channel, which gRPC would share within a process.
 _OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -37,24 +37,24 @@ _OPTIONS = [
 
 
 class Habits(NamedTuple):
-    """Seconds between two reports of a node (0: as fast as they are taken; the evaluator's wish is not heeded), and the
-    share of its readings that are others in each."""
+    """Seconds between two reports of a node (0: as fast as possible; the evaluator's interval is ignored), and the share of
+    readings that change in each."""
 
     interval: float = 10.0
     share: float = 0.01
 
 
 class Column(IntEnum):
-    """What is known of each agent. Times are time.monotonic()'s."""
+    """The state of each agent. Times are those of time.monotonic()."""
 
-    CONNECTED = 0  # 1 while it has a stream on which it was told what to report
-    SINCE = 1  # when that was, of the latest stream
-    GENERATION = 2  # the latest subscription that it has answered
-    TOLD = 3  # when it heard of it
-    ANSWERED = 4  # when the answer was on its way
+    CONNECTED = 0  # 1 while it has a stream and a subscription
+    SINCE = 1  # time of the latest connection
+    GENERATION = 2  # the latest answered subscription
+    TOLD = 3  # when it was received
+    ANSWERED = 4  # when the answer was sent
     REPORTS = 5
     LOSSES = 6
-    CODE = 7  # gRPC's status of the latest of them, as a number
+    CODE = 7  # gRPC status of the latest one, as a number
 
 
 HABITS = len(Habits._fields)
@@ -69,7 +69,7 @@ def run(
     orders: Any,
     authority: Authority | None,
 ) -> None:
-    """The agents of every node in `mine`, until killed."""
+    """Run the agents of the nodes in `mine` until killed."""
     rows = np.frombuffer(shared).reshape(-1, COLUMNS)[mine]
 
     async def all_of_them() -> None:
@@ -84,7 +84,7 @@ def run(
 
 
 async def _watch(orders: Any, agents: Sequence["Agent"]) -> None:
-    """Wake them when their habits have changed: nobody could tell them through shared memory."""
+    """Wake the agents when their habits have changed, since shared memory has no notifications."""
     before = orders[:]
     while True:
         await asyncio.sleep(0.1)
@@ -95,7 +95,7 @@ async def _watch(orders: Any, agents: Sequence["Agent"]) -> None:
 
 
 class Agent:
-    """One node's agent; `row` is where it says how it is."""
+    """One node's agent. `row`: its row of the shared state."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Agent:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Connect again and again, with the real agent's patience."""
+        """Connect repeatedly, with the real agent's backoff."""
         backoff = Backoff(self._rng.random, first=0.25, longest=15.0)
         refused = Backoff(self._rng.random, first=5.0, longest=120.0)
         while True:
@@ -133,7 +133,7 @@ class Agent:
             await asyncio.sleep((refused if code in _REFUSED else backoff).next())
 
     async def _attempt(self) -> grpc.StatusCode | None:
-        """One stream, from its opening to its end; returns how it ended."""
+        """Run one stream to its end; return its status."""
         async with self._channel() as channel:
             stream: Any = channel.stream_stream(_METHOD)()
             try:
@@ -144,7 +144,7 @@ class Agent:
             except grpc.aio.AioRpcError as error:
                 return error.code()
             except asyncio.InvalidStateError:
-                return None  # a report was to be written when the stream had just been lost
+                return None  # the stream was lost before a report was written
         return None
 
     def _channel(self) -> grpc.aio.Channel:
@@ -186,11 +186,11 @@ class Agent:
         while (heard := self._heard(await stream.read())) is not None:
             self._wanted, self._new = heard, True
             self._woken.set()
-        self._new = True  # there is nobody to rest for
+        self._new = True  # cancelled by the server
         self._woken.set()
 
     async def _report(self, stream: Any) -> None:
-        """What is due: everything after a subscription, else what has changed. Returns when the next one is."""
+        """Send the due report: all readings after a subscription, else changed ones. Returns the time of the next."""
         assert self._wanted is not None
         full, self._new = self._new, False
         wanted, habits = self._wanted, Habits(*self._orders[:])
@@ -212,7 +212,7 @@ class Agent:
         return self._rng.sample(range(size), min(size, count))
 
     async def _rest(self, interval: float, full: bool) -> None:
-        """Until the next report is due; after the first of a stream and after new habits at any moment, so that they spread."""
+        """Return the time to the next report; random after the first of a stream and after new habits, to spread reports."""
         if interval <= 0:
             await asyncio.sleep(0)
             return
@@ -227,5 +227,5 @@ class Agent:
             pause = Habits(*self._orders[:]).interval * self._rng.random()
 
     def wake(self) -> None:
-        """Habits have changed."""
+        """Apply changed habits."""
         self._woken.set()

@@ -1,16 +1,16 @@
-"""How long one decision about gangs takes while many wait: the heart alone, in this process, without network.
+"""Duration of one gang decision while many gangs wait, in this process, without network.
 
-So many pods wait in gangs of 20, of ten priorities, each for the nodes of one zone of three. Prints one JSON line per case,
-times in milliseconds: of the clock (p50, max), and of the processor (cpu), which says more where the machine has other work:
+Pods wait in gangs of 20, with ten priorities, each for the nodes of one of three zones. Prints one JSON line per case with
+times in milliseconds: wall-clock (p50, max) and CPU time (cpu), which is more reliable on a busy machine:
 
-    room        every gang fits: the first is released, and the others are told that they wait for their turn
-    full        no gang fits: for each it is looked whether it does, and whether it would if the nodes were empty
-    mixed       as full, with a larger pod among those of each gang, so that it has to be tried where they would go, and
-                with sizes that no other gang has, so that nothing is looked up for one that was reckoned for another
+    room        every gang fits: the first is released, the others wait for their turn
+    full        no gang fits: each is checked against free capacity, and against empty nodes
+    mixed       as full, with a larger pod in each gang, so that pods are packed one by one, and with sizes that no other
+                gang has, so that no result is reused
     pieces      as mixed, with room on every node for the smaller pods
 
-Each is decided `cold` (gangs and room put together from all pods and nodes) and `steady` (one pod of a gang and one on a
-node went, and others came). A decision that is not what the case says is no result: the program ends.
+Each is decided `cold` (gangs and capacity built from all pods and nodes) and `steady` (one pod of a gang and one on a node
+replaced). A decision that does not match the case ends the program.
 
     python -P bench/gangs.py [--nodes 1000,5000] [--pods 10000] [--repeats 30]
 """
@@ -51,22 +51,22 @@ Line = dict[str, Any]
 
 
 class WrongDecisionError(Exception):
-    """What was decided is not what the case says."""
+    """The decision does not match the case."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Milli-CPU that the first pod of a gang asks for and that each other does, and that are taken of each node."""
+    """Milli-CPU that a gang's first pod and each other pod request, and that are used on each node."""
 
     name: str
     first: int
     others: int
     taken: int
     own: int = 0
-    """So much more for each gang than for the one before."""
+    """Increase of requests from gang to gang."""
 
     def states(self, gangs: int) -> Line:
-        """How many gangs there are of each state."""
+        """Return the expected number of gangs per state."""
         if self.name == "room":
             return {GangState.RELEASED: 1, GangState.WAITS_FOR_TURN: gangs - 1}
         return {GangState.WAITS_FOR_ROOM: gangs}
@@ -81,7 +81,7 @@ CASES = (
 
 
 class Waiting:
-    """A cluster in which gangs wait, and who keeps up what there is to know of it."""
+    """A cluster with waiting gangs, and the caches over it."""
 
     def __init__(self, case: Case, objects: Sequence[Node], pods: int) -> None:
         self._case = case
@@ -100,14 +100,14 @@ class Waiting:
         self.begin()
 
     def begin(self) -> None:
-        """Forget what was put together."""
+        """Drop all caches."""
         self._inventory.listeners.clear()
         self._inventory.touched.clear()
         self._index = GangIndex(self._inventory)
         self._tracker = CapacityTracker(self._cluster, self._inventory, Decisions)
 
     def change(self, number: int) -> None:
-        """One pod of a gang and one on a node go, and others come."""
+        """Replace one pod of a gang and one on a node."""
         for pods, make in ((self._members, self._member), (self._runners, self._renewed)):
             at = number * 37 % len(pods)
             self._inventory.pods.drop(pods[at])
@@ -115,13 +115,13 @@ class Waiting:
             self._inventory.pods.put(pods[at])
 
     def decide(self) -> GangDecisions:
-        """One decision with all that it takes."""
+        """Make one decision, including updates of the caches."""
         capacity = self._tracker.capacity()
         terms, gangs = GangTimings(), self._index.gangs
         return decide(gangs, capacity, self._memory, terms, now=NOW, random=lambda: 0.5)
 
     def check(self, outcome: GangDecisions) -> None:
-        """Raise WrongDecisionError for a decision that is not what the case says."""
+        """Raise WrongDecisionError if the decision does not match the case."""
         found = Counter(verdict.state for verdict in outcome.verdicts.values())
         if found != self._case.states(self.gangs):
             raise WrongDecisionError(f"{self._case.name}: {dict(found)}")
@@ -165,7 +165,7 @@ class Waiting:
 
 
 def measured(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Iterator[Line]:
-    """The lines of one case."""
+    """Yield the lines of one case."""
     waiting = Waiting(case, objects, pods)
     about = {"case": case.name, "nodes": len(objects), "pods": pods, "gangs": waiting.gangs}
     gc.freeze()
@@ -193,7 +193,7 @@ def _figures(times: Sequence[tuple[float, float]]) -> Line:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

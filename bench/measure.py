@@ -1,4 +1,4 @@
-"""What is measured of another process and of many requests, and how a result is judged by its aim."""
+"""Measures processes and requests, and compares results with aims."""
 
 import contextlib
 import operator
@@ -11,10 +11,10 @@ _RELATIONS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, "
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far.
+    """Return user and system time of a process.
 
     The clock behind utime and stime of /proc/<pid>/stat, without their rounding to hundredths.
-    Raises OSError where there is no such process.
+    Raises OSError if the process does not exist.
     """
     return time.clock_gettime(
         ~pid << 3 | 2
@@ -22,16 +22,18 @@ def cpu_seconds(pid: int) -> float:
 
 
 def queued_seconds(pid: int) -> float:
-    """How long threads that a process has now were ready to run and had no CPU: what others on the machine took."""
+    """Return how long the current threads of a process were ready to run without a CPU, in seconds."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+        with contextlib.suppress(
+            FileNotFoundError, ProcessLookupError
+        ):  # the thread has just ended
             total += int((task / "schedstat").read_text().split()[1])
     return total / 1e9
 
 
 def memory_mb(pid: int, field: str = "VmRSS") -> float:
-    """Megabytes (10^6) of resident memory: `VmRSS` now, `VmHWM` at its highest since `forget_peak`."""
+    """Return resident memory in megabytes (10^6): `VmRSS` now, `VmHWM` the peak since `forget_peak`."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == field:
@@ -40,12 +42,12 @@ def memory_mb(pid: int, field: str = "VmRSS") -> float:
 
 
 def forget_peak(pid: int) -> None:
-    """The highest resident memory counts from now."""
+    """Reset the peak of resident memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: float = 120.0) -> None:
-    """Wait until a process uses hardly any CPU: what it does at its start is over. Raises TimeoutError."""
+    """Wait until a process uses hardly any CPU, after its startup. Raises TimeoutError."""
     until = time.monotonic() + patience
     calm = 0
     while calm < 3:
@@ -57,15 +59,15 @@ def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: flo
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value that this share of all does not exceed."""
+    """Return the percentile of values; `share` in 0..1."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:
-    """The line with its aim, and whether it was met: `field <= number, field.inner >= number…`. Without one, as it was.
+    """Return the line with its aim and whether it was met: `field <= number, field.inner >= number…`. Without an aim, unchanged.
 
-    Raises KeyError for a field that is not in it, ValueError for what is no such aim.
+    Raises KeyError for an unknown field, ValueError for a malformed aim.
     """
     if not aim:
         return dict(line)

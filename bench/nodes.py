@@ -1,4 +1,4 @@
-"""Node objects as large as those of a cloud's managed cluster: 11 to 14 KB of JSON each."""
+"""Node objects of the size in managed clusters: 11 to 14 KB of JSON each."""
 
 import hashlib
 import random
@@ -37,7 +37,7 @@ _IMAGES = (
 
 
 def node(name: str, index: int) -> Object:
-    """One of them, the same each time."""
+    """Return a deterministic Node."""
     rng = random.Random(index)
     found = sandboxed.node_object(name, index % 250, now=_EPOCH)
     zone = f"westeurope-{index % 3 + 1}"
@@ -124,7 +124,7 @@ def _volume(rng: random.Random) -> str:
 
 
 def _managed_fields() -> Iterable[Object]:
-    """Who owns what, as the API server keeps it: the kubelet's status is the bulk."""
+    """Return managedFields, most of which is the kubelet's status."""
     labels = {f"f:{key}": {} for key in _labels(0, "")}
     yield _entry("kubelet", "", {"f:metadata": {"f:annotations": {".": {}}, "f:labels": labels}})
     yield _entry(

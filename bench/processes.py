@@ -1,4 +1,4 @@
-"""What a benchmark runs beside itself: functions and programs in processes of their own, which end with it."""
+"""Runs functions and programs in separate processes that end with the benchmark."""
 
 import contextlib
 import multiprocessing
@@ -18,12 +18,12 @@ _PATIENCE = 10.0
 
 @contextlib.contextmanager
 def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[Any, Any]"]:
-    """A function in a process of its own, which gets the other end of the connection first."""
+    """Run a function in a separate process; its first argument is the other end of the yielded connection."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=target, args=(theirs, *args), daemon=True)
     process.start()
-    theirs.close()  # or nobody would learn that the process has died
+    theirs.close()  # so that the death of the process closes the connection
     try:
         yield ours
     finally:
@@ -33,7 +33,7 @@ def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[A
 
 @contextlib.contextmanager
 def program(argv: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program that writes to a file and dies with us; stopped at the end, by force if it does not stop."""
+    """Run a program with its output in a file; it is stopped at the end, killed if necessary, and dies with this process."""
     launcher = (sys.executable, "-I", "-S", pdeathsig.__file__, str(os.getpid()))
     with log.open("ab") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The real evaluator as a process: mutual TLS on loopback ports, default settings but for what the bench says."""
+"""Runs the real evaluator: mutual TLS on loopback ports, default settings except the given flags."""
 
 import contextlib
 import http.client
@@ -19,7 +19,7 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """A running one."""
+    """A running evaluator."""
 
     pid: int
     port: int
@@ -28,7 +28,7 @@ class Evaluator:
     log: Path
 
     def get(self, path: str) -> tuple[int, str]:
-        """An answer of the port for operators; status 0 while there is none."""
+        """Return a response of the ops port; status 0 if there is none."""
         connection = http.client.HTTPConnection("127.0.0.1", self.ops_port, timeout=10)
         try:
             connection.request("GET", path)
@@ -40,7 +40,7 @@ class Evaluator:
             connection.close()
 
     def until(self, path: str) -> None:
-        """Wait until this path answers 200. Raises TimeoutError with the end of the log."""
+        """Wait until this path returns 200. Raises TimeoutError with the end of the log."""
         until = time.monotonic() + _PATIENCE
         while (answer := self.get(path))[0] != 200:
             if time.monotonic() > until:
@@ -48,17 +48,17 @@ class Evaluator:
             time.sleep(0.05)
 
     def metric(self, sample: str) -> float:
-        """A sample of its /metrics, named as it is written there; 0 for one that is not there yet."""
+        """Return a sample of its /metrics by name and labels; 0 if absent."""
         _, text = self.get("/metrics")
         found = re.search(rf"^{re.escape(sample)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-2000:]
 
     def forget_log(self) -> None:
-        """Empty its log: a line for each of thousands of requests, with thousands of names in it, adds up."""
+        """Truncate its log, which grows with each request."""
         with self.log.open("r+b") as log:
             log.truncate(0)
 
@@ -67,7 +67,7 @@ class Evaluator:
 def running(
     folder: Path, authority: Authority, api: str, flags: Sequence[str]
 ) -> Iterator[Evaluator]:
-    """Start it on an API server, under the name that it has when installed; it is not ready yet."""
+    """Start it on an API server, by its installed name; it is not ready yet."""
     config, log = folder / "kubeconfig", folder / "evaluator.log"
     config.write_text(kubeconfig(api))
     with HeldPort() as extender, HeldPort() as agents, HeldPort() as ops:
@@ -81,8 +81,8 @@ def running(
             f"--port={extender.number}",
             f"--agentPort={agents.number}",
             f"--opsPort={ops.number}",
-            "--leaderElect=false",  # it is alone, and writes at once
-            "--kubeQPS=1000",  # the labels of the beginning are not what is measured
+            "--leaderElect=false",  # a single replica, which writes at once
+            "--kubeQPS=1000",  # initial labels are not measured
             *flags,
         ]
         with processes.program(argv, log) as process:

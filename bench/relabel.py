@@ -1,13 +1,13 @@
-"""How long until thousands of nodes that change their minds at once are labelled, and a policy edit is heeded meanwhile.
+"""Time to label thousands of nodes that start violating a policy at once, and latency of a policy edit meanwhile.
 
-The real evaluator on an API server in a process of its own; every node has a stream to it, as agents have. All nodes
-violate a policy at once, later none does; all the while another policy is edited, and the extender asked until its
-answer is another. Prints one JSON line, times in seconds. Readings are only reported when they change.
+The real evaluator with an API server in a separate process; every node has a stream. All nodes violate a policy at once,
+later none does; meanwhile another policy is edited, and the extender is called until its response changes. Prints one JSON
+line, times in seconds. Readings are only reported when they change.
 
     python -P bench/relabel.py [--nodes 5000] [--kubeQPS 200] [--control-plane | --kubeconfig FILE]
 
 --control-plane: on kube-apiserver and etcd of this machine ($KUBEBUILDER_ASSETS). --kubeconfig: on that cluster (kubectl
-must be there); it gets nodes called relabel-<number> for a while, and every other node is left alone.
+must be installed); nodes called relabel-<number> are created and deleted, other nodes are not changed.
 """
 
 import argparse
@@ -50,7 +50,7 @@ PAUSE = 1.0  # seconds between two edits
 
 
 def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> None:
-    """The nodes: they say what they are told, elsewhere than where the time is taken."""
+    """Run the nodes in a separate process; they report the values that the connection sends."""
 
     async def run() -> None:
         fleet = Fleet(address)
@@ -62,20 +62,20 @@ def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> N
 
 @dataclass
 class Fleet:
-    """A stream of every node to the evaluator; all say the same, and 1 of what is called constant."""
+    """A stream of every node to the evaluator; all report the same value, and 1 for the constant metric."""
 
     address: str
     value: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def say(self, value: float) -> None:
-        """From now on, all at once."""
+        """Report this value from all nodes."""
         self.value = value
         self.changed.set()
         self.changed = asyncio.Event()
 
     async def run(self, nodes: list[str]) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with contextlib.AsyncExitStack() as stack:
             options = [("grpc.use_local_subchannel_pool", 1)]
             channels = -(-len(nodes) // STREAMS_PER_CHANNEL)
@@ -111,7 +111,7 @@ class Fleet:
 
 
 class Bench:
-    """The evaluator under load, and what is asked of it."""
+    """The evaluator under load, and its clients."""
 
     def __init__(self, client: Client, http: aiohttp.ClientSession, nodes: list[str]) -> None:
         self.client = client
@@ -121,7 +121,7 @@ class Bench:
         self.edits: list[float] = []
 
     async def prepare(self) -> None:
-        """The policies and the nodes."""
+        """Create policies and nodes."""
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
         await ensure(self.client, NAMESPACES, named("v1", "Namespace", NAMESPACE))
@@ -138,7 +138,7 @@ class Bench:
         await self.client.create(POLICIES, policy(EDITED, "dontschedule", "constant", 99))
 
     async def _served(self) -> None:
-        """A kind is served a moment after its CRD was made."""
+        """Create an object, waiting until its CRD is served."""
         while True:
             try:
                 await self.client.list(POLICIES)
@@ -148,7 +148,7 @@ class Bench:
                 return
 
     async def clean(self) -> None:
-        """Take away what was made."""
+        """Delete all created objects."""
         for name in (LABELLING, EDITED):
             with contextlib.suppress(ApiError):
                 await self.client.delete(POLICIES, name, NAMESPACE)
@@ -162,7 +162,7 @@ class Bench:
         await asyncio.gather(*map(remove, self.nodes))
 
     async def get(self, path: str) -> tuple[int, str]:
-        """An answer of the port for operators."""
+        """Return a response of the ops port."""
         url = f"http://{self.ports['ops'].address}{path}"
         try:
             async with self.http.get(url) as response:
@@ -171,17 +171,17 @@ class Bench:
             return 0, ""
 
     async def answers(self, path: str) -> bool:
-        """Whether that port says yes."""
+        """Return whether the ops port returns 200."""
         return (await self.get(path))[0] == 200
 
     async def written(self) -> int:
-        """Labels written so far."""
+        """Return the number of label writes."""
         _, text = await self.get("/metrics")
         found = re.search(r'^plimsoll_label_writes_total\{result="ok"\} (\S+)', text, re.MULTILINE)
         return int(float(found[1])) if found else 0
 
     async def until_labelled(self, value: str | None, before: int) -> None:
-        """Until every node has the label with this value, as the API server says."""
+        """Wait until every node has the label with this value in the API server."""
 
         async def claimed() -> bool:
             return await self.written() - before >= len(self.nodes)
@@ -191,7 +191,7 @@ class Bench:
 
         await until(
             claimed
-        )  # asked of the evaluator: a list of all nodes each time would load the API server
+        )  # from the evaluator: listing all nodes each time would load the API server
         await until(true)
 
     async def _labels(self) -> dict[str, str | None]:
@@ -204,7 +204,7 @@ class Bench:
         }
 
     async def edit(self) -> None:
-        """Edit the other policy again and again, and note how long each edit takes to change an answer."""
+        """Edit the other policy repeatedly, and record how long each edit takes to change a response."""
         refused = False
         while True:
             refused = not refused
@@ -218,7 +218,7 @@ class Bench:
             await asyncio.sleep(PAUSE)
 
     async def _refuses(self, wanted: bool) -> bool:
-        """Whether that is the extender's answer for a pod of the edited policy: turned away from a node, or not."""
+        """Return whether the extender rejects a node for a pod of the edited policy, as expected."""
         labels = {"telemetry-policy": EDITED}
         meta = {"name": "p", "namespace": NAMESPACE, "labels": labels}
         body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": self.nodes[:1]}
@@ -229,26 +229,26 @@ class Bench:
 
 
 async def until(true: Callable[[], Awaitable[bool]], *, pause: float = 0.1) -> None:
-    """Ask until it is so."""
-    while not await true():  # noqa: ASYNC110 (the other process tells nobody)
+    """Poll until a condition is true."""
+    while not await true():  # noqa: ASYNC110 (the other process sends no event)
         await asyncio.sleep(pause)
 
 
 def named(api_version: str, kind: str, name: str, namespace: str = "") -> dict[str, Any]:
-    """The beginning of an object."""
+    """Return an object with apiVersion, kind and metadata."""
     meta = {"name": name} | ({"namespace": namespace} if namespace else {})
     return {"apiVersion": api_version, "kind": kind, "metadata": meta}
 
 
 def policy(name: str, strategy: str, metric: str, target: int) -> dict[str, Any]:
-    """One rule."""
+    """Return a policy with one rule."""
     rule = {"metricname": metric, "operator": "Equals", "target": target}
     body = named(POLICIES.api_version, "TASPolicy", name, NAMESPACE)
     return {**body, "spec": {"strategies": {strategy: {"rules": [rule]}}}}
 
 
 async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
-    """Flip them all, and flip them back."""
+    """Make all nodes violate, then none."""
     nodes = [f"relabel-{number:05}" for number in range(count)]
     async with (
         where.client as client,
@@ -257,7 +257,7 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
     ):
         bench = Bench(client, http, nodes)
         processes = Processes(where.folder / "logs")
-        # In this order backwards: nodes that lose their evaluator would complain, each in many lines.
+        # Stopped in reverse order: nodes that lose their evaluator would log many lines.
         if where.outlives_us:
             stack.push_async_callback(bench.clean)
         stack.push_async_callback(processes.close)
@@ -274,7 +274,7 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
             await bench.until_labelled(label, before)
             seconds.append(time.perf_counter() - begin)
         if editing.done():
-            await editing  # what broke it
+            await editing  # the cause of the failure
         editing.cancel()
     return {
         "benchmark": "relabel",
@@ -291,7 +291,7 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
 
 
 def command(bench: Bench, config: Path, qps: float) -> list[str]:
-    """The evaluator, for whom a reading is good as long as this lasts."""
+    """Return the evaluator's command line, with a long --staleAfter."""
     launch = EvaluatorLaunch(
         kubeconfig=config,
         extender_port=bench.ports["extender"].number,
@@ -311,7 +311,7 @@ def command(bench: Bench, config: Path, qps: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Plane:
-    """An API server to measure on."""
+    """An API server for the benchmark."""
 
     name: str
     client: Client
@@ -322,7 +322,7 @@ class Plane:
 
 @contextlib.contextmanager
 def sandbox_plane(folder: Path) -> Iterator[Plane]:
-    """The sandbox's API in a process of its own."""
+    """Run the sandbox's API server in a separate process."""
     with beside(serve) as told:
         url = told.recv()
         config = folder / "kubeconfig"
@@ -331,7 +331,7 @@ def sandbox_plane(folder: Path) -> Iterator[Plane]:
 
 
 def serve(told: "Connection[Any, Any]") -> None:
-    """The sandbox's API, for ever."""
+    """Run the sandbox's API server until killed."""
     logs.setup("warn")
 
     async def run() -> None:
@@ -343,7 +343,7 @@ def serve(told: "Connection[Any, Any]") -> None:
 
 @contextlib.contextmanager
 def real_plane(folder: Path) -> Iterator[Plane]:
-    """kube-apiserver and etcd of this machine."""
+    """Run kube-apiserver and etcd of this machine."""
     with ControlPlane(find(os.environ), folder / "control-plane") as running:
         client = Client(running.url, token=running.token, ca=running.ca)
         yield Plane("kube-apiserver", client, running.kubeconfig, folder)
@@ -351,7 +351,7 @@ def real_plane(folder: Path) -> Iterator[Plane]:
 
 @contextlib.contextmanager
 def given_plane(folder: Path, config: Path) -> Iterator[Plane]:
-    """A cluster, through kubectl's proxy: whatever its authentication is, kubectl knows it."""
+    """Use a cluster through `kubectl proxy`, with any authentication that kubectl supports."""
     words = ["kubectl", f"--kubeconfig={config}", "proxy", "--port=0"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as proxy:
         try:
@@ -366,7 +366,7 @@ def given_plane(folder: Path, config: Path) -> Iterator[Plane]:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--nodes", type=int, default=5000, help="how many (default 5000)")
     parser.add_argument("--kubeQPS", type=float, default=200, help="of the evaluator (default 200)")

@@ -1,8 +1,8 @@
-"""What the shipped recording rules cost a node: the agent with them beside the agent without, at the same time.
+"""Cost of the shipped recording rules: an agent with them beside an agent without, at the same time.
 
-Both collect what they do by default and stream to nobody, so what one uses more than the other is the rules: reading their
-sources, keeping samples, evaluating. CPU is user and system time of the whole process, memory is resident. Groups that run
-each minute do so at least twice in the default time. Prints one JSON line.
+Both run the default collectors and do not stream, so the difference is the rules: reading their sources, keeping samples,
+evaluation. CPU is user and system time of the whole process, memory is resident. Groups with an interval of a minute run at
+least twice in the default time. Prints one JSON line.
 
     python -P bench/rules.py [--seconds 125] [--rules 'deploy/rules/*.yaml']
 """
@@ -29,26 +29,26 @@ _SAMPLE = re.compile(r"^(\w+)(?:\{.*\})? (\S+)$", re.MULTILINE)
 
 @dataclass
 class Agent:
-    """A running agent, and what it had used when it was last looked at."""
+    """A running agent, and its CPU time at the last call of `used`."""
 
     pid: int
     url: str
     cpu: float = 0.0
 
     def total(self, metric: str) -> float:
-        """The sum of all samples of one of its metrics."""
+        """Return the sum of all samples of a metric."""
         with urllib.request.urlopen(self.url) as response:
             text = response.read().decode()
         return sum(float(value) for name, value in _SAMPLE.findall(text) if name == metric)
 
     def used(self) -> float:
-        """CPU seconds since this was asked last."""
+        """Return the CPU seconds since the last call."""
         before, self.cpu = self.cpu, measure.cpu_seconds(self.pid)
         return self.cpu - before
 
 
 def start(stack: ExitStack, folder: Path, name: str, flags: Sequence[str]) -> Agent:
-    """An agent on a free port of the loopback; it has answered once."""
+    """Start an agent on a free loopback port and wait for its first response."""
     log = folder / f"{name}.log"
     argv = (sys.executable, "-P", "-m", "agent", "--web.listen-address=127.0.0.1:0", *flags)
     process = stack.enter_context(program(argv, log))
@@ -63,13 +63,13 @@ def start(stack: ExitStack, folder: Path, name: str, flags: Sequence[str]) -> Ag
 
 
 def run(seconds: float, rules: str) -> dict[str, object]:
-    """All that is printed."""
+    """Measure and return the line."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         state = f"--rules.state-file={folder}/state"
         with_rules = start(stack, folder, "with", [f"--rules.file={rules}", state])
         without = start(stack, folder, "without", [])
-        time.sleep(15)  # what happens once, at the start, is over
+        time.sleep(15)  # the startup is over
         for agent in (with_rules, without):
             agent.used()
         time.sleep(seconds)
@@ -90,7 +90,7 @@ def run(seconds: float, rules: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=125.0, help="how long (default 125)")
     parser.add_argument("--rules", default=str(SHIPPED), help="rule files (default deploy/rules)")

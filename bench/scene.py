@@ -1,4 +1,4 @@
-"""Who answers the questions of a benchmark, and what is right: the evaluator, a yardstick beside it, a cluster to ask about."""
+"""The servers of a benchmark and the expected responses: evaluator, baseline, and cluster."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from bench.site import Site
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything."""
+    """The sizes of a run."""
 
     nodes: int
     policies: int
@@ -25,20 +25,20 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Somebody to ask."""
+    """A server with its address and process."""
 
     pid: int
     port: int
     authority: Authority
 
     def connect(self) -> Connection:
-        """As kube-scheduler."""
+        """Connect like kube-scheduler."""
         return Connection(self.port, tls.client_context(self.authority))
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Who answers: the evaluator and, where readings stay as they are, the yardstick."""
+    """The evaluator and, if readings are constant, the baseline."""
 
     site: Site
     sizes: Sizes
@@ -47,7 +47,7 @@ class Scene:
     fleet: Fleet | None = None
 
     def ask_about(self, count: int, *, whole: bool = False) -> Truth:
-        """A question about so many of the nodes, in no order, and what is right by the readings of the beginning."""
+        """Return a request with this many nodes in random order, and the expected response by the initial readings."""
         everyone = self.site.names
         asked = random.Random(count).sample(range(len(everyone)), count)
         names = [everyone[index] for index in asked]

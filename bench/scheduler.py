@@ -1,6 +1,6 @@
-"""kube-scheduler's side of the extender: what it asks, how its HTTP client puts it, and whether the answer is right.
+"""kube-scheduler's side of the extender: requests, HTTP client, and checks of responses.
 
-The client is a bare TLS socket, so that hardly any of the time measured is its own.
+The client is a plain TLS socket, to keep its own time small.
 """
 
 import gzip
@@ -19,19 +19,17 @@ from msgspec import Raw
 from bench import cluster
 
 _RECORDED = Path(__file__).parents[1] / "tests/evaluator/extender/requests/v1.36-names-3.json"
-_GO_BUFFER = (
-    4096  # bytes that Go's client writes at first: the headers, and the beginning of the body
-)
+_GO_BUFFER = 4096  # bytes of the first write of Go's client: the headers and the start of the body
 _PATIENCE = 60.0
 
 
 class WrongAnswerError(Exception):
-    """An answer that is not what it has to be; the text says how it differs."""
+    """A response differs from the expected one; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A body to post, and what it asks about."""
+    """A request body and its nodes."""
 
     body: bytes
     names: Sequence[str]
@@ -39,7 +37,7 @@ class Question:
 
 
 def question(names: Sequence[str], nodes: Sequence[bytes] | None = None) -> Question:
-    """ExtenderArgs with the names alone, or with whole nodes, around a pod that a real scheduler once sent."""
+    """Return ExtenderArgs with node names or whole nodes, and a pod recorded from a real scheduler."""
     pod = json.loads(_RECORDED.read_bytes())["Pod"]
     pod["metadata"]["namespace"] = cluster.NAMESPACE
     pod["metadata"]["labels"]["telemetry-policy"] = cluster.POD_POLICY
@@ -52,7 +50,7 @@ def question(names: Sequence[str], nodes: Sequence[bytes] | None = None) -> Ques
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer, and the seconds from the first byte sent to the last one received. The next request overwrites `body`."""
+    """A response, and the seconds from the first byte sent to the last one received. The next request overwrites `body`."""
 
     status: int
     body: memoryview | bytes
@@ -60,14 +58,14 @@ class Reply:
 
 
 class Connection:
-    """One connection, kept alive, as kube-scheduler keeps one."""
+    """One keep-alive connection, like kube-scheduler's."""
 
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
         if self._socket.selected_alpn_protocol() == "h2":
-            raise ValueError("the server wants HTTP/2, which this client does not speak")
+            raise ValueError("the server selected HTTP/2, which this client does not support")
         self._host = f"127.0.0.1:{port}"
         self._buffer = bytearray(1 << 16)
 
@@ -78,7 +76,7 @@ class Connection:
         self._socket.close()
 
     def post(self, verb: str, body: bytes, prefix: str = "/scheduler") -> Reply:
-        """Ask for `filter` or `prioritize`. Raises OSError, and ValueError for what is no HTTP answer."""
+        """Send `filter` or `prioritize`. Raises OSError, and ValueError for a malformed response."""
         head = (
             f"POST {prefix}/{verb} HTTP/1.1\r\nHost: {self._host}\r\n"
             f"User-Agent: Go-http-client/1.1\r\nContent-Length: {len(body)}\r\n"
@@ -98,7 +96,7 @@ class Connection:
         return Reply(int(headers["status"]), content, seconds)
 
     def _receive(self) -> tuple[Mapping[str, str], int, int]:
-        """The headers, and where in the buffer the body is."""
+        """Read the headers; return them and the position of the body in the buffer."""
         filled = 0
         while (start := self._buffer.find(b"\r\n\r\n", 0, filled) + 4) < 4:
             filled += self._more(filled)
@@ -107,7 +105,7 @@ class Connection:
             raise ValueError(f"an answer without Content-Length: {headers}")
         end = start + int(headers["content-length"])
         if end > len(self._buffer):
-            # A new one: the old may still be looked at.
+            # A new buffer: the old one may still be in use.
             self._buffer = self._buffer[:filled] + bytearray(end - filled)
         while filled < end:
             filled += self._more(filled)
@@ -150,38 +148,38 @@ _decode_priorities = msgspec.json.Decoder(list[_HostPriority]).decode
 
 @dataclass
 class Truth:
-    """What is right for one question. An answer like one that was found right is not taken apart again.
+    """The expected response to one request. A response equal to a verified one is not decoded again.
 
-    `uncertain`: nodes of which it cannot be said, as their readings change at this moment.
+    `uncertain`: nodes whose result is unknown, since their readings are changing.
     """
 
     question: Question
     failing: frozenset[str]
     scores: Mapping[str, int] | None
-    """None: any score, since readings change."""
+    """None: any score, since readings are changing."""
     uncertain: frozenset[str] = frozenset()
     verbatim: bool = True
-    """Whether whole nodes have to come back byte for byte."""
+    """Whether whole nodes must be returned byte for byte."""
     _right: dict[str, bytes] = field(default_factory=dict)
 
     def becomes(self, failing: frozenset[str]) -> None:
-        """These will fail from some moment on; until `holds`, what was is right as well."""
+        """Expect these nodes to fail; until `holds`, the previous result is accepted too."""
         self.uncertain |= self.failing ^ failing
         self.failing = failing
         self._right.clear()
 
     def unknown(self) -> None:
-        """From now on nobody but the server knows: any node may fail, and have any score."""
+        """Accept any result: any node may fail and have any score."""
         self.uncertain, self.scores = frozenset(self.question.names), None
 
     def holds(self) -> None:
-        """Whatever became so has to be seen by now."""
+        """Accept only the new result from now on."""
         if self.scores is not None:
             self.uncertain = frozenset()
         self._right.clear()
 
     def check(self, verb: str, reply: Reply) -> None:
-        """Raises WrongAnswerError."""
+        """Raise WrongAnswerError if a response is not as expected."""
         if reply.status != 200:
             raise WrongAnswerError(f"{verb}: status {reply.status}: {bytes(reply.body[:300])!r}")
         if reply.body == self._right.get(verb):

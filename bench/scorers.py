@@ -1,10 +1,9 @@
-"""What scorers cost: one assessment of all nodes, and over HTTP the filter and prioritize of one pod after another.
+"""Cost of scorers: one assessment of all nodes, and filter and prioritize over HTTP for a sequence of pods.
 
-`assess_*` is the scorer alone, in this process, on a view that stays as it is. `filter_*`, `prioritize_*` and their sum
-`pod_*` are seconds that kube-scheduler waits: names only, all nodes, over mutual TLS, of the real evaluator on an API server
-with four pods on each node; each pod asks for other amounts than those before it, so that nothing is remembered of them.
-`cpu_ms` is what a pod costs the whole process, `queued_ms` how long others on the machine kept it waiting for a CPU. Every
-answer is checked. One JSON line for each scorer, times in milliseconds.
+`assess_*` is the scorer alone, in this process, on a constant snapshot. `filter_*`, `prioritize_*` and their sum `pod_*` are
+latencies at kube-scheduler: names only, all nodes, over mutual TLS, with the real evaluator on an API server with four pods
+on each node. Each pod has other requests, so no result is reused. `cpu_ms` is CPU time of the process per pod, `queued_ms`
+the time its threads waited for a CPU. Every response is checked. One JSON line per scorer, times in milliseconds.
 
     python -P bench/scorers.py [--nodes 5000] [--requests 200] [--only safe,pigeon]
 """
@@ -37,7 +36,7 @@ Line = dict[str, Any]
 
 
 def alone(scorer: Scorer, nodes: int, repeats: int) -> Line:
-    """Assessments of one pod after another."""
+    """Measure assessments of a sequence of pods."""
     view = Crowd(nodes).view()
     pods = [crowd.pod_view(*amounts) for amounts in islice(crowd.arrivals(), _WARM_UP + repeats)]
     times = [_timed(lambda pod=pod: scorer.score(view, pod)) for pod in pods]  # type: ignore[misc]
@@ -58,8 +57,8 @@ def _figures(what: str, times: Sequence[float]) -> Line:
 
 
 class Questions:
-    """Filter and prioritize of pods that come, to one scorer; right is what the scorer itself says of what Prometheus and the
-    API server were told.
+    """Sends filter and prioritize for new pods to one scorer; the expected result is computed by the scorer from the data in
+    Prometheus and the API server.
     """
 
     def __init__(self, connection: Connection, name: str, scorer: Scorer, nodes: int) -> None:
@@ -70,7 +69,7 @@ class Questions:
         self._names = crowd.asked(self._view.nodes)
 
     def ask(self, number: int, cpu: int, memory: int) -> tuple[float, float]:
-        """About one pod; seconds until each answer. Raises WrongAnswerError."""
+        """Send both requests for a pod. Returns the latencies in seconds. Raises WrongAnswerError."""
         pod = crowd.pod(f"new-{number}", cpu, memory)
         body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": self._names})
         seen = replace(crowd.pod_view(cpu, memory), uid=pod["metadata"]["uid"])
@@ -107,7 +106,7 @@ class Questions:
 
 
 def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
-    """So many pods, one after another."""
+    """Measure this many pods in sequence."""
     server, pods = at.evaluator, islice(crowd.arrivals(), _WARM_UP + requests)
     with Connection(server.port, tls.client_context(at.authority)) as connection:
         questions = Questions(connection, name, scorer, len(at.names))
@@ -133,7 +132,7 @@ def _spent(server: Evaluator) -> dict[str, float]:
 
 
 def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
-    """Each scorer's line."""
+    """Yield the line of each scorer."""
     loaded = registry.load(ScorerOptions(scorers=tuple(names)))
     with site.crowded(nodes, (f"--scorers={','.join(names)}",)) as at:
         for name, scorer in loaded.items():
@@ -143,7 +142,7 @@ def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

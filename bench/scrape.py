@@ -1,9 +1,9 @@
-"""What a scrape costs: our agent beside Debian's prometheus-node-exporter, on this machine, by turns.
+"""Cost of a scrape: the agent beside Debian's prometheus-node-exporter, on this machine, alternating.
 
-Three programs listen on the loopback: the agent with its own default collectors, node_exporter with its own, and the agent
-with just those that both have. Each is scraped as Prometheus does it: one connection, OpenMetrics preferred, gzip.
-Prints one JSON line; CPU is user and system time of the whole process, per scrape. Where there is no node_exporter, only
-the agent is measured, and the line says so.
+Three programs listen on loopback: the agent with its default collectors, node_exporter with its own, and the agent with
+those that both have. Each is scraped like by Prometheus: one connection, OpenMetrics preferred, gzip. Prints one JSON line;
+CPU is user and system time of the whole process, per scrape. Without node_exporter, only the agent is measured, and the
+line has a note.
 
     python -P bench/scrape.py [--scrapes 500] [--node-exporter PATH]
 """
@@ -42,7 +42,7 @@ AIM_ALONE = "agent.rss_mib <= 45"
 
 @dataclass
 class Program:
-    """A running exporter, and what was seen of it."""
+    """A running exporter, and its measurements."""
 
     process: subprocess.Popen[bytes]
     connection: http.client.HTTPConnection
@@ -53,7 +53,7 @@ class Program:
     cpu: float = 0.0
 
     def scrape(self) -> None:
-        """One scrape, timed."""
+        """Scrape once and record the time."""
         begin = time.perf_counter()
         self.connection.request("GET", "/metrics", headers=HEADERS)
         response = self.connection.getresponse()
@@ -66,20 +66,20 @@ class Program:
         self.text = plain.decode()
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, of all threads."""
+        """Return user and system time of all threads."""
         used = psutil.Process(self.process.pid).cpu_times()
         return used.user + used.system
 
     def rss_mib(self) -> float:
-        """Resident memory now."""
+        """Return the current resident memory."""
         return psutil.Process(self.process.pid).memory_info().rss / (1 << 20)
 
     def collectors(self) -> set[str]:
-        """The collectors that ran."""
+        """Return the collectors that ran."""
         return set(re.findall(r'node_scrape_collector_success\{collector="(\w+)"\}', self.text))
 
     def report(self) -> dict[str, float]:
-        """The figures."""
+        """Return the figures."""
         times = sorted(self.times)
         return {
             "collectors": len(self.collectors()),
@@ -95,7 +95,7 @@ class Program:
 
 @contextmanager
 def running(command: Sequence[str]) -> Iterator[Program]:
-    """A program that listens on a free port of the loopback, until the block ends."""
+    """Run a program on a free loopback port until the block ends."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE)
     assert process.stderr is not None
     said: deque[str] = deque(maxlen=3)
@@ -106,7 +106,7 @@ def running(command: Sequence[str]) -> Iterator[Program]:
                 break
         else:
             raise SystemExit(f"{command[0]} did not start: {''.join(said)}")
-        # node_exporter logs with each scrape, and would wait for ever on a pipe that is full.
+        # node_exporter logs each scrape and would block on a full pipe.
         threading.Thread(target=deque, args=(process.stderr, 0), daemon=True).start()
         yield Program(process, http.client.HTTPConnection("127.0.0.1", int(match[1])))
     finally:
@@ -115,12 +115,12 @@ def running(command: Sequence[str]) -> Iterator[Program]:
 
 
 def only(collectors: Iterable[str]) -> list[str]:
-    """Flags that switch on just these."""
+    """Return flags that enable only these collectors."""
     return ["--collector.disable-defaults", *(f"--collector.{name}" for name in sorted(collectors))]
 
 
 def measure(programs: Sequence[Program], scrapes: int) -> None:
-    """Scrape all of them by turns."""
+    """Scrape all programs, alternating."""
     for program in programs:
         for _ in range(WARM_UP):
             program.scrape()
@@ -134,12 +134,12 @@ def measure(programs: Sequence[Program], scrapes: int) -> None:
 
 
 def compare(ours: dict[str, float], peer: dict[str, float]) -> dict[str, float]:
-    """Our figures as multiples of the peer's."""
+    """Return our figures divided by the peer's."""
     return {name: round(ours[name] / peer[name], 2) for name in ours if name != "collectors"}
 
 
 def run(scrapes: int, peer: str | None) -> dict[str, object]:
-    """All that is printed."""
+    """Measure and return the line."""
     with ExitStack() as stack:
         agent = stack.enter_context(running([*AGENT, LOOPBACK]))
         if peer is None:
@@ -169,7 +169,7 @@ def run(scrapes: int, peer: str | None) -> dict[str, object]:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--scrapes", type=int, default=500, help="of each program (default 500)")
     parser.add_argument("--node-exporter", metavar="PATH", help="default: one found on the PATH")

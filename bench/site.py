@@ -1,4 +1,4 @@
-"""An evaluator with a cluster around it, at rest: what a benchmark begins with."""
+"""An idle evaluator with a cluster: the start of a benchmark."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ _ASKED_ONCE = (
     "--metricsSource=prometheus",
     "--syncPeriod=10m",
     "--staleAfter=30m",
-    "--sourceTimeout=2m",  # who is not heard in time is asked again only after ten minutes
+    "--sourceTimeout=2m",  # a failed poll is repeated only after ten minutes
 )
 _REPORTS_EVERY = 10.0  # seconds
 _PATIENCE = 300.0
-_QUIET = 4  # times in a row that nothing new was written
+_QUIET = 4  # consecutive checks without new writes
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What is there. `world` takes edits."""
+    """A running evaluator and its surroundings. `world` takes edits."""
 
     names: Sequence[str]
     policies: int
@@ -40,7 +40,7 @@ class Site:
 
 @contextlib.contextmanager
 def steady(nodes: int, policies: int) -> Iterator[Site]:
-    """With readings that stay as they are: those of `cluster.readings`, asked of Prometheus once."""
+    """With constant readings: those of `cluster.readings`, queried from Prometheus once."""
     with _prepared(nodes, policies) as around:
         flags = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
         with around.evaluator(flags) as found:
@@ -51,7 +51,7 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def crowded(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
-    """With pods on the nodes, as `bench.crowd` has them, and an evaluator with these flags, which asks Prometheus once."""
+    """With pods on the nodes, from `bench.crowd`, and an evaluator with these flags that queries Prometheus once."""
     with _prepared(nodes, 0, crowded=True) as around:
         own = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
         with around.evaluator((*own, *flags)) as found:
@@ -62,7 +62,7 @@ def crowded(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
-    """With an agent on each node, on a connection of its own with mutual TLS, one report in 10 s, in which nothing is new."""
+    """With an agent on each node, each on its own mutual TLS connection, with one unchanged report in 10 s."""
     with _prepared(nodes, policies) as around:
         period = f"{_REPORTS_EVERY:g}s"
         with around.evaluator((f"--syncPeriod={period}", "--staleAfter=1m")) as found:
@@ -76,11 +76,11 @@ def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
 
 
 def _until_written(found: Evaluator) -> None:
-    """Wait until it writes no labels any more: agents that report keep it from coming to rest."""
+    """Wait until no more labels are written; with reporting agents, CPU use does not settle."""
     before, quiet, until = -1.0, 0, time.monotonic() + _PATIENCE
     while quiet < _QUIET:
         if time.monotonic() > until:
-            raise TimeoutError("labels are written without end")
+            raise TimeoutError("labels are still being written")
         time.sleep(0.25)
         now = found.metric('plimsoll_label_writes_total{result="ok"}')
         before, quiet = now, quiet + 1 if now == before else 0
@@ -88,7 +88,7 @@ def _until_written(found: Evaluator) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """Everything but the evaluator."""
+    """The surroundings of an evaluator."""
 
     folder: Path
     names: Sequence[str]
@@ -98,7 +98,7 @@ class _Around:
     prometheus: str
 
     def evaluator(self, flags: Sequence[str]) -> contextlib.AbstractContextManager[Evaluator]:
-        """Start it."""
+        """Start the evaluator."""
         return program.running(self.folder, self.authority, self.api, flags)
 
 

@@ -1,4 +1,4 @@
-"""An evaluator process on the sandbox's API server, with as many nodes and policies as a benchmark wants."""
+"""An evaluator process on the sandbox's API server, with nodes and policies of a benchmark."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ NAMESPACE = "plimsoll-bench"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a process has used up to a moment: seconds of CPU, and waiting for one that others had; megabytes; descriptors."""
+    """Resource usage of a process: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
 
     at: float
     cpu: float
@@ -43,7 +43,7 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> "Usage":
-        """Of a process, all its threads together."""
+        """Return the usage of a process, all threads together."""
         return cls(
             at=time.monotonic(),
             cpu=measure.cpu_seconds(pid),
@@ -54,12 +54,12 @@ class Usage:
         )
 
     def cores_since(self, before: "Usage") -> float:
-        """The share of one core that was used between two moments."""
+        """Return the used share of one core since an earlier usage."""
         return (self.cpu - before.cpu) / (self.at - before.at)
 
 
 def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
-    """An API server with these nodes, for ever."""
+    """Run an API server with these nodes until killed."""
     logs.setup("warn")
 
     async def run() -> None:
@@ -72,7 +72,7 @@ def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
 
 
 class Stage:
-    """Everything but the agents. An async context, as which it is ready for them; `nodes` are their names."""
+    """API server and evaluator, without agents, as an async context manager. `nodes`: the names of nodes."""
 
     def __init__(self, folder: Path, nodes: Sequence[str], flags: Sequence[str] = ()) -> None:
         self.folder = folder
@@ -106,18 +106,18 @@ class Stage:
         await self.client.create(NODES, node_object(name, index, now=time.time()))
 
     async def _served(self) -> bool:
-        """A kind is served a moment after its CRD was made."""
+        """Create an object, waiting until its CRD is served."""
         with contextlib.suppress(ApiError):
             await self.client.list(POLICIES)
             return True
         return False
 
     async def remove(self, name: str) -> None:
-        """Take a node out of the cluster."""
+        """Remove a node from the cluster."""
         await self.client.delete(NODES, name)
 
     async def policy(self, name: str, metrics: Sequence[str], target: int = 1000) -> None:
-        """Make or change a policy that looks at these metrics: dontschedule, all of them greater than the target."""
+        """Create or change a policy: dontschedule, if all of these metrics are greater than the target."""
         rules = [
             {"metricname": metric, "operator": "GreaterThan", "target": target}
             for metric in metrics
@@ -146,18 +146,18 @@ class Stage:
         await until(lambda: self.answers("/healthz"), pause=0.02)
 
     async def kill(self) -> None:
-        """End the evaluator as a node's power supply would."""
+        """Kill the evaluator."""
         await self._processes.stop("evaluator", kill=True)
 
     def usage(self) -> Usage:
-        """What the evaluator has used so far."""
+        """Return the evaluator's usage."""
         self._processes.check("evaluator")
         pid = self._processes.pid("evaluator")
         assert pid is not None
         return Usage.of(pid)
 
     async def get(self, path: str) -> tuple[int, str]:
-        """An answer of the port for operators; 0 where there is none."""
+        """Return a response of the ops port; status 0 if there is none."""
         try:
             url = f"http://{self.ports['ops'].address}{path}"
             async with self._http.get(url) as response:
@@ -166,17 +166,17 @@ class Stage:
             return 0, ""
 
     async def answers(self, path: str) -> bool:
-        """Whether that port says yes."""
+        """Return whether the ops port returns 200."""
         return (await self.get(path))[0] == 200
 
     async def metric(self, name: str) -> float:
-        """The value of one of its metrics that has no labels."""
+        """Return the value of a metric without labels."""
         _, text = await self.get("/metrics")
         found = re.search(rf"^{name} (\S+)", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
     async def filter(self, policy: str) -> dict[str, Any]:
-        """What the extender says of a pod of a policy and all nodes."""
+        """Return the extender's filter response for a pod of a policy and all nodes."""
         meta = {"name": "p", "namespace": NAMESPACE, "labels": {"telemetry-policy": policy}}
         body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": self.nodes}
         url = f"http://{self.ports['extender'].address}/scheduler/filter"

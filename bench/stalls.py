@@ -1,14 +1,14 @@
-"""How long the evaluator keeps its event loop from serving others: the longest piece of work between two turns of the loop.
+"""How long the evaluator blocks its event loop: the CPU time of the longest callback.
 
-The decider, the store and the ops port's pages, in this process, without network, agents and writers: 5,000 nodes, 1,000
+Runs the decision loop, the store and the ops pages in this process, without network, agents and writers: 5,000 nodes, 1,000
 metrics, 100 policies of 100 rules. Every callback of the loop is timed. Prints one JSON line per case, in milliseconds of
-processor time, so that what else the machine does counts little:
+CPU time, which is reliable on a busy machine:
 
     start       the first decisions, before any node has reported, then while all nodes send their first report
     rest        all nodes confirm their readings once a second
     readings    the same, and one node in a hundred reports other values each second
-    explain     the same, while the page of one policy after the other is read
-    metrics     the same, while /metrics is read, with gzip
+    explain     the same, while the pages of all policies are requested in turn
+    metrics     the same, while /metrics is requested, with gzip
 
     python -P bench/stalls.py [--nodes 5000] [--metrics 1000] [--policies 100] [--rules 100] [--seconds 6]
 """
@@ -44,13 +44,13 @@ AIM = "longest_ms <= 5"
 
 
 class Stretches:
-    """The processor time of every callback that an event loop runs, in seconds."""
+    """The CPU time of every callback of an event loop, in seconds."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
 
     def watch(self) -> None:
-        """Time them from now on."""
+        """Start timing."""
         handle: Any = asyncio.Handle
         run = handle._run  # noqa: SLF001 (the loop has no hook for it)
 
@@ -77,7 +77,7 @@ class Stretches:
 
 
 def policies(count: int, metrics: int, rules: int) -> list[Policy]:
-    """Policies of so many rules, a third of them in each strategy that has violators."""
+    """Return policies with this many rules, a third in each strategy except scheduleonmetric."""
     rng = random.Random(2)
 
     def some(*, labels: bool) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def policies(count: int, metrics: int, rules: int) -> list[Policy]:
 
 
 class Bench:
-    """The cases, in the order in which one leaves the other what it needs."""
+    """The cases; each builds on the previous one."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
@@ -134,7 +134,7 @@ class Bench:
         self.pages = [f"/explain/{key.namespace}/{key.name}" for key in cluster.policies.objects]
 
     async def run(self) -> None:
-        """All of them."""
+        """Run all cases."""
         stretches = Stretches()
         gc_tuning.raise_thresholds()
         gc.collect()
@@ -170,7 +170,7 @@ class Bench:
         self.decider.listeners.remove(swapped.set)
 
     def report(self, name: str) -> None:
-        """Other values of all metrics."""
+        """Report new values of all metrics."""
         values = (self.rng.random(len(self.metrics)) * 100).tolist()
         self.store.report(
             name, Delta(dict(zip(self.metrics, values, strict=True))), time.monotonic()
@@ -178,7 +178,7 @@ class Bench:
         self.decider.touch()
 
     async def confirm(self) -> None:
-        """Every node, once a second."""
+        """Confirm the readings of every node once a second."""
         while True:
             for number, name in enumerate(self.names):
                 self.store.report(name, Delta(), time.monotonic())
@@ -186,21 +186,21 @@ class Bench:
                     await asyncio.sleep(50 / len(self.names))
 
     async def change(self) -> None:
-        """One node in a hundred, each second."""
+        """Change one node in a hundred each second."""
         pause = 1 / max(1.0, CHANGING * len(self.names))
         while True:
             self.report(self.names[int(self.rng.integers(len(self.names)))])
             await asyncio.sleep(pause)
 
     async def reading(self, read: Callable[[int], Awaitable[None]]) -> None:
-        """Read pages for as long as a case takes."""
+        """Request pages for the duration of a case."""
         until, number = time.monotonic() + self.seconds, 0
         while time.monotonic() < until:
             await read(number)
             number += 1
 
     async def get(self, path: str) -> None:
-        """One page, as the ops port makes it. Raises RuntimeError for an answer that is none."""
+        """Render one page of the ops port. Raises RuntimeError for an error status."""
         headers = {"accept-encoding": "gzip"}
         response = await self.operations.answer(Request("GET", path, {}, headers))
         if response.status != 200:
@@ -208,7 +208,7 @@ class Bench:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

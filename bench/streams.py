@@ -1,8 +1,7 @@
-"""What thousands of agents cost the evaluator: all at once, at rest, as fast as they can, and when they are asked for more.
+"""Cost of thousands of agents: connecting at once, idle, reporting at full speed, and after new subscriptions.
 
-A real evaluator with mTLS, a connection of its own for each agent, all on this machine: what the agents use of it the
-evaluator does not have. Prints one JSON line a case, times in seconds, memory in MB (10^6 bytes);
-`queued` is how long its threads waited for a CPU that somebody else had.
+A real evaluator with mutual TLS and a connection per agent, all on this machine, so the agents share its CPUs. Prints one
+JSON line per case, times in seconds, memory in MB (10^6 bytes); `queued` is the time its threads waited for a CPU.
 
     python -P bench/streams.py [--agents 5000] [--policies 50] [--seconds 12]
 """
@@ -30,13 +29,13 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 
 METRICS = 40
 RULES = 4
-"""Of each policy; they are about so many metrics all together."""
+"""Metrics of each policy."""
 ROUNDS = 3
 PATIENCE = 60.0
 
 
 class Bench:
-    """The cases, in the order in which one leaves the other what it needs."""
+    """The cases; each builds on the previous one."""
 
     def __init__(self, stage: Stage, fleet: Fleet, policies: int, seconds: float) -> None:
         self.stage = stage
@@ -47,7 +46,7 @@ class Bench:
         self._edits = 0
 
     async def run(self) -> None:
-        """All of them; prints each as soon as it is known."""
+        """Run all cases, printing each line."""
         for number in range(self.policies):
             await self.stage.policy(f"policy-{number:02}", metrics(number))
         await self.stage.start()
@@ -70,7 +69,7 @@ class Bench:
         return await self.stage.metric("plimsoll_policies") == self.policies
 
     async def storm(self) -> dict[str, Any]:
-        """All agents connect at once."""
+        """Connect all agents at once."""
         before = self.stage.usage()
         self.fleet.start()
         await self._all_back()
@@ -87,12 +86,12 @@ class Bench:
         }
 
     async def _all_back(self) -> None:
-        """Every agent has a stream, has answered, and the evaluator has decided on all of it."""
+        """Wait until every agent has a stream and has reported, and the evaluator has decided."""
         await self.fleet.until(connected=self.agents, generation=2)
         await until(lambda: self.stage.answers("/readyz"), pause=0.02)
 
     async def rest(self, share: float) -> dict[str, Any]:
-        """An interval as in production."""
+        """Report at a production interval."""
         self.fleet.habits = Habits(10.0, share)
         await asyncio.sleep(self.seconds / 6)
         before, reports = self.stage.usage(), await self._taken_in()
@@ -111,9 +110,9 @@ class Bench:
         return await self.stage.metric("plimsoll_agent_reports_total")
 
     async def subscriptions(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A policy that names one more metric: until every agent has heard of it, and has answered.
+        """Add a metric to a policy, and wait until every agent has received the subscription and reported.
 
-        In turns without and with a peer that does not read, as the machine's other work comes and goes.
+        Alternates without and with a peer that does not read, to compare under the same load.
         """
         alone, beside = [], []
         for _ in range(ROUNDS):
@@ -137,7 +136,7 @@ class Bench:
             await until(answered, pause=0.02)
 
     async def intake(self) -> dict[str, Any]:
-        """Every agent reports as fast as it is listened to, and everything differs each time."""
+        """Report all readings changed, at full speed."""
         rest, self.fleet.habits = self.fleet.habits, Habits(0.0, 1.0)
         await asyncio.sleep(self.seconds / 6)
         before, reports = self.stage.usage(), await self._taken_in()
@@ -154,7 +153,7 @@ class Bench:
         }
 
     async def restart(self) -> dict[str, Any]:
-        """kill -9, and start again at once."""
+        """Kill the evaluator and start it again at once."""
         await self.stage.kill()
         begin, before = time.monotonic(), self.fleet.losses
         await self.stage.start()
@@ -171,7 +170,7 @@ class Bench:
 
     @contextlib.asynccontextmanager
     async def _deaf_peer(self) -> AsyncIterator[None]:
-        """One more agent, of a node of the cluster, that says hello and then reads nothing."""
+        """Run one more agent that opens a stream and then does not read."""
         node, authority = "deaf", self.stage.authority
         await self.stage.node(node)
         credentials = grpc.ssl_channel_credentials(
@@ -185,25 +184,25 @@ class Bench:
             yield
             if stream.done():
                 raise RuntimeError(
-                    f"the peer that does not read was turned away: {await stream.code()}"
+                    f"the peer that does not read was rejected: {await stream.code()}"
                 )
-        # Nobody is to wait for its first report after the next start.
+        # The next start must not wait for its first report.
         await self.stage.remove(node)
 
 
 def _middle(rounds: list[tuple[Spread, Spread]]) -> dict[str, Any]:
-    """The round that took neither longest nor shortest."""
+    """Return the median round."""
     told, answered = sorted(rounds, key=lambda one: one[1].longest)[len(rounds) // 2]
     return {"told": asdict(told), "answered": asdict(answered)}
 
 
 def metrics(policy: int) -> list[str]:
-    """The metrics of one policy."""
+    """Return the metrics of one policy."""
     return [f"metric_{(RULES * policy + rule) % METRICS:02}" for rule in range(RULES)]
 
 
 async def run(folder: Path, agents: int, policies: int, seconds: float) -> None:
-    """Everything, on a stage of its own."""
+    """Run all cases on a new stage."""
     async with Stage(folder, names(agents)) as stage:
         fleet = Fleet(
             stage.ports["agents"].address, stage.nodes, Habits(), authority=stage.authority
@@ -215,7 +214,7 @@ async def run(folder: Path, agents: int, policies: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """Read the command line, measure, print."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
     parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")

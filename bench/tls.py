@@ -1,4 +1,4 @@
-"""Both ends of the extender's mutual TLS, with the certificates of a bench's own CA."""
+"""TLS contexts of both ends of the extender port, with certificates of the benchmark's CA."""
 
 import ssl
 from pathlib import Path
@@ -9,7 +9,7 @@ SCHEDULER = "system:kube-scheduler"
 
 
 def client_context(authority: Authority) -> ssl.SSLContext:
-    """kube-scheduler's, as Go has it: its own certificate shown, TLS 1.3, and HTTP/2 preferred where a server has it."""
+    """Return kube-scheduler's context, as in Go: client certificate, TLS 1.3, HTTP/2 preferred."""
     cert = Path(authority.path("scheduler.crt"))
     if not cert.exists():
         cert.write_bytes(authority.client(SCHEDULER))
@@ -21,7 +21,7 @@ def client_context(authority: Authority) -> ssl.SSLContext:
 
 
 def server_context(authority: Authority) -> ssl.SSLContext:
-    """As the evaluator has it: a client certificate is required."""
+    """Return the evaluator's context, which requires a client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED

@@ -1,4 +1,4 @@
-"""What surrounds an evaluator on the bench, in a process of its own: an API server with a cluster in it, and Prometheus."""
+"""The surroundings of an evaluator in a separate process: an API server with a cluster, and Prometheus."""
 
 import asyncio
 import re
@@ -22,24 +22,24 @@ from sandbox.client.objects import CRDS, NAMESPACES, POLICIES
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How large it is."""
+    """The size of the cluster."""
 
     nodes: int
     policies: int
     crowded: bool = False
-    """Whether pods run on the nodes, and it is known what they use: that of `bench.crowd`."""
+    """Whether pods run on the nodes, with the usage of `bench.crowd`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Give the dontschedule strategy of `policy-<number>` another limit."""
+    """Change the limit of the dontschedule strategy of `policy-<number>`."""
 
     number: int
     limit: int
 
 
 def run(told: "Connection[Any, Any]", spec: Spec) -> None:
-    """Serve, say both URLs, then edit as told for ever."""
+    """Serve, send both URLs, then apply edits until killed."""
     logs.setup("warn")
     asyncio.run(_run(told, spec))
 
@@ -71,7 +71,7 @@ async def _add_policies(client: Client, count: int) -> None:
         await ensure(client, CRDS, crd)
     meta = {"name": cluster.NAMESPACE}
     await ensure(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
-    while True:  # a kind is served a moment after its CRD was made
+    while True:  # a kind is served shortly after its CRD was created
         try:
             await client.list(POLICIES)
         except ApiError:
@@ -83,7 +83,7 @@ async def _add_policies(client: Client, count: int) -> None:
 
 
 async def _serve_prometheus(readings: Mapping[str, Mapping[str, float]]) -> str:
-    """As much of Prometheus as is asked of it: instant queries for one metric by its name."""
+    """A minimal Prometheus: instant queries for one metric by name."""
 
     async def query(request: web.Request) -> web.Response:
         found = re.search(r'__name__="(\w+)"', request.query["query"])

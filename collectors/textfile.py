@@ -1,20 +1,20 @@
-"""Metrics that other programs and people leave in `*.prom` files: what cron jobs, hardware checks and operators know.
+"""Metrics of other programs from `*.prom` files in the text format, written by cron jobs, hardware checks and operators.
 
-What a reader may rely on, whoever writes the files and however:
-- A value that is exported was a whole line of its file. A file that breaks off in a line is left out as a whole: `1` may be
-  the beginning of `12`. So is a file with anything wrong in it, and one that changes while it is read.
-- A file replaced by rename(2) shows either its old or its new content, never anything between. Writers should do that.
-- A file written in place (`echo ... > x.prom`) is empty for a moment, or broken off. While it is that young, the content
-  before counts; it is not forgotten for an instant and remembered again.
-- A program that writes in place and in several pieces can be seen with some of its lines only, if it pauses between lines.
-  Those lines are right, the others are absent. Nothing on the outside can tell; rename(2) avoids it.
-- One bad file hurts no other. Whatever is left out sets node_textfile_scrape_error to 1, has a row in
-  node_textfile_file_error that names the file and the reason (a word of `refusal.REASONS`), and a log line, once.
+Guarantees, however files are written:
+- An exported value was a whole line of its file. A file that ends within a line is rejected completely, since `1` may be the
+  start of `12`; so is a file with any other error, and one that changes while it is read.
+- A file replaced by rename(2) shows its old or its new content. Writers should use it.
+- A file written in place (`echo ... > x.prom`) is briefly empty or truncated. During that time, its previous content is
+  exported.
+- A program that writes in place in several pieces and pauses between lines can be seen with a part of its lines. This cannot
+  be detected; rename(2) avoids it.
+- An invalid file does not affect others. Every omission sets node_textfile_scrape_error to 1, has a row in
+  node_textfile_file_error with the file and the reason (a key of `refusal.REASONS`), and is logged once.
 
-What is left out is a whole file where the file itself is wrong (and then it has no mtime), or one metric of a file where the
-file is right but somebody goes before it. Who goes before whom is the same each time: what is built in, then directories
-in the order of the flags, then files by name. Of two that agree in TYPE and HELP, or leave HELP out, both are exported.
-Nothing is opened that is not a regular file: a FIFO would wait for ever, a device may do anything.
+A file with an error is omitted as a whole and has no mtime. In a conflict over a metric, the file with lower precedence loses
+that metric only. Precedence: collectors, then directories in the order of the flags, then files by name. Files whose TYPE and
+HELP agree, or that omit HELP, are merged. Only regular files are opened: a FIFO would block, and opening a device may have
+effects.
 """
 
 import os
@@ -89,35 +89,35 @@ class Options:
     textfile_max_size: int = option(
         "collector.textfile.max-size",
         1 << 20,
-        "a larger file is an error, and not read",
+        "maximum size of a file; a larger one is an error and is not read",
         metavar="SIZE",
         parse=_size,
     )
     textfile_max_total_size: int = option(
         "collector.textfile.max-total-size",
         4 << 20,
-        "bytes that all files have together, in the order of directories and names; a file beyond is an error, and not read",
+        "maximum bytes of all files together, in the order of directories and names; a file above it is an error and is not read",
         metavar="SIZE",
         parse=_size,
     )
     textfile_max_samples: int = option(
         "collector.textfile.max-samples",
         20_000,
-        "samples that all files have together, in the same order; a file with more is an error",
+        "maximum samples of all files together, in the same order; a file above it is an error",
         metavar="NUMBER",
         parse=_count,
     )
     textfile_max_age: float = option(
         "collector.textfile.max-age",
         0.0,
-        "a file that was not written for longer than this is an error, and not exported; 0 for any age",
+        "maximum age of a file; an older one is an error and is not exported; 0 for any age",
         metavar="DURATION",
         parse=durations.duration,
     )
 
 
-class Complaint(NamedTuple):
-    """Something that is not exported: the file, a word of `refusal.REASONS`, a sentence."""
+class _Omission(NamedTuple):
+    """Something that is not exported: the file, a key of `refusal.REASONS`, a sentence."""
 
     file: str
     reason: str
@@ -126,7 +126,7 @@ class Complaint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    """What some files add up to. While they are the same they need not be added up again."""
+    """The families of some files; reused while the files are unchanged."""
 
     files: Mapping[str, PromFile]
     unreadable: Mapping[str, str]
@@ -144,7 +144,7 @@ class TextFile:
         clock: Callable[[], float] = time.time,
         patience: float = 1.0,
     ) -> None:
-        """`patience` as `PromFiles` has it."""
+        """`patience`: see `PromFiles`."""
         self._files = PromFiles(
             options.textfile_directories,
             limits=Limits(
@@ -158,36 +158,40 @@ class TextFile:
         self._max_age = options.textfile_max_age
         self._clock = clock
         self._last: _Export | None = None
-        self._complaints: frozenset[Complaint] = frozenset()
-        self._clashes: frozenset[Complaint] = frozenset()
+        self._omissions: frozenset[_Omission] = frozenset()
+        self._conflicts: frozenset[_Omission] = frozenset()
 
     def collect(self) -> Sequence[Family]:
-        """Read what changed since the last time; the rest is remembered."""
+        """Read files that have changed; reuse the rest."""
         files, unreadable = self._files.read()
         now = _Export(files, unreadable, self._stale(files))
         if self._last is None or replace(self._last, families=()) != now:
-            self._last = replace(now, families=tuple(self._add_up(now)))
+            self._last = replace(now, families=tuple(self._merged(now)))
         return self._last.families
 
-    def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:
-        """Leave out what others export already, and say so."""
+    def without_duplicates(
+        self, own: Sequence[Family], others: Mapping[str, Family]
+    ) -> Sequence[Family]:
+        """Return the families without series that others export; report and log what was omitted."""
         if not any(family.name in others for family in own):
             return own
         kept, conflicts = textmerge.beside(own, others)
-        clashes = frozenset(map(_complaint, conflicts))
-        for clash in sorted(clashes - self._clashes):
-            log.error("metric of a text file not exported", file=clash.file, reason=clash.text)
-        self._clashes |= clashes
-        if not clashes:
+        conflicts_with_others = frozenset(map(_omission, conflicts))
+        for conflict in sorted(conflicts_with_others - self._conflicts):
+            log.error(
+                "metric of a text file not exported", file=conflict.file, reason=conflict.text
+            )
+        self._conflicts |= conflicts_with_others
+        if not conflicts_with_others:
             return kept
-        rows = {clash[:2] for clash in clashes}
+        rows = {conflict[:2] for conflict in conflicts_with_others}
         for family in kept:
             if family.name == _FILE_ERROR:
                 rows |= {(s.labels[0][1], s.labels[1][1]) for s in family.samples}
         return [*(f for f in kept if f.name not in {_FILE_ERROR, _ERROR}), *_errors(rows)]
 
     def fingerprint(self) -> Hashable:
-        """Changes with the files."""
+        """Return a value that changes with the files."""
         return self._files.fingerprint()
 
     def _stale(self, files: Mapping[str, PromFile]) -> frozenset[str]:
@@ -198,48 +202,48 @@ class TextFile:
             path for path, file in files.items() if file.mtime is not None and file.mtime < oldest
         )
 
-    def _add_up(self, now: _Export) -> Iterator[Family]:
+    def _merged(self, now: _Export) -> Iterator[Family]:
         good = {path: file for path, file in now.files.items() if file.refusal is None}
         merged, conflicts = textmerge.merge(
             {_shown(path): file.families for path, file in good.items() if path not in now.stale},
             reserved=_OWN,
         )
-        complaints = set(map(_complaint, conflicts))
+        omissions = set(map(_omission, conflicts))
         for path, file in now.files.items():
             if (refusal := file.refusal) is not None:
-                complaints.add(Complaint(_shown(path), refusal.reason, str(refusal)))
+                omissions.add(_Omission(_shown(path), refusal.reason, str(refusal)))
             elif path in now.stale:
                 age = f"was not written for more than {durations.format_duration(self._max_age)}"
-                complaints.add(Complaint(_shown(path), "age", age))
+                omissions.add(_Omission(_shown(path), "age", age))
         for path, text in now.unreadable.items():
-            complaints.add(Complaint(_shown(path), "directory", text))
-        self._complain(frozenset(complaints))
+            omissions.add(_Omission(_shown(path), "directory", text))
+        self._log_changes(frozenset(omissions))
         yield from merged
-        # Also of a file that is too old: its age is what one wants to see.
+        # Also for a file that is too old, to show its age.
         times = [((_shown(path),), float(file.mtime or 0)) for path, file in sorted(good.items())]
         if times:
             yield METRICS.family("node_textfile_mtime_seconds", times)
-        yield from _errors({complaint[:2] for complaint in complaints})
+        yield from _errors({omission[:2] for omission in omissions})
 
-    def _complain(self, complaints: frozenset[Complaint]) -> None:
-        for path, _, text in sorted(complaints - self._complaints):
+    def _log_changes(self, omissions: frozenset[_Omission]) -> None:
+        for path, _, text in sorted(omissions - self._omissions):
             log.error("text file not exported", file=path, reason=text)
-        for path in sorted({c.file for c in self._complaints} - {c.file for c in complaints}):
+        for path in sorted({c.file for c in self._omissions} - {c.file for c in omissions}):
             log.info("text file exported again", file=path)
-        self._complaints = complaints
+        self._omissions = omissions
 
 
-def _complaint(conflict: Conflict) -> Complaint:
-    return Complaint(conflict.file, conflict.reason, f"{conflict.metric}: {conflict.text}")
+def _omission(conflict: Conflict) -> _Omission:
+    return _Omission(conflict.file, conflict.reason, f"{conflict.metric}: {conflict.text}")
 
 
 def _errors(rows: Collection[tuple[str, str]]) -> Iterator[Family]:
-    """What the files' reasons amount to; no row for a file of which all is exported."""
+    """Yield the error metrics; files that are exported completely have no row."""
     if rows:
         yield METRICS.family(_FILE_ERROR, ((row, 1.0) for row in sorted(rows)))
     yield METRICS.single(_ERROR, float(bool(rows)))
 
 
 def _shown(path: str) -> str:
-    """A path as a label value: file names are bytes, labels are UTF-8."""
+    """Return a path as a label value: file names are bytes, labels are UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -122,7 +122,7 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
-            verifier=agents_port.verifier(self._settings, self._cluster, self._api),
+            authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)

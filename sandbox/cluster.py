@@ -44,15 +44,15 @@ class ClusterSpec:
     ops_port: int = 0
     sync_period: float = 5.0
     node_cache_capable: bool = True
-    scorers: tuple[str, ...] = ()  # each an extender of its own, asked about every pod
+    scorers: tuple[str, ...] = ()  # each is an extender that is called for every pod
     gangs: bool = False
     keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
-    seed: int = 0  # for the scheduler's choice between equal nodes, and pod names
+    seed: int = 0  # selects among equal nodes, and makes pod names
     agent: Callable[[AgentLaunch], Sequence[str]] = agent_command
     evaluator: Callable[[EvaluatorLaunch], Sequence[str]] = evaluator_command
-    agent_flags: tuple[str, ...] = ()  # more of the programs' own
+    agent_flags: tuple[str, ...] = ()  # additional flags of the programs
     evaluator_flags: tuple[str, ...] = ()
     on_death: Callable[[str, int], None] | None = field(default=None, compare=False)
 
@@ -272,7 +272,7 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ClusterError(
-                f"a sandbox runs in {folder} already; choose another --dir"
+                f"a sandbox already runs in {folder}; choose another --dir"
             ) from None
         yield
 
@@ -292,5 +292,5 @@ async def _for_ever(run: Callable[[], Awaitable[None]]) -> None:
         try:
             await run()
         except Exception:
-            log.exception("broke off, begins again")
+            log.exception("failed, restarting")
             await asyncio.sleep(1)

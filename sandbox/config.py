@@ -63,36 +63,36 @@ class UpSettings:
     sync_period: float = option(
         "sync-period",
         5.0,
-        "the evaluator's --syncPeriod: how often agents read what policies name (files are noticed sooner)",
+        "the evaluator's --syncPeriod: how often agents read the metrics of policies (changed files are read sooner)",
         metavar="DURATION",
         parse=duration,
     )
     node_cache_capable: bool = option(
         "node-cache-capable",
         True,
-        "ask the extender about node names (true) or send it whole Node objects (false)",
+        "send node names (true) or whole Node objects (false) to the extender",
     )
     keep: bool = option(
         "keep",
         False,
-        "keep the *.prom files that the last `up` in this folder left; without it, nodes start without any",
+        "keep the *.prom files of the previous cluster in this folder; by default they are deleted",
     )
     scorers: str = option(
         "scorers",
         "",
-        "the evaluator's --scorers, separated by commas: each is asked about every pod, as an extender of its own; agents "
-        "measure this machine, so say in *.prom files what is used on each node",
+        "the evaluator's --scorers, separated by commas: each is an extender for every pod; agents measure this machine, "
+        "so write each node's usage into *.prom files",
         metavar="NAMES",
     )
     gangs: bool = option(
         "gangs",
         False,
-        "the evaluator's --gangs: pods with the scheduling gate plimsoll.io/gang go together, and in order of importance",
+        "the evaluator's --gangs: pods with the scheduling gate plimsoll.io/gang are released as whole gangs, by priority",
     )
     log_level: str = option(
         "log.level",
         "info",
-        "how much the sandbox itself says: debug, info, warn or error",
+        "log level of the sandbox itself: debug, info, warn or error",
         metavar="LEVEL",
         parse=choice("debug", "info", "warn", "error"),
     )
@@ -105,6 +105,6 @@ class DemoSettings:
     dir: str = option(
         "dir",
         "",
-        "where the demo's cluster lives (default a temporary folder, removed afterwards)",
+        "folder of the demo's cluster (default a temporary one, removed afterwards)",
         metavar="FOLDER",
     )

@@ -125,7 +125,7 @@ class ControlPlane:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",  # what is in it need not outlive the machine
+            "--unsafe-no-fsync",  # data need not survive a crash
         )
 
     def _serve(self) -> None:
@@ -232,7 +232,7 @@ class ControlPlane:
 
     def _end(self, name: str) -> str:
         lines = self.log(name).splitlines()[-_LAST_LINES:]
-        return "\n    ".join(("; it said:", *lines))
+        return "\n    ".join(("; its log:", *lines))
 
 
 def _is_well(port: int, path: str, headers: Mapping[str, str]) -> bool:

@@ -18,29 +18,29 @@ from sandbox.endpoints import table
 from sandbox.processes import ProcessError
 
 _ABOUT = """\
-A Kubernetes cluster on this machine, for a laptop, a demo and a test. It needs no root, no containers and no network:
-the API server lives in memory and the nodes are simulated, but the agents (one per node) and the evaluator are the real
-programs, and pods are bound the way kube-scheduler binds them, extender included. kubectl works on it.
+A Kubernetes cluster on this machine, for trying Plimsoll, demos and tests, without root, containers or network. The API
+server is in memory and the nodes are simulated; agents (one per node) and evaluator are the real programs, and pods are
+scheduled as by kube-scheduler, including extender calls. kubectl works on it.
 """
 
 _UP = """\
-Start a cluster, print where everything is, and run until Ctrl-C. Nothing is left behind but the folder.
+Start a cluster, print its addresses, and run until Ctrl-C. Only the folder remains afterwards.
 
-Give a node a health file, and watch pods keep away from it:
+Mark a node unhealthy, so that it gets no new pods:
   plimsoll-sandbox up
   kubectl --kubeconfig .sandbox/kubeconfig apply -f deploy/health-metric-demo/
   echo 'node_health_metric 1' > .sandbox/node-b/node-metrics/text.prom
 """
 
 _DEMO = """\
-Tell a story on three nodes, step by step, with what was seen and how long each reaction took.
+Run a demo on three nodes and print each step, what was observed and after how long.
 Exit status 0 only if every step was observed.
 
-  plimsoll-sandbox demo          a node falls ill, pods keep away, leave, and come back
-  plimsoll-sandbox demo gangs    pods wait for one another, and go together and in order of importance
+  plimsoll-sandbox demo          a node becomes unhealthy, gets no new pods, is emptied, and recovers
+  plimsoll-sandbox demo gangs    pods wait for their whole gang and are released by priority
 """
 
-STORIES: Mapping[str, Play] = {"health-metric": health_metric.PLAY, "gangs": gangs.PLAY}
+DEMOS: Mapping[str, Play] = {"health-metric": health_metric.PLAY, "gangs": gangs.PLAY}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
-        return asyncio.run(perform(STORIES[namespace.story], settings))
+        return asyncio.run(perform(DEMOS[namespace.demo], settings))
     except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1
@@ -70,12 +70,12 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
         commands[name] = adder.add_parser(name, help=about.splitlines()[0], about=about)
         flags.add_options(commands[name], settings)
     commands["demo"].add_argument(
-        "story",
+        "demo",
         nargs="?",
-        choices=tuple(STORIES),
+        choices=tuple(DEMOS),
         default="health-metric",
-        metavar="STORY",
-        help=f"{' or '.join(STORIES)} (default health-metric)",
+        metavar="DEMO",
+        help=f"{' or '.join(DEMOS)} (default health-metric)",
     )
     return parser, commands
 

@@ -87,7 +87,7 @@ class Processes:
                 stdout=output,
                 stderr=output,
                 env=loopback_environment(),
-                # Away from the terminal's process group: Ctrl-C reaches the sandbox alone, which then stops them.
+                # In its own process group: Ctrl-C reaches only the sandbox, which then stops the program.
                 start_new_session=True,
             )
         waiter = asyncio.create_task(self._wait(name, process))

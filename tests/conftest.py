@@ -1,4 +1,4 @@
-"""What holds for all tests, and what tests of any port need: certificates, and a client that sends exact bytes."""
+"""Settings of all tests, and fixtures for any port: certificates, and a client that sends exact bytes."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""How many examples a property test runs: some in `make test`, more with --soak."""
+"""Number of examples of property tests: few in `make test`, more with --soak."""
 
 from hypothesis import HealthCheck, settings
 

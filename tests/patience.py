@@ -1,4 +1,4 @@
-"""How long a test waits for something that has to happen."""
+"""The timeout of waits in tests."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What lands in a wheel, and that its top-level packages are ours alone."""
+"""The content of the wheel, and that its top-level packages are unique."""
 
 import subprocess
 import sys

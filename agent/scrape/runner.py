@@ -83,7 +83,7 @@ class CollectorRunner:
         }
         self._runner = BlockingCallRunner[str, _CollectorResult](timeout, name="collectors")
         watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
-        self._guests = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
+        self._deduplicating = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
         self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
         self._watcher = BlockingCallRunner[str, Hashable](timeout, name="watcher")
         self._errors: dict[str, str] = {}
@@ -130,11 +130,11 @@ class CollectorRunner:
         self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
     ) -> Scrape:
         outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
-        hosts = [o.families for name, o in outcomes.items() if name not in self._guests]
+        hosts = [o.families for name, o in outcomes.items() if name not in self._deduplicating]
         families, clashes = combine([beside, _accounts(outcomes), *hosts])
-        for name in self._guests.keys() & outcomes.keys():
-            fitting = self._guests[name].fit(outcomes[name].families, families)
-            families, more = combine([families.values(), fitting])
+        for name in self._deduplicating.keys() & outcomes.keys():
+            unique = self._deduplicating[name].without_duplicates(outcomes[name].families, families)
+            families, more = combine([families.values(), unique])
             clashes |= more
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series, the first counts", metric=clash)

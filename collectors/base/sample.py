@@ -55,7 +55,9 @@ class Watchable(Protocol):
 class Deduplicates(Protocol):
     """A collector of arbitrary series, which may therefore duplicate those of other collectors."""
 
-    def fit(self, own: Sequence[Family], others: Mapping[str, Family]) -> Sequence[Family]:
+    def without_duplicates(
+        self, own: Sequence[Family], others: Mapping[str, Family]
+    ) -> Sequence[Family]:
         """Return its families without what duplicates `others` (by name). Any thread may call it."""
         ...
 

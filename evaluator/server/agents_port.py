@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
-from evaluator.sources.agents.authn import Authorizer, Check, anybody, by_certificate, by_token
+from evaluator.sources.agents.authn import Authorizer, Check, allow_all, by_certificate, by_token
 from evaluator.sources.agents.tls import Certificates, Files
 from evaluator.sources.agents.token_review import Authority, TokenAuthenticator
 
@@ -34,7 +34,7 @@ def verifier(settings: Settings, cluster: ClusterCache, authority: Authority) ->
 
 def _check(settings: Settings, authority: Authority) -> Check:
     if settings.agents_plain:
-        return anybody
+        return allow_all
     if settings.agent_identity == "certificate":
         return by_certificate
     return by_token(

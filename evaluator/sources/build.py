@@ -1,4 +1,4 @@
-"""The sources that the flags name: whom to ask, what was read of each, and all of it as one."""
+"""Builds the sources selected by flags, and merges their readings."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from evaluator.sources.registrations import Registrations
 
 @dataclass(frozen=True, slots=True)
 class SourceDependencies:
-    """What sources need of the rest of the evaluator; `on_change` is called when a polled one said something new."""
+    """Dependencies of the sources; `on_change` is called when a polled reading changed."""
 
     api: Api
     cluster: ClusterCache
@@ -33,7 +33,7 @@ class SourceDependencies:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What decisions read, and the loops that feed it; agents report by themselves."""
+    """The merged readings, and the pollers that update them; agents push their reports."""
 
     readings: Readings
     pollers: Sequence[Poller]
@@ -41,41 +41,41 @@ class Sources:
 
 
 def assemble(
-    settings: SourceOptions, store: Store, around: SourceDependencies, *, period: float
+    settings: SourceOptions, store: Store, dependencies: SourceDependencies, *, period: float
 ) -> Sources:
-    """The sources in the order of the flags; `store` is what agents report into.
+    """Return the sources in the order of the flags; `store` receives agents' reports.
 
-    Raises TlsError and QueriesError for files that cannot be used.
+    Raises TlsError and QueriesError for invalid files.
     """
     readings: dict[str, Readings] = {}
     pollers = []
-    pace = PollTimings(period, settings.source_timeout)
+    timings = PollTimings(period, settings.source_timeout)
     for name in settings.sources:
         if name == AGENTS:
             readings[name] = store
             continue
-        polls = PolledReadings(name, stale_after=store.stale_after, started=store.started)
-        readings[name] = polls
+        polled = PolledReadings(name, stale_after=store.stale_after, started=store.started)
+        readings[name] = polled
         pollers.append(
             Poller(
-                _source(name, settings, around),
-                polls,
-                around.subscriptions,
-                around.metrics,
-                pace=pace,
-                nodes=lambda: around.cluster.nodes.objects,
-                on_change=around.on_change,
+                _source(name, settings, dependencies),
+                polled,
+                dependencies.subscriptions,
+                dependencies.metrics,
+                timings=timings,
+                nodes=lambda: dependencies.cluster.nodes.objects,
+                on_change=dependencies.on_change,
             )
         )
     agents = store if AGENTS in readings else None
-    polled = [found for found in readings.values() if isinstance(found, PolledReadings)]
+    all_polled = [found for found in readings.values() if isinstance(found, PolledReadings)]
     only = next(iter(readings.values())) if len(readings) == 1 else None
-    return Sources(only or Merged(readings), pollers, Registrations(agents, polled))
+    return Sources(only or Merged(readings), pollers, Registrations(agents, all_polled))
 
 
-def _source(name: str, settings: SourceOptions, around: SourceDependencies) -> Source:
+def _source(name: str, settings: SourceOptions, dependencies: SourceDependencies) -> Source:
     if name == CUSTOM_METRICS:
-        return CustomMetrics(around.api)
+        return CustomMetrics(dependencies.api)
     access = Access(
         settings.prometheus_url,
         settings.prometheus_token_file,
@@ -84,12 +84,12 @@ def _source(name: str, settings: SourceOptions, around: SourceDependencies) -> S
         settings.prometheus_cacert,
     )
     queries = Queries(settings.prometheus_queries)
-    join = Directory(around.cluster, settings.prometheus_node_label).current
+    join = Directory(dependencies.cluster, settings.prometheus_node_label).current
     return Prometheus(access, queries, join, timeout=settings.source_timeout)
 
 
 class Directory:
-    """The nodes' names as they are, put together at most once a second: heartbeats change nodes all the time."""
+    """Resolves series to nodes; rebuilt at most once a second, since heartbeats change nodes all the time."""
 
     def __init__(
         self, cluster: ClusterCache, label: str, *, clock: Callable[[], float] = time.monotonic
@@ -97,12 +97,12 @@ class Directory:
         self._cluster = cluster
         self._label = label
         self._clock = clock
-        self._made = float("-inf")
+        self._built = float("-inf")
         self._names = NodeNames((), label)
 
     def current(self) -> Join:
-        """What tells the node of a series."""
-        if self._clock() - self._made >= 1.0:
-            self._made = self._clock()
+        """Return the function that finds the node of a series."""
+        if self._clock() - self._built >= 1.0:
+            self._built = self._clock()
             self._names = NodeNames(self._cluster.nodes.objects.values(), self._label)
         return self._names.node

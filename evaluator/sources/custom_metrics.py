@@ -1,4 +1,4 @@
-"""Readings from the custom metrics API, as an adapter in the cluster serves it: what Telemetry Aware Scheduling read."""
+"""Polls the custom metrics API, as served by an adapter: the source of Telemetry Aware Scheduling."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from evaluator.sources.formats.answer import PolledAnswer, SourceError, moment
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""Those that we speak, the better first."""
+"""Supported versions, the preferred one first."""
 
 
 class _Version(msgspec.Struct):
@@ -25,22 +25,22 @@ class _Group(msgspec.Struct):
 
 
 class Api(Protocol):
-    """What is asked of the API server. All methods raise KubeError."""
+    """The API server's methods needed here. All raise KubeError."""
 
     async def read_group(self, group: str) -> dict[str, Any] | None:
-        """What the server says of an API group; None if it is not served."""
+        """Return an API group; None if it is not served."""
         ...
 
     async def node_metric(self, version: str, metric: str) -> tuple[bytes, str]:
-        """One metric of all nodes, and the answer's Date."""
+        """Return one metric of all nodes, and the response's Date."""
         ...
 
 
 class CustomMetrics:
-    """Asks for a metric by the name that the policy gives it.
+    """Fetches metrics by name.
 
-    The version is found out before the first question and again after a failure, but not more often than once in
-    `rediscover` seconds: an adapter may have been replaced by one that speaks another.
+    The API version is discovered before the first request, and again after a failure, but at most once in
+    `rediscover` seconds: the adapter may have been replaced by one with another version.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class CustomMetrics:
         self._discovering = asyncio.Lock()
 
     async def close(self) -> None:
-        """Nothing is held: the connection is the API server's."""
+        """Do nothing: the connection belongs to the API client."""
 
-    async def ask(self, metric: str) -> PolledAnswer:
-        """Its readings by node. Raises SourceError."""
+    async def fetch(self, metric: str) -> PolledAnswer:
+        """Return a metric's readings by node. Raises SourceError."""
         version = await self._served()
         try:
             body, date = await self._api.node_metric(version, metric)
@@ -71,15 +71,15 @@ class CustomMetrics:
                 body, moment(date, here=self._clock(), wall=self._wall())
             )
         except KubeError as error:
-            self._doubt()
+            self._invalidate_version()
             if error.status == 404:
-                raise SourceError("http_404", "404: the API knows no such metric") from error
+                raise SourceError("http_404", "404: the API has no such metric") from error
             raise _source_error(error) from error
         except SourceError:
-            self._doubt()
+            self._invalidate_version()
             raise
 
-    def _doubt(self) -> None:
+    def _invalidate_version(self) -> None:
         if self._clock() - self._discovered >= self._rediscover:
             self._version = ""
 
@@ -97,7 +97,7 @@ class CustomMetrics:
         except KubeError as error:
             raise _source_error(error) from error
         except msgspec.ValidationError as error:
-            raise SourceError("malformed", f"no API group: {error}") from error
+            raise SourceError("malformed", f"not an API group: {error}") from error
         if group is None:
             raise SourceError(
                 "no_api", "the cluster serves no custom metrics API: is an adapter installed?"
@@ -106,12 +106,12 @@ class CustomMetrics:
         for version in VERSIONS:
             if version in served:
                 return version
-        known, wanted = ", ".join(served) or "no version", " or ".join(VERSIONS)
-        raise SourceError("no_version", f"{GROUP} is served as {known}, not as {wanted}")
+        known, supported = ", ".join(served) or "no version", " or ".join(VERSIONS)
+        raise SourceError("no_version", f"{GROUP} is served as {known}, not as {supported}")
 
 
 def _source_error(error: KubeError) -> SourceError:
     reason = f"http_{error.status}" if error.status else "unreachable"
-    # Without the call, which names the metric: what is the same for all metrics is told once.
-    _call, _, said = str(error).partition(": ")
-    return SourceError(reason, said or str(error))
+    # Without the request, which names the metric: so that an error common to all metrics is logged once.
+    _call, _, message = str(error).partition(": ")
+    return SourceError(reason, message or str(error))

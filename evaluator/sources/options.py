@@ -1,4 +1,4 @@
-"""Flags that say where readings come from."""
+"""Flags of the sources of readings."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ SOURCES = (AGENTS, CUSTOM_METRICS, PROMETHEUS)
 
 
 def sources(text: str) -> str:
-    """Names of sources with commas between them."""
+    """Return comma-separated names of sources. Raises ValueError."""
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in SOURCES:
@@ -22,9 +22,9 @@ def sources(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """An http or https URL without a user in it: a command line is no place for a password.
+    """Return an http or https URL without credentials. Raises ValueError.
 
-    Nor is a message: what may have a password in it is not quoted.
+    The error does not quote the URL, which may contain a password.
     """
     try:
         parts = urlsplit(text)
@@ -34,18 +34,18 @@ def web_address(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ValueError(_NO_URL)
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("a URL without user, query and fragment is wanted")
+        raise ValueError("the URL must not have a user, a query or a fragment")
     return text
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """Which sources, in which order, and how to reach them."""
+    """The sources, their order of preference, and their connections."""
 
     metrics_source: tuple[str, ...] = option(
         "metricsSource",
         (AGENTS,),
-        f"where readings come from: {', '.join(SOURCES)}; of several (repeatable, or with commas between them), the "
+        f"where readings come from: {', '.join(SOURCES)}; with several (repeatable, or separated by commas), the "
         "first that has a fresh reading of a metric for a node wins",
         metavar="SOURCE",
         parse=sources,
@@ -53,38 +53,38 @@ class SourceOptions:
     max_metrics: int = option(
         "maxMetrics",
         MOST_METRICS,
-        "metrics that sources are asked for, of all that policies name; those of policies that name fewest come first, and "
-        "a policy that goes short says so in its status",
+        "maximum number of metrics requested from sources for all policies; policies with the fewest metrics come first, and "
+        "the status of a policy lists its metrics over the limit",
         metavar="N",
         parse=flags.count,
     )
     max_rules: int = option(
         "maxRules",
         MOST_RULES,
-        "rules that are evaluated, of all that policies have; policies with the fewest come first, and a policy whose "
-        "strategy is left out says so in its status",
+        "maximum number of rules evaluated for all policies; policies with the fewest rules come first, and the status of a "
+        "policy lists its strategies over the limit",
         metavar="N",
         parse=flags.count,
     )
     source_timeout: float = option(
         "sourceTimeout",
         5.0,
-        "how long the custom metrics API or Prometheus may take to answer for one metric",
+        "timeout of the custom metrics API or Prometheus for one metric",
         metavar="DURATION",
         parse=durations.duration,
     )
     prometheus_url: str = option(
         "prometheusUrl",
         "",
-        "where Prometheus is, up to its /api/v1: http://prometheus.monitoring:9090",
+        "base URL of Prometheus, without /api/v1: http://prometheus.monitoring:9090",
         metavar="URL",
         parse=web_address,
     )
     prometheus_queries: str = option(
         "prometheusQueries",
         "",
-        "YAML file that maps metric names to PromQL, read again when it changes; a metric that is not in it is asked "
-        "for by its name, or node_ and its name",
+        "YAML file that maps metric names to PromQL, reloaded when it changes; a metric that is not in it is queried "
+        "by its name, or node_ and its name",
         metavar="FILE",
     )
     prometheus_node_label: str = option(
@@ -111,24 +111,24 @@ class SourceOptions:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources by name, the preferred one first."""
+        """Names of the sources, the preferred one first."""
         return tuple(dict.fromkeys(",".join(self.metrics_source).split(",")))
 
     def source_mistakes(self) -> list[str]:
-        """What is wrong with these together, each in a sentence."""
-        found = []
-        named = ",".join(self.metrics_source).split(",")
-        if len(named) != len(set(named)):
-            found.append("--metricsSource names a source twice")
+        """Return the errors in these settings together, as sentences."""
+        errors = []
+        names = ",".join(self.metrics_source).split(",")
+        if len(names) != len(set(names)):
+            errors.append("--metricsSource names a source twice")
         if self.source_timeout <= 0:
-            found.append("--sourceTimeout must be more than 0")
-        wanted = PROMETHEUS in named
-        if wanted and not self.prometheus_url:
-            found.append("--metricsSource=prometheus needs --prometheusUrl")
-        if self.prometheus_url and not wanted:
-            found.append("--prometheusUrl is given, but --metricsSource does not name prometheus")
+            errors.append("--sourceTimeout must be more than 0")
+        has_prometheus = PROMETHEUS in names
+        if has_prometheus and not self.prometheus_url:
+            errors.append("--metricsSource=prometheus needs --prometheusUrl")
+        if self.prometheus_url and not has_prometheus:
+            errors.append("--prometheusUrl is given, but --metricsSource does not name prometheus")
         if bool(self.prometheus_user) != bool(self.prometheus_password_file):
-            found.append("--prometheusUser and --prometheusPasswordFile belong together")
+            errors.append("--prometheusUser and --prometheusPasswordFile belong together")
         if self.prometheus_user and self.prometheus_token_file:
-            found.append("--prometheusUser and --prometheusTokenFile exclude one another")
-        return found
+            errors.append("--prometheusUser and --prometheusTokenFile exclude each other")
+        return errors

@@ -1,4 +1,4 @@
-"""Asks a source for every metric that policies name, again and again: each metric for itself, so that none waits for another."""
+"""Polls a source for every metric of policies; each metric is polled independently, so that none delays another."""
 
 import asyncio
 import time
@@ -17,22 +17,22 @@ log = logs.get(__name__)
 
 
 class Source(Protocol):
-    """Somebody who can be asked for a metric."""
+    """A pollable source of readings."""
 
-    async def ask(self, metric: str) -> PolledAnswer:
-        """What it is on which node. Raises SourceError."""
+    async def fetch(self, metric: str) -> PolledAnswer:
+        """Return a metric's readings by node. Raises SourceError."""
         ...
 
     async def close(self) -> None:
-        """There will be no more questions."""
+        """Release resources; no further calls follow."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PollTimings:
-    """How often each metric is asked for, how long an answer may take (seconds), and how many questions go at once.
+    """Seconds between polls of a metric, timeout in seconds, and concurrent requests.
 
-    `suspects` more are for metrics that had no answer last time: they may hang, and must not hold up those that do not.
+    `suspects` further requests are for metrics whose last poll failed: they may hang, and must not delay the others.
     """
 
     period: float
@@ -40,114 +40,114 @@ class PollTimings:
     at_once: int = 8
     suspects: int = 4
     gather: float = 1.0
-    """Seconds in which changes are gathered before the log tells of them: they seldom come alone."""
+    """Seconds for which changes are collected before they are logged together."""
 
 
 class Poller:
-    """Feeds `polls` from a source. `on_change` is called when an answer made a difference."""
+    """Writes polled readings to `polled`. `on_change` is called when a poll changed anything."""
 
     def __init__(
         self,
         source: Source,
-        polls: PolledReadings,
+        polled: PolledReadings,
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,
-        pace: PollTimings,
+        timings: PollTimings,
         nodes: Callable[[], Collection[str]],
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
-        self._polls = polls
+        self._polled = polled
         self._subscriptions = subscriptions
-        self._pace = pace
+        self._timings = timings
         self._nodes = nodes
         self._on_change = on_change
         self._clock = clock
         self._errors = metrics.source_errors
-        self._seconds = metrics.source_seconds.labels(polls.name)
-        self._failing = metrics.source_failing.labels(polls.name)
-        self._slots = asyncio.Semaphore(pace.at_once)
-        self._suspect_slots = asyncio.Semaphore(pace.suspects)
+        self._seconds = metrics.source_seconds.labels(polled.name)
+        self._failing = metrics.source_failing.labels(polled.name)
+        self._slots = asyncio.Semaphore(timings.at_once)
+        self._suspect_slots = asyncio.Semaphore(timings.suspects)
         self._suspects: set[str] = set()
-        self._coverage = Coverage(polls.name)
-        self._news = asyncio.Event()
+        self._coverage = Coverage(polled.name)
+        self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Ask for ever."""
-        following: dict[str, asyncio.Task[None]] = {}
+        """Poll until cancelled."""
+        tasks: dict[str, asyncio.Task[None]] = {}
         generation = 0
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._tell())
+                group.create_task(self._log_changes())
                 while True:
-                    wanted = await self._subscriptions.after(generation)
-                    generation = wanted.generation
-                    for metric in following.keys() - set(wanted.metrics):
-                        following.pop(metric).cancel()
-                    self._forget_others(wanted.metrics)
-                    for metric in wanted.metrics:
-                        if metric not in following:
-                            following[metric] = group.create_task(self._follow(metric))
+                    subscription = await self._subscriptions.after(generation)
+                    generation = subscription.generation
+                    for metric in tasks.keys() - set(subscription.metrics):
+                        tasks.pop(metric).cancel()
+                    self._keep(subscription.metrics)
+                    for metric in subscription.metrics:
+                        if metric not in tasks:
+                            tasks[metric] = group.create_task(self._poll_forever(metric))
         finally:
             await self._source.close()
 
-    def _forget_others(self, metrics: Collection[str]) -> None:
+    def _keep(self, metrics: Collection[str]) -> None:
         self._suspects &= set(metrics)
         self._coverage.keep(metrics)
         self._failing.set(self._coverage.failing)
 
-    async def _follow(self, metric: str) -> None:
-        """Ask for one metric, once a period."""
+    async def _poll_forever(self, metric: str) -> None:
+        """Poll one metric, once per period."""
         while True:
-            begun = self._clock()
+            started = self._clock()
             async with self._suspect_slots if metric in self._suspects else self._slots:
                 await self._poll(metric)
-            await asyncio.sleep(max(0.0, begun + self._pace.period - self._clock()))
+            await asyncio.sleep(max(0.0, started + self._timings.period - self._clock()))
 
     async def _poll(self, metric: str) -> None:
-        version = self._polls.version
+        version = self._polled.version
         try:
             with self._seconds.time():
-                async with asyncio.timeout(self._pace.timeout):
-                    answer = await self._source.ask(metric)
+                async with asyncio.timeout(self._timings.timeout):
+                    answer = await self._source.fetch(metric)
         except SourceError as error:
             self._failed(metric, error.reason, str(error))
         except TimeoutError:
-            limit = durations.format_duration(self._pace.timeout)
-            self._failed(metric, "timeout", f"no answer within {limit}")
+            limit = durations.format_duration(self._timings.timeout)
+            self._failed(metric, "timeout", f"no response within {limit}")
         except Exception:
-            log.exception("a question that went wrong", source=self._polls.name, metric=metric)
-            self._failed(metric, "bug", "a fault of this program, see its log")
+            log.exception("poll failed", source=self._polled.name, metric=metric)
+            self._failed(metric, "bug", "internal error, see the evaluator's log")
         else:
             self._answered(metric, answer)
         self._failing.set(self._coverage.failing)
-        if self._coverage.new:
-            self._news.set()
-        if self._polls.version != version:
+        if self._coverage.changed:
+            self._changed.set()
+        if self._polled.version != version:
             self._on_change()
 
     def _answered(self, metric: str, answer: PolledAnswer) -> None:
         self._suspects.discard(metric)
         fault = "; ".join(answer.flaws)
         if fault:
-            self._errors.labels(self._polls.name, "flaw").inc()
-        self._polls.answer(metric, answer.readings, self._clock(), fault=fault)
-        lacking = frozenset(node for node in self._nodes() if node not in answer.readings)
-        self._coverage.note(metric, lacking, fault)
+            self._errors.labels(self._polled.name, "flaw").inc()
+        self._polled.answer(metric, answer.readings, self._clock(), fault=fault)
+        missing = frozenset(node for node in self._nodes() if node not in answer.readings)
+        self._coverage.note(metric, missing, fault)
 
     def _failed(self, metric: str, reason: str, fault: str) -> None:
         self._suspects.add(metric)
-        self._errors.labels(self._polls.name, reason).inc()
-        self._polls.failed(metric, fault)
+        self._errors.labels(self._polled.name, reason).inc()
+        self._polled.failed(metric, fault)
         self._coverage.note(metric, None, fault)
 
-    async def _tell(self) -> None:
-        """Log what changed, gathered for a moment."""
+    async def _log_changes(self) -> None:
+        """Log changes of coverage, collected for a moment."""
         while True:
-            await self._news.wait()
-            await asyncio.sleep(self._pace.gather)
-            self._news.clear()
-            for line in self._coverage.tell(len(self._nodes())):
-                (log.warning if line.bad else log.info)(line.text, source=self._polls.name)
+            await self._changed.wait()
+            await asyncio.sleep(self._timings.gather)
+            self._changed.clear()
+            for line in self._coverage.changes(len(self._nodes())):
+                (log.warning if line.bad else log.info)(line.text, source=self._polled.name)

@@ -1,4 +1,4 @@
-"""Readings from Prometheus, or whatever speaks its HTTP API: one instant query per metric."""
+"""Polls Prometheus, or a server with its HTTP API: one instant query per metric."""
 
 import base64
 import re
@@ -19,15 +19,15 @@ from plimsoll import VERSION, durations
 from plimsoll.redact import redacted
 
 _LARGEST = 64 << 20
-"""Bytes of an answer: 5,000 nodes are one or two million of them, and a query that matches everything is a mistake."""
+"""Bytes of a response: 5,000 nodes take one or two million; larger ones come from queries that match too much."""
 _USER = re.compile(r"//[^/@]*@")
 _LONGEST = 2000
-"""A longer query is posted: proxies bound the length of a URL, and some let nothing but GET through."""
+"""Longer queries are sent by POST: proxies limit the length of URLs. Others use GET, which some proxies require."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where Prometheus is, and what it wants to see. The files are read anew for each question: secrets are rotated."""
+    """URL and credentials of Prometheus. Files are read for each request, since secrets are rotated."""
 
     url: str
     token_file: str = ""
@@ -37,7 +37,7 @@ class Access:
 
 
 class Prometheus:
-    """Asks for a metric by the query that is written for it, else by its name."""
+    """Queries metrics by their configured query, else by name."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Prometheus:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`join` gives what tells the node of a series, as nodes are now. Raises TlsError for a bad CA file."""
+        """`join` returns the current function from series to node. Raises TlsError for an invalid CA file."""
         self._access = access
         self._url = f"{access.url.rstrip('/')}/api/v1/query"
         self._queries = queries
@@ -59,7 +59,7 @@ class Prometheus:
         self._largest = largest
         self._clock = clock
         self._wall = wall
-        self._tls = _trusting(access.cacert) if access.cacert else True
+        self._tls = _tls_context(access.cacert) if access.cacert else True
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -67,8 +67,8 @@ class Prometheus:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, metric: str) -> PolledAnswer:
-        """Its readings by node. Raises SourceError."""
+    async def fetch(self, metric: str) -> PolledAnswer:
+        """Return a metric's readings by node. Raises SourceError."""
         query = self._queries.of(metric) or prometheus_vector.selector(metric)
         try:
             body, date = await self._query(query)
@@ -83,30 +83,31 @@ class Prometheus:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             agent = {"User-Agent": f"plimsoll-evaluator/{VERSION}"}
             self._session = aiohttp.ClientSession(connector=connector, headers=agent)
-        asked = {"query": query, "timeout": durations.format_duration(self._timeout)}
+        parameters = {"query": query, "timeout": durations.format_duration(self._timeout)}
         short = len(query) <= _LONGEST
         headers, secret = self._credentials()
         async with self._session.request(
             "GET" if short else "POST",
             self._url,
-            params=asked if short else None,
-            data=None if short else asked,
+            params=parameters if short else None,
+            data=None if short else parameters,
             headers=headers,
-            allow_redirects=False,  # or the credentials would go wherever the answer says
+            allow_redirects=False,  # credentials must not be sent to another host
         ) as response:
             if 300 <= response.status < 400:
                 raise SourceError(
-                    "redirect", f"it redirects to {_place(response.headers.get('Location', ''))}"
+                    "redirect",
+                    f"it redirects to {_redirect_target(response.headers.get('Location', ''))}",
                 )
             body = await _bounded(response, self._largest)
             if response.status >= 400:
-                said = prometheus_vector.refusal(body) or response.reason or ""
-                shown = redacted(said, secret, *headers.values())
+                message = prometheus_vector.error_message(body) or response.reason or ""
+                shown = redacted(message, secret, *headers.values())
                 raise SourceError(f"http_{response.status}", f"{response.status} {shown}")
             return body, response.headers.get("Date", "")
 
     def _credentials(self) -> tuple[dict[str, str], str]:
-        """The headers that show who we are, and the secret in them."""
+        """Return the authorization headers, and the secret in them."""
         access = self._access
         if access.token_file:
             token = _secret(access.token_file)
@@ -123,12 +124,12 @@ async def _bounded(response: aiohttp.ClientResponse, largest: int) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > largest:
-            raise SourceError("too_large", f"an answer of more than {largest} bytes")
+            raise SourceError("too_large", f"a response of more than {largest} bytes")
     return bytes(body)
 
 
-def _place(location: str) -> str:
-    """Where a redirect leads, without what else such addresses bear: users, and tickets of a login page."""
+def _redirect_target(location: str) -> str:
+    """Return the target of a redirect without credentials and query, which may contain secrets."""
     return _USER.sub("//", location.partition("?")[0].partition("#")[0]) or "nowhere"
 
 
@@ -139,7 +140,7 @@ def _secret(path: str) -> str:
         raise SourceError("credentials", f"{path} cannot be read: {error}") from error
 
 
-def _trusting(cacert: str) -> ssl.SSLContext:
+def _tls_context(cacert: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=cacert)
     except (OSError, ssl.SSLError) as error:

@@ -1,4 +1,4 @@
-"""The file that maps metric names to PromQL: YAML (or JSON), read again when it changes."""
+"""Loads the file that maps metric names to PromQL: YAML or JSON, reloaded when it changes."""
 
 import os
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ log = logs.get(__name__)
 
 
 class QueriesError(Exception):
-    """A mapping file that cannot be used; the text names it and says why."""
+    """The mapping file is invalid; the message names it and the reason."""
 
 
 def parse(text: str) -> dict[str, str]:
-    """Metric name → query. Raises ValueError with a sentence."""
+    """Return the queries by metric name. Raises ValueError."""
     try:
         found = strictyaml.load(text)
     except strictyaml.MalformedError as error:
@@ -28,44 +28,44 @@ def parse(text: str) -> dict[str, str]:
         if not isinstance(metric, str) or not metric:
             raise ValueError(f"not a metric name: {shown(metric)}")
         if not isinstance(query, str) or not query.strip():
-            raise ValueError(one_line(f"{metric}: its query is not a text"))
+            raise ValueError(one_line(f"{metric}: its query is not a string"))
     return found
 
 
 class Queries:
-    """The mapping as the file has it now. A change that cannot be understood is logged, and the last good one stays."""
+    """The current mapping. If a changed file is invalid, the error is logged and the previous mapping stays."""
 
     def __init__(self, path: str) -> None:
-        """Without a path there are no queries. Raises QueriesError."""
+        """An empty path means no queries. Raises QueriesError."""
         self._path = Path(path) if path else None
         self._known: Mapping[str, str] = {}
-        self._seen: tuple[int, ...] | None = None
+        self._loaded: tuple[int, ...] | None = None
         if self._path is not None:
             try:
-                self._known, self._seen = self._read(self._path)
+                self._known, self._loaded = self._read(self._path)
             except (OSError, ValueError) as error:
                 raise QueriesError(f"--prometheusQueries {path}: {error}") from error
 
     def of(self, metric: str) -> str | None:
-        """The query for a metric, if the file has one."""
+        """Return the query of a metric, or None."""
         if self._path is not None:
-            self._look(self._path)
+            self._reload_if_changed(self._path)
         return self._known.get(metric)
 
-    def _look(self, path: Path) -> None:
+    def _reload_if_changed(self, path: Path) -> None:
         try:
-            seen = _identity(path.stat())
+            identity = _identity(path.stat())
         except OSError:
-            seen = None
-        if seen == self._seen:
+            identity = None
+        if identity == self._loaded:
             return
-        self._seen = seen
+        self._loaded = identity
         try:
-            self._known, self._seen = self._read(path)
+            self._known, self._loaded = self._read(path)
         except (OSError, ValueError) as error:
-            log.warning("queries kept as they were", file=str(path), error=str(error))
+            log.warning("queries not reloaded", file=str(path), error=str(error))
         else:
-            log.info("queries read again", file=str(path), queries=len(self._known))
+            log.info("queries reloaded", file=str(path), queries=len(self._known))
 
     @staticmethod
     def _read(path: Path) -> tuple[Mapping[str, str], tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""Readings by a node's registration, not by its name alone: a node that is deleted and registered anew begins with none."""
+"""Drops readings of deleted and replaced nodes: a node that is registered again starts without readings."""
 
 from collections.abc import Sequence
 
@@ -7,22 +7,22 @@ from evaluator.readings.store import Store
 
 
 class Registrations:
-    """Drops readings of nodes that are deleted or replaced. The first report of a replacement is awaited.
+    """Drops readings of nodes that are deleted or replaced. The first report of a replacement is pending.
 
-    A node of a new name is not: it may have no agent, and kube-scheduler would be told to come again for `stale_after`
+    A node with a new name is not pending: it may have no agent, and the extender would answer 503 for `stale_after`
     whenever a node joins.
     """
 
-    def __init__(self, agents: Store | None, polls: Sequence[PolledReadings]) -> None:
+    def __init__(self, agents: Store | None, polled: Sequence[PolledReadings]) -> None:
         self._agents = agents
-        self._polls = polls
+        self._polled = polled
         self._deleted: dict[str, float] = {}
-        """Nodes with readings that were deleted lately, and when."""
+        """Recently deleted nodes that had readings, and when."""
 
     def changed(self, node: str, *, registered: bool, now: float) -> None:
-        """A node was registered, maybe in place of another of its name, or deleted. Time in seconds, the store's clock."""
-        for polls in self._polls:
-            polls.forget(node)
+        """Handle the registration, replacement or deletion of a node; `now` in seconds of the store's clock."""
+        for polled in self._polled:
+            polled.forget(node)
         if self._agents is None:
             return
         known = self._agents.knows(node)

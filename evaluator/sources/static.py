@@ -1,4 +1,4 @@
-"""Readings from a table, in quantities: for tests and benchmarks, and to try a policy without agents."""
+"""Readings from a table: for tests, benchmarks, and to try a policy without agents."""
 
 from collections.abc import Mapping
 
@@ -8,9 +8,9 @@ from wire.codec import Delta
 
 
 def fill(store: Store, readings: Mapping[str, Mapping[str, str | float]], *, at: float) -> None:
-    """Put node → metric → value (a number, or a quantity such as `1500m`) into a store; what is not named is absent.
+    """Put node → metric → value (a number, or a quantity such as `1500m`) into a store; absent metrics have no reading.
 
-    Raises ValueError for text that is no quantity.
+    Raises ValueError for an invalid quantity.
     """
     for node, values in readings.items():
         parsed = {

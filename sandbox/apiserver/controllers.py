@@ -1,4 +1,4 @@
-"""What a cluster's own controllers do after a write: garbage collection, emptying namespaces, CRDs, disruption budgets."""
+"""Built-in controllers: garbage collection, namespace deletion, CRDs, PodDisruptionBudget status."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _WORKLOADS = {"ReplicaSet": "replicasets.apps", "Deployment": "deployments.apps"
 
 
 class BuiltInControllers:
-    """Follows every write, and does at once what real controllers do soon."""
+    """Handles every write synchronously."""
 
     def __init__(
         self, cluster: Cluster, remover: Remover, later: Callable[[Callable[[], None]], None]
@@ -33,7 +33,7 @@ class BuiltInControllers:
         cluster.store.listen(self._pending.append)
 
     def settle(self) -> None:
-        """React to everything written since the last call, and to what that writes in turn."""
+        """Reconcile all writes since the last call, including its own."""
         while self._pending:
             change = self._pending.popleft()
             self._index(change)
@@ -58,7 +58,7 @@ class BuiltInControllers:
             self._owned[owner].add(place)
 
     def _collect_garbage(self, change: Change) -> None:
-        """Delete what nobody owns any more: on its owner's end, or on its own start if that came too late."""
+        """Delete dependents of a deleted owner, and objects created after their owner was deleted."""
         if change.type == "DELETED":
             dependents = self._owned.pop(meta(change.record.obj)["uid"], set())
             for collection, key in sorted(dependents):
@@ -81,8 +81,8 @@ class BuiltInControllers:
     def _empty_namespaces(self, change: Change) -> None:
         if change.collection == "namespaces":
             if change.type == "MODIFIED" and meta(change.record.obj).get("deletionTimestamp"):
-                # Not at once: `kubectl delete -f` of a namespace and what is in it deletes one after the other, and
-                # would find the second gone.
+                # Deferred: `kubectl delete -f` of a namespace and its objects deletes them one by one, and
+                # would not find the second.
                 self._later(lambda: self._empty(change.key[1]))
         elif change.type == "DELETED" and self._is_terminating(change.key[0]):
             self._delete("namespaces", ("", change.key[0]))
@@ -128,7 +128,7 @@ class BuiltInControllers:
                 )
 
     def _expected(self, pods: list[Json]) -> int:
-        """How many pods their owners want; a pod without an owner counts for itself."""
+        """Return the number of replicas that the pods' owners specify; a pod without an owner counts as 1."""
         wanted: dict[str, int] = {}
         for pod in pods:
             uid, count = self._scale(pod)

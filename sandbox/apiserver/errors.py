@@ -1,4 +1,4 @@
-"""What an API server says when it says no: metav1.Status with its reason, causes and HTTP code."""
+"""API errors as metav1.Status: reason, causes and HTTP code."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from sandbox.apiserver.storage.objects import Json
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing wrong with one field."""
+    """An error of one field (metav1.StatusCause)."""
 
     reason: str
     message: str
@@ -21,7 +21,7 @@ class Cause:
 
 
 class ApiError(Exception):
-    """A refusal, as the client will read it."""
+    """An error response with the fields of a metav1.Status."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ApiError(Exception):
         self.causes = tuple(causes)
 
     def status(self) -> Json:
-        """The metav1.Status that goes over the wire."""
+        """Return the metav1.Status of the response."""
         details = dict(self.details)
         if self.causes:
             details["causes"] = [
@@ -61,7 +61,7 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What an error is about: a resource in its group, and the name of one object of it."""
+    """The resource, group and object name that an error concerns."""
 
     group: str
     plural: str
@@ -70,17 +70,17 @@ class Subject:
 
     @property
     def qualified(self) -> str:
-        """`pods`, or `deployments.apps`."""
+        """Return the resource with its group: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def details(self) -> Json:
-        """The part of a Status that names it."""
+        """Return the details of a Status that name it."""
         named = {"name": self.name, "group": self.group, "kind": self.plural}
         return {key: value for key, value in named.items() if value}
 
 
 def success(subject: Subject, *, uid: str = "", code: int = 0) -> Json:
-    """The Status of something done that has no object to show."""
+    """Return the Status of a success without an object."""
     details = subject.details() | ({"uid": uid} if uid else {})
     return {
         "kind": "Status",
@@ -93,35 +93,35 @@ def success(subject: Subject, *, uid: str = "", code: int = 0) -> Json:
 
 
 def bad_request(message: str) -> ApiError:
-    """The request cannot be understood."""
+    """Return a 400: the request is malformed."""
     return ApiError(400, "BadRequest", message)
 
 
 def forbidden(subject: Subject, why: str) -> ApiError:
-    """Understood, and refused."""
+    """Return a 403."""
     message = f'{subject.qualified} "{subject.name}" is forbidden: {why}'
     return ApiError(403, "Forbidden", message, details=subject.details())
 
 
 def not_found(subject: Subject) -> ApiError:
-    """No such object."""
+    """Return a 404 for an object."""
     message = f'{subject.qualified} "{subject.name}" not found'
     return ApiError(404, "NotFound", message, details=subject.details())
 
 
 def no_such_path() -> ApiError:
-    """No such resource type."""
+    """Return a 404 for a resource type."""
     return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
 def method_not_allowed() -> ApiError:
-    """The resource exists and does not take this verb."""
+    """Return a 405: the resource does not support the verb."""
     message = "the server does not allow this method on the requested resource"
     return ApiError(405, "MethodNotAllowed", message)
 
 
 def not_acceptable() -> ApiError:
-    """The client takes no format that we have."""
+    """Return a 406: the client accepts no supported format."""
     message = (
         "only the following media types are accepted: application/json, "
         "application/json;stream=watch, application/yaml"
@@ -130,7 +130,7 @@ def not_acceptable() -> ApiError:
 
 
 def already_exists(subject: Subject) -> ApiError:
-    """A create of something that is there."""
+    """Return a 409 for a create of an existing object."""
     message = f'{subject.qualified} "{subject.name}" already exists'
     return ApiError(409, "AlreadyExists", message, details=subject.details())
 
@@ -141,23 +141,23 @@ STALE = (
 
 
 def conflict(subject: Subject, why: str = STALE) -> ApiError:
-    """A write that rests on something no longer true."""
+    """Return a 409: a precondition of the write does not hold."""
     message = f'Operation cannot be fulfilled on {subject.qualified} "{subject.name}": {why}'
     return ApiError(409, "Conflict", message, details=subject.details())
 
 
 def expired(message: str) -> ApiError:
-    """The history that the client asks for is gone; it must list again."""
+    """Return a 410: the resourceVersion is too old; the client must list again."""
     return ApiError(410, "Expired", message)
 
 
 def too_large(limit: int) -> ApiError:
-    """A request body past the cap."""
+    """Return a 413 for a request body over the limit."""
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def unsupported_media_type(allowed: Sequence[str]) -> ApiError:
-    """A body in a format that this verb does not take."""
+    """Return a 415: the verb does not accept the format of the body."""
     listed = ", ".join(allowed)
     message = (
         f"the body of the request was in an unknown format - accepted media types include: {listed}"
@@ -166,7 +166,7 @@ def unsupported_media_type(allowed: Sequence[str]) -> ApiError:
 
 
 def invalid(subject: Subject, causes: Sequence[Cause]) -> ApiError:
-    """An object that breaks the rules of its kind."""
+    """Return a 422 with all validation errors of an object."""
     listed = str(causes[0]) if len(causes) == 1 else f"[{', '.join(map(str, causes))}]"
     details = subject.details() | {"kind": subject.kind}
     message = f'{subject.kind}{"." + subject.group if subject.group else ""} "{subject.name}" is invalid: {listed}'
@@ -174,53 +174,53 @@ def invalid(subject: Subject, causes: Sequence[Cause]) -> ApiError:
 
 
 def too_many_requests(message: str, causes: Iterable[Cause] = ()) -> ApiError:
-    """Not now; ask again later."""
+    """Return a 429."""
     return ApiError(429, "TooManyRequests", message, causes=causes)
 
 
 def internal(message: str) -> ApiError:
-    """Our own fault, or one that a real server calls its own."""
+    """Return a 500: a bug, or an error for which a real server returns 500."""
     causes = [{"message": message}]
     text = f"Internal error occurred: {message}"
     return ApiError(500, "InternalError", text, details={"causes": causes})
 
 
 def too_new(wanted: int, current: int) -> ApiError:
-    """A resourceVersion from the future."""
+    """Return a 504 for a resourceVersion above the current one."""
     message = f"Timeout: Too large resource version: {wanted}, current: {current}"
     causes = [Cause("ResourceVersionTooLarge", "Too large resource version", "")]
     return ApiError(504, "Timeout", message, details={"retryAfterSeconds": 1}, causes=causes)
 
 
 def required(field: str, why: str = "") -> Cause:
-    """A field that must be there."""
+    """Return the cause for a missing required field."""
     return Cause("FieldValueRequired", f"Required value{': ' + why if why else ''}", field)
 
 
 def invalid_value(field: str, value: Any, why: str) -> Cause:
-    """A field whose value breaks a rule."""
+    """Return the cause for an invalid value."""
     return Cause("FieldValueInvalid", f"Invalid value: {_quoted(value)}: {why}", field)
 
 
 def wrong_type(field: str, value: Any, why: str) -> Cause:
-    """A field whose value has the wrong JSON type."""
+    """Return the cause for a value of the wrong JSON type."""
     return Cause("FieldValueTypeInvalid", f"Invalid value: {_quoted(value)}: {why}", field)
 
 
 def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
-    """A field whose value is none of those allowed."""
+    """Return the cause for a value that is not in the allowed set."""
     listed = ", ".join(_quoted(item) for item in allowed)
     message = f"Unsupported value: {_quoted(value)}: supported values: {listed}"
     return Cause("FieldValueNotSupported", message, field)
 
 
 def forbidden_field(field: str, why: str) -> Cause:
-    """A field that may not be set, or not be changed."""
+    """Return the cause for a field that must not be set or changed."""
     return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """A list item that is there twice."""
+    """Return the cause for a duplicate list item."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {_quoted(value)}", field)
 
 

@@ -1,4 +1,4 @@
-"""A Kubernetes API server held in memory: what kubectl, a scheduler and controllers need of one, on loopback HTTP."""
+"""The in-memory API server on loopback HTTP, for kubectl, schedulers and controllers."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 class ApiServer:
-    """One server with one cluster in it; everything is gone when it closes."""
+    """One server with the state of one cluster, which is lost on close."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class ApiServer:
             self._create_namespace(name)
 
     async def start(self, port: int = 0, host: str = "127.0.0.1") -> str:
-        """Serve; returns the URL. Port 0 is any free one."""
-        # The cap is on what is read; a body announced as longer is refused before it is.
+        """Start serving and return the URL. Port 0 selects a free port."""
+        # Limits the bytes read; a larger Content-Length is rejected before the body is read.
         app = web.Application(client_max_size=bodies.LIMIT, middlewares=[loopback_only])
         app.router.add_route("*", "/{path:.*}", self._frontend.handle)
-        # kubectl keeps connections open; nobody needs to wait for them at the end.
+        # kubectl keeps connections open; shutdown does not wait for them.
         self._runner = web.AppRunner(
             app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
         )
@@ -48,25 +48,25 @@ class ApiServer:
         return f"http://{bound_host}:{bound_port}"
 
     async def close(self) -> None:
-        """End all watches and free the port."""
+        """End all watches and close the port."""
         self._watches.close()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     def load(self, plural: str, objects: Iterable[Json]) -> None:
-        """Put these there just as they are, before anybody asks: thousands are not worth a request each."""
+        """Store objects directly, without validation or requests; for thousands of objects before the start."""
         for one in objects:
             namespace = one["metadata"].get("namespace", "")
             self._cluster.store.put(plural, (namespace, name_of(one)), one)
 
     def expire_history(self) -> None:
-        """Forget the past: open watches, and lists and watches from an earlier resourceVersion, get 410 Gone."""
+        """Drop the history: open watches, and lists and watches from an earlier resourceVersion, get 410 Gone."""
         self._cluster.store.expire_history()
         self._watches.wake_all()
 
     def send_bookmarks(self) -> None:
-        """Send a bookmark to every watch that takes them, without waiting for the interval."""
+        """Send a bookmark to every watch with bookmarks enabled, before the interval ends."""
         self._watches.send_bookmarks()
 
     def _create_namespace(self, name: str) -> None:

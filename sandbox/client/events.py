@@ -92,9 +92,9 @@ class EventRecorder:
 async def find(
     client: Client, namespace: str, name: str, reason: str, *, saying: str = ""
 ) -> Object | None:
-    """The event of a reason about the object of a name that says this; None while there is none.
+    """Return the event of a reason about an object whose message contains `saying`; None if there is none.
 
-    There may be others of the reason: a scheduler that gets no answer says so under the same as one that finds no node.
+    `saying` selects among events of one reason: FailedScheduling is also written if an extender does not answer.
     """
     for event in (await client.list(EVENTS, namespace)).items:
         about = event["involvedObject"]["name"], event["reason"]

@@ -1,6 +1,6 @@
 """The controller of Deployments and ReplicaSets: keeps the number of pods and rolls out templates.
 
-The API server collects what deleted owners leave.
+The API server deletes the dependents of deleted owners.
 """
 
 import asyncio

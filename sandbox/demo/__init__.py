@@ -1,4 +1,4 @@
-"""The demos: stories on a running sandbox, told step by step with what was observed.
+"""The demos: steps on a running sandbox, printed with what was observed.
 
 Imports `cluster` and `client`.
 """

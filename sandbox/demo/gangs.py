@@ -31,73 +31,73 @@ class GangDemo:
         await self._take_turns()
 
     async def _wait(self) -> None:
-        self._tell.step("A gang of three, of which there are two: it waits for its third")
+        self._tell.step("A gang of three has two pods and waits for the third")
         self._tell.say(
             "train's pods say `podGroup: train` and `minAvailable: 3`, and bear the scheduling gate plimsoll.io/gang. Each "
             "takes 5 of a node's 8 cores, so that no node has room for two."
         )
         await self._stage.apply("gang-demo/00-namespace.yaml")
         await self._stage.apply("gang-demo/10-train.yaml")
-        pods = await self._tell.sees("both are held", lambda: self._held("train", 2))
+        pods = await self._tell.sees("both pods are gated", lambda: self._held("train", 2))
         self._tell.shows(_condition(pods[0]))
-        await self._told("an event on each says what is missing", "train", "GangIncomplete")
+        await self._told("an event on each reports what is missing", "train", "GangIncomplete")
         await self._told(
-            "and another why it will wait for ever, as things are", "train", "GangCannotComplete"
+            "another event reports why the gang cannot complete", "train", "GangCannotComplete"
         )
         self._tell.types(f"curl '{self._url('train')}'")
 
     async def _go(self) -> None:
-        self._tell.step("The third comes, and all three go at once")
+        self._tell.step("The third pod is created, and all three are released together")
         await self._scale("train", 3)
         pods = await self._tell.sees(
-            "all three run, on a node each", lambda: self._running("train", 3)
+            "all three run, each on its own node", lambda: self._running("train", 3)
         )
         for pod in pods:
             self._tell.shows(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}")
-        await self._tell.sees(
-            "/explain says that nothing is left to do", lambda: self._is("train", "Scheduled")
-        )
+        await self._tell.sees("/explain reports Scheduled", lambda: self._is("train", "Scheduled"))
 
     async def _replace(self) -> None:
-        self._tell.step("One is lost: who was let in stays in, and its successor is not held")
+        self._tell.step("A pod is lost: the gang stays admitted, and the replacement is not gated")
         lost = (await self._pods("train"))[0]["metadata"]
         self._tell.does(f"kubectl -n {NAMESPACE} delete pod {lost['name']}")
         await self._api.delete(PODS, lost["name"], NAMESPACE, grace=0)
         await self._tell.sees(
-            "its successor runs", lambda: self._running("train", 3, but=str(lost["uid"]))
+            "the replacement runs", lambda: self._running("train", 3, but=str(lost["uid"]))
         )
 
     async def _line_up(self) -> None:
-        self._tell.step("Two more gangs of three, and no room: the more important came last")
+        self._tell.step(
+            "Two more gangs of three without capacity; the second has the higher priority"
+        )
         await self._stage.apply("gang-demo/20-later.yaml")
-        await self._tell.sees("later is held, all of it", lambda: self._held("later", 3))
+        await self._tell.sees("all pods of later are gated", lambda: self._held("later", 3))
         await self._stage.apply("gang-demo/30-urgent.yaml")
-        await self._tell.sees("urgent is held, all of it", lambda: self._held("urgent", 3))
-        await self._told("an event says why urgent waits", "urgent", "GangWaitsForRoom")
+        await self._tell.sees("all pods of urgent are gated", lambda: self._held("urgent", 3))
+        await self._told("an event reports why urgent waits", "urgent", "GangWaitsForRoom")
 
     async def _pass_over(self) -> None:
-        self._tell.step("A gang that no node could ever take, and more important than all others")
+        self._tell.step("A gang that fits on no node, with the highest priority")
         await self._stage.apply("gang-demo/40-giant.yaml")
         await self._told("an event warns that it is too large", "giant", "GangTooLarge")
         line = await self._tell.sees(
-            "/explain says who stands where in the line",
+            "/explain shows the queue",
             lambda: self._line("giant", "urgent", "later"),
         )
         self._tell.shows(line)
 
     async def _take_turns(self) -> None:
-        self._tell.step("The nodes become free, once and once more: giant is passed over")
+        self._tell.step("Capacity becomes free twice: giant does not block the others")
         await self._end("train")
         await self._tell.sees(
-            "urgent runs, whole, though giant is before it", lambda: self._running("urgent", 3)
+            "all pods of urgent run, though giant is before it", lambda: self._running("urgent", 3)
         )
         await self._tell.sees(
-            "not one pod of later was let go meanwhile", lambda: self._held("later", 3)
+            "no pod of later was released meanwhile", lambda: self._held("later", 3)
         )
         await self._end("urgent")
-        await self._tell.sees("now later runs, whole", lambda: self._running("later", 3))
-        await self._tell.sees("giant waits still", lambda: self._held("giant", 2))
-        await self._tell.sees("/explain says why", lambda: self._is("giant", "TooLarge"))
+        await self._tell.sees("all pods of later run", lambda: self._running("later", 3))
+        await self._tell.sees("giant still waits", lambda: self._held("giant", 2))
+        await self._tell.sees("/explain reports TooLarge", lambda: self._is("giant", "TooLarge"))
         self._tell.types(f"curl '{self._url('giant')}'")
 
     async def _told(self, what: str, gang: str, reason: str) -> None:
@@ -164,7 +164,7 @@ def _condition(pod: Object) -> str:
 
 
 PLAY = Play(
-    title="Plimsoll: the story of gangs, on a cluster of three nodes on this machine",
+    title="Plimsoll: gangs, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, gangs=True),
     tell=lambda stage: GangDemo(stage).tell(),
     by_hand="up --gangs",

@@ -42,28 +42,26 @@ class HealthMetricDemo:
         await self._room.tell()
 
     async def _begin(self) -> None:
-        self._tell.step(
-            "An operator's verdict on each node is a file; a policy says what follows from it"
-        )
+        self._tell.step("A file on each node has its health; a policy acts on it")
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
             self._room.use(node, cores=2)
         await self._stage.apply("health-metric-demo/00-namespace.yaml")
         await self._stage.apply("health-metric-demo/10-policy.yaml")
         self._tell.say(
-            "demo-policy: no new pods where health_metric is 1 or 2; pods have to leave where it is 2."
+            "demo-policy: no new pods where health_metric is 1 or 2; pods are evicted where it is 2."
         )
         await self._tell.sees(
-            "each node's health has travelled from its file to the evaluator",
+            "the evaluator has each node's health",
             lambda: self._health_is({"node-a": 0, "node-b": 1, "node-c": 0}),
         )
 
     async def _refuse(self) -> None:
-        self._tell.step("node-b is at 1: the scheduler is told to keep pods away from it, and why")
-        self._tell.say("A pod that insists on node-b has to wait, and its events say for what:")
+        self._tell.step("node-b is at 1: the extender rejects it")
+        self._tell.say("A pod that requires node-b waits, with an event:")
         await self._stage.create(_pinned("node-b"))
         event = await self._tell.sees(
-            "the pod is refused, with the policy's reason", lambda: self._refusal("only-node-b")
+            "the pod is rejected, with the policy's reason", lambda: self._refusal("only-node-b")
         )
         self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
         self._tell.shows(f"{event['reason']}: {event['message']}")
@@ -71,17 +69,17 @@ class HealthMetricDemo:
         await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
 
     async def _place(self) -> tuple[str, Object]:
-        self._tell.step("A Deployment that follows the policy finds a healthy node by itself")
+        self._tell.step("A Deployment with the policy is placed on a healthy node")
         await self._stage.apply("health-metric-demo/20-deployment.yaml")
-        pod = await self._tell.sees(
-            "its pod runs, and not on node-b", lambda: self._running("node-b")
-        )
+        pod = await self._tell.sees("its pod runs, not on node-b", lambda: self._running("node-b"))
         node = str(pod["spec"]["nodeName"])
         self._tell.shows(f"{pod['metadata']['name']} is on {node}")
         return node, pod
 
     async def _leave(self, sick: str, pod: Object) -> None:
-        self._tell.step(f"{sick} falls ill: its health goes to 2 while the pod runs there")
+        self._tell.step(
+            f"{sick} becomes unhealthy: its metric changes to 2 while the pod runs there"
+        )
         self._write(sick, 2)
         label = f"{POLICY}=violating"
         await self._tell.sees(
@@ -94,11 +92,12 @@ class HealthMetricDemo:
         )
         other = ({"node-a", "node-c"} - {sick}).pop()
         fresh = await self._tell.sees(
-            f"its successor runs on {other}, the only healthy node left",
+            f"its replacement runs on {other}, the only healthy node left",
             lambda: self._running("node-b", sick),
         )
         event = await self._tell.sees(
-            "an event tells why", lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated")
+            "an event reports the reason",
+            lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated"),
         )
         self._tell.shows(f"{event['reason']}: {event['message']}")
         self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
@@ -107,31 +106,31 @@ class HealthMetricDemo:
         self._tell.step(f"{sick} recovers, and node-b too")
         self._write("node-b", 0)
         self._write(sick, 0)
-        await self._tell.sees(f"the label is gone from {sick}", lambda: self._unlabelled(sick))
+        await self._tell.sees(f"the label is removed from {sick}", lambda: self._unlabelled(sick))
         policy = await self._tell.sees(
-            "the policy's status says that the cluster complies", lambda: self._complies(POLICY)
+            "the policy's status is Compliant", lambda: self._complies(POLICY)
         )
         self._tell.types(f"kubectl -n {NAMESPACE} get taspolicies")
         self._tell.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
 
     async def _measure(self) -> None:
-        self._tell.step("The same with what the host itself measures: memory_MemAvailable_bytes")
+        self._tell.step("The same with a metric of the host: memory_MemAvailable_bytes")
         await self._stage.apply("examples/memory-policy.yaml")
         found = await self._tell.sees(
-            "every agent has read this machine's free memory", self._free_memory
+            "every agent reports this machine's free memory", self._free_memory
         )
         for node, value in found.items():
             self._tell.shows(f"{node}  {value / 2**20:,.0f} MiB available")
         key = "telemetry.aware.scheduling.memory-policy/memory"
         await self._tell.sees(
-            "each has more than 256 MiB, and the label that says so",
+            "each has more than 256 MiB and gets the label",
             lambda: self._all_labelled(found, {key: "roomy"}),
         )
         self._tell.shows(f"{key}=roomy")
         self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
 
     async def _derive(self) -> None:
-        self._tell.step("A number that no file holds: each node computes it, by a recording rule")
+        self._tell.step("A recording rule computes a metric on each node")
         for node in self._cluster.spec.nodes:
             self._fill(node, free=60)
         shipped = manifests.folder() / "examples/scratch/rules.yaml"
@@ -142,12 +141,12 @@ class HealthMetricDemo:
                 self._tell.shows(line.strip())
         await self._stage.apply("examples/scratch/policy.yaml")
         await self._tell.sees(
-            "every node's own ratio has reached the evaluator",
+            "the evaluator has every node's ratio",
             lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
         )
         self._fill("node-a", free=4)
         await self._tell.sees(
-            "the scheduler is told to keep pods away from node-a",
+            "the extender rejects node-a",
             lambda: self._refuses("scratch-policy", "node-a"),
         )
         directory = shell.path(self._cluster.node_metrics("node-a"))
@@ -263,7 +262,7 @@ def _pinned(node: str) -> Object:
 
 
 PLAY = Play(
-    title="Plimsoll: the health-metric story, on a cluster of three nodes on this machine",
+    title="Plimsoll: the health metric, on a cluster of three nodes on this machine",
     setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
     tell=lambda stage: HealthMetricDemo(stage).tell(),
     by_hand="up --scorers=safe",

@@ -46,7 +46,7 @@ class Narrator:
             self._line(f"   {line}")
 
     def does(self, command: str) -> None:
-        """Print the command that does what happens now; observations are timed from here."""
+        """Print the command of the current action; observations are timed from here."""
         self._cause = time.monotonic()
         self.types(command)
 

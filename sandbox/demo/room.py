@@ -20,31 +20,29 @@ class RiskDemo:
 
     async def tell(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
-        self._tell.step(
-            "Room by requests is not room by use: the scorer `safe` looks at what is used"
-        )
+        self._tell.step("The scorer `safe` uses measured usage instead of requests")
         self._tell.say(
-            "No pod of this cluster requests more than a little CPU, so by requests node-a is as good as empty. In fact 7.2 of "
-            "its 8 cores are in use. Pods need no policy and no mark for this: kube-scheduler asks `safe` about all of them."
+            "Pods request little CPU, so by requests node-a is almost empty, but 7.2 of its 8 cores are in use. kube-scheduler "
+            "calls `safe` for all pods, also without a policy."
         )
         self.use("node-a", cores=7.2)
         small = {"requests": {"cpu": "500m"}}
         await self._tell.sees(
-            "safe refuses node-a for a pod of half a core",
+            "safe rejects node-a for a pod of half a core",
             lambda: self._unsafe("node-a", small),
         )
         await self._stage.create(self._pod("only-node-a", small, node="node-a"))
         event = await self._tell.sees(
-            "a pod that insists on node-a has to wait",
+            "a pod that requires node-a waits",
             lambda: events.find(
                 self._api, self._namespace, "only-node-a", "FailedScheduling", saying="overload"
             ),
         )
         self._tell.shows(f"{event['reason']}: {event['message']}")
         await self._stage.create(self._pod("anywhere", small))
-        pod = await self._tell.sees("one that does not gets another node", self._settled)
+        pod = await self._tell.sees("a pod that does not is placed on another node", self._settled)
         self._tell.shows(f"anywhere is on {pod['spec']['nodeName']}")
-        risks = await self._tell.sees("the risk of each node is told", self._risks)
+        risks = await self._tell.sees("/explain shows the risk of each node", self._risks)
         for node, (free, risk) in risks.items():
             self._tell.shows(f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.1%}")
         url = f"{self._cluster.endpoints.ops}/explain?pod={self._namespace}/only-node-a"

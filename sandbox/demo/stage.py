@@ -74,8 +74,8 @@ async def perform(play: Play, settings: DemoSettings) -> int:
     narrator.title(play.title)
     with _folder(settings.dir) as folder:
         narrator.say(
-            "The Kubernetes API is held in memory and the nodes are simulated. The three agents, the evaluator, and "
-            f"everything they say to each other and to the API are real. Their logs are in {folder}/logs/."
+            "The Kubernetes API is in memory and the nodes are simulated. The three agents, the evaluator and "
+            f"their communication are real. Logs are in {folder}/logs/."
         )
         async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
             by_hand = _by_hand(play, cluster)
@@ -84,11 +84,11 @@ async def perform(play: Play, settings: DemoSettings) -> int:
             try:
                 await play.tell(Stage(cluster, narrator, http))
             except NotSeenError as missed:
-                narrator.step(f"The story ends here: not seen was «{missed}»")
-                narrator.say("The programs' last words:")
+                narrator.step(f"The demo ends here: «{missed}» was not observed")
+                narrator.say("The end of the programs' logs:")
                 narrator.shows(_last_words(folder))
                 return 1
-    narrator.step(f"All {narrator.seen} observations were made")
+    narrator.step(f"All {narrator.seen} expected effects were observed")
     narrator.say(
         "Try it by hand: this starts such a cluster again. The commands above work there as they are, but for generated names "
         "of pods."

@@ -31,7 +31,7 @@ class Extenders:
                 if not member.spec.ignorable:
                     raise
                 log.warning(
-                    "filter failed, going on without", url=member.spec.url, error=str(error)
+                    "filter failed, extender ignored", url=member.spec.url, error=str(error)
                 )
                 continue
             refused |= answer.refused
@@ -55,6 +55,6 @@ async def _weighted(member: Extender, pod: Object, nodes: Sequence[Object]) -> d
         scores = await member.prioritize(pod, nodes)
     except ExtenderError as error:
         # As in kube-scheduler: a failed filter fails the attempt, a failed prioritize is ignored.
-        log.warning("prioritize failed, going on without", url=member.spec.url, error=str(error))
+        log.warning("prioritize failed, extender ignored", url=member.spec.url, error=str(error))
         return {}
     return {name: score * member.spec.weight for name, score in scores.items()}

@@ -75,7 +75,7 @@ class Scheduler:
                 try:
                     await self._attempt(key)
                 except Exception:
-                    log.exception("attempt broke off", pod=key)
+                    log.exception("attempt failed", pod=key)
                     self._pending.failed(key, self._clock())
 
     async def _sleep(self) -> None:

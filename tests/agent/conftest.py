@@ -1,4 +1,4 @@
-"""A fake source, and a client that speaks bytes: what the agent's tests share."""
+"""A fake source and a raw TCP client for the agent's tests."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""One whole scrape of a machine made of files, byte for byte; to renew it after a wanted change, run with RENEW_GOLDEN=1."""
+"""One whole scrape of a fixture machine, byte for byte; run with RENEW_GOLDEN=1 to update it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The agent as a process whose port meets clients that mean harm: what it answers meanwhile, and what is left afterwards."""
+"""The agent process under hostile clients: its answers meanwhile, and leaks afterwards."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The program itself, as a process: how it starts, what it says, how it ends."""
+"""The agent as a process: start, log and exit."""
 
 import os
 import re

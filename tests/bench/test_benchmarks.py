@@ -1,4 +1,4 @@
-"""Benchmarks at a small size: each runs, and prints lines that can be relied on."""
+"""Benchmarks at a small size run and print valid lines."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""What a benchmark reads off another process, and how it judges itself."""
+"""Process measurements of benchmarks, and their verdicts."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The benchmark's kube-scheduler: it asks as the real one does, and no wrong answer gets past it."""
+"""The benchmark's kube-scheduler sends realistic requests and rejects wrong answers."""
 
 import json
 from pathlib import Path

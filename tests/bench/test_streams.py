@@ -1,4 +1,4 @@
-"""The agents' benchmark at a small size, and the fleet that it and others load an evaluator with."""
+"""The benchmark of agent streams at a small size, and the simulated agents."""
 
 import json
 import shutil

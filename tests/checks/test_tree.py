@@ -1,4 +1,4 @@
-"""The checks of names and layout find what they are there to find."""
+"""checks/tree.py finds each violation that it checks for."""
 
 import runpy
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The same scenarios on two API servers: the sandbox's, and a real one where this machine has one or a cluster is named.
+"""The same scenarios on two API servers: the sandbox's and, if available or named, a real one.
 
-`world` is what a scenario needs: an administrator's client, a namespace of its own, nodes and policies with names of its
-own (a cluster may have others), the real evaluator process, and what nodes tell it.
+The fixture `world` has an administrator's client, a namespace, nodes and policies with unique names (a cluster may have
+others), the real evaluator process, and simulated agents.
 """
 
 import asyncio

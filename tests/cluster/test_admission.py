@@ -1,4 +1,4 @@
-"""What the TASPolicy definition lets in, on the sandbox's API and on a real one: all that TAS took, and no nonsense of ours."""
+"""The TASPolicy CRD on the sandbox and a real API server: admits what TAS admitted and rejects invalid policies."""
 
 import copy
 import json

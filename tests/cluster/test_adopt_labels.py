@@ -1,4 +1,4 @@
-"""Node labels that Telemetry Aware Scheduling left: `adopt-labels` lets the evaluator remove them, and no others."""
+"""`adopt-labels` lets the evaluator remove node labels left by Telemetry Aware Scheduling, and no others."""
 
 import asyncio
 import sys

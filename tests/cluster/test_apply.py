@@ -1,4 +1,4 @@
-"""Server-side apply of node labels: the facts on which the labeler is built, on either API server."""
+"""Server-side apply of node labels: the API server behaviour on which the label controller is built."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Without the TASPolicy CRD no replica is ready, whether it started without or lost it, and it says what to install."""
+"""No replica is ready without the TASPolicy CRD, at startup or later, and it reports what to install."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The custom metrics API through a real aggregation layer: an adapter that answers, fails, hangs, and is not there."""
+"""The custom metrics API through a real aggregation layer: an adapter that answers, fails, hangs or is missing."""
 
 import asyncio
 import datetime
@@ -147,7 +147,7 @@ async def test_adapter_readings_decide_and_missing_metrics_delay_nothing(world, 
     adapter.metrics["health_metric"] = {a: "0", b: "1000m"}
     await world.labelled(b, **{policy: "violating"})
     await world.labelled(a)
-    for name, says in ((none, "404"), (slow, "no answer within 500ms")):
+    for name, says in ((none, "404"), (slow, "no response within 500ms")):
         await world.status(name, lambda status, says=says: says in json.dumps(status))
 
 

@@ -1,4 +1,4 @@
-"""Pods of a violated policy are evicted, through the API that respects budgets, and its refusals are respected."""
+"""Pods of a violated policy are evicted through the eviction API, and its rejections are respected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Events on pods that wait, on an API server that is one: two replicas in a row tell in one event, which kubectl's users find."""
+"""Events on waiting pods: two successive leaders update one event, which kubectl finds."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
-"""Gangs beside a scheduler that knows nothing of them: the real evaluator lifts gates, and kube-scheduler finds nodes.
+"""Gangs beside an unmodified scheduler: the real evaluator lifts gates, and kube-scheduler binds pods.
 
-Pods of a gang ask for a core each, and nodes have as many as a scenario says.
+Each pod of a gang requests a core; a scenario sets the cores of the nodes.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""What an API server lets one do with scheduling gates: the sandbox's as the real one, which decides what a gatekeeper may."""
+"""API server rules for scheduling gates, on the sandbox and a real API server."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The life of a node's labels, written by the real evaluator: set, changed, taken off, and never a user's."""
+"""Node labels written by the real evaluator: set, changed, removed, and never a user's."""
 
 import time
 

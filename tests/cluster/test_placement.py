@@ -1,4 +1,4 @@
-"""The evaluator and the scheduler agree, pod by pod and node by node, on which nodes would take a pod.
+"""The evaluator and the scheduler agree on the feasible nodes of each pod.
 
 The scheduler is the sandbox's, or a real kube-scheduler.
 """

@@ -1,4 +1,4 @@
-"""What a user sees of a policy that the real evaluator works on: columns, conditions, events, and rules that wait."""
+"""What users see of a policy: printer columns, conditions, events, and rules with durations."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Priority, which decides the order of kube-scheduler's queue, comes from a pod's class: in the sandbox as in a real cluster."""
+"""A pod's priority comes from its PriorityClass, in the sandbox as in a real cluster."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Several real evaluators on one cluster: all answer the scheduler, one writes, and what happens when that one goes away."""
+"""Several real evaluators on one cluster: all answer the scheduler, one writes, and failover."""
 
 import asyncio
 import contextlib

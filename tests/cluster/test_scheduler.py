@@ -1,4 +1,4 @@
-"""The real kube-scheduler with the configuration that we ship and that we write: over TLS, verified on both sides."""
+"""The real kube-scheduler with the shipped and the generated configuration, over mutual TLS."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""A scorer as an extender of a scheduler: pods go where there is room by use, and not only by requests."""
+"""A scorer as a scheduler extender: pods avoid nodes that are full by use."""
 
 import pytest
 

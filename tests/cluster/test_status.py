@@ -1,4 +1,4 @@
-"""A policy's status, as the evaluator writes it and as an API server keeps it."""
+"""A policy's status as written by the evaluator and stored by an API server."""
 
 import pytest
 

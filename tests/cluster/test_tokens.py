@@ -1,4 +1,4 @@
-"""Agents that show who they are with ServiceAccount tokens, as an API server makes and reviews them."""
+"""Agents authenticate with ServiceAccount tokens that the API server issues and reviews."""
 
 import shutil
 import subprocess

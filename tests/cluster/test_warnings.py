@@ -1,4 +1,4 @@
-"""What kubectl prints when a policy is applied that is admitted, but of which a part will not work (deploy/crd-warnings)."""
+"""Warnings that kubectl prints for an admitted policy of which a part has no effect (deploy/crd-warnings)."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ async def apply(plane):
 
 async def test_omitted_parts_are_admitted_with_a_warning(apply):
     assert apply({**GOOD, "reschedule": {"rules": []}}) == [
-        "there are the strategies dontschedule, scheduleonmetric, deschedule and labeling; "
+        "the strategies are dontschedule, scheduleonmetric, deschedule and labeling; "
         "left out: reschedule"
     ]
     (too_long,) = apply(GOOD, name="a" * 64)
@@ -78,7 +78,7 @@ async def test_omitted_parts_are_admitted_with_a_warning(apply):
     ]
     ranking = [{**RULE, "operator": "Equals"}, RULE]
     assert len(apply({"scheduleonmetric": {"rules": ranking}})) == 2
-    assert apply({}) == ["the policy has no strategies, so pods that follow it go anywhere"]
+    assert apply({}) == ["the policy has no strategies, so it does not restrict its pods"]
 
 
 async def test_per_pod_rules_warn_about_durations(apply):

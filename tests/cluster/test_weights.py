@@ -1,4 +1,4 @@
-"""What docs/scorers.md says of how kube-scheduler adds scores up, asked of kube-scheduler itself."""
+"""kube-scheduler sums scores as docs/scorers.md describes."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Machines that are directories, and families as a table that is easy to compare."""
+"""Fixture machines as directories, and families as a table that is easy to compare."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

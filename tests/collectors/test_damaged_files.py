@@ -1,4 +1,4 @@
-"""What real machines print, with pieces cut out, doubled, swapped and overwritten: CollectorError, or series that are each once."""
+"""Real kernel output with parts removed, duplicated, swapped or overwritten gives CollectorError or unique series."""
 
 import contextlib
 from collections import Counter

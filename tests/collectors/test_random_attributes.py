@@ -1,4 +1,4 @@
-"""Whatever a driver or firmware writes into its files: collectors of devices yield what can be exported, or CollectorError."""
+"""Device collectors yield valid metrics or CollectorError for any file content."""
 
 import contextlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whatever a kernel, a mount or a disk error hands over: a parser yields families of the catalog, or says CollectorError."""
+"""Parsers yield families of the catalog or raise CollectorError for any bytes."""
 
 import contextlib
 import re

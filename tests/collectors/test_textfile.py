@@ -220,10 +220,10 @@ def test_built_in_metrics_override_files_and_the_file_is_named(tmp_path: Path, c
     (tmp_path / "y.prom").write_text("y 1")
     load = Family("node_load1", "gauge", "1m load average.", (Sample("node_load1", (), 0.5),))
     own = collector.collect()
-    assert collector.fit(own, {"other": load}) is own
+    assert collector.without_duplicates(own, {"other": load}) is own
     with structlog.testing.capture_logs() as lines:
         for _ in range(2):
-            found = {f.name: f for f in collector.fit(own, {"node_load1": load})}
+            found = {f.name: f for f in collector.without_duplicates(own, {"node_load1": load})}
     assert found.keys() == {
         "x",
         "node_textfile_mtime_seconds",

@@ -1,4 +1,4 @@
-"""The manifests under deploy/, as kubectl builds them, and what is in them."""
+"""The manifests under deploy/ as kubectl builds them."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""The API server admits every manifest: a server-side dry run, on the sandbox's API and, where there is one, on a real one."""
+"""The API server admits every manifest: a server-side dry run on the sandbox and, if available, a real API server."""
 
 import asyncio
 import shutil

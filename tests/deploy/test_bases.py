@@ -1,4 +1,4 @@
-"""Every kustomization builds, nothing lies beside them unused, and names and images agree throughout."""
+"""Every kustomization builds, no file is unused, and names and images are consistent."""
 
 import re
 from pathlib import Path

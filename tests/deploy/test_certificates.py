@@ -1,4 +1,4 @@
-"""Both ways to certificates make the same secrets, and those made by hand work: for whom they are meant, and nobody else."""
+"""Both ways to make certificates give the same secrets; those made by hand authenticate exactly the intended clients."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""What containers are started with is what the programs take: flags, ports, probes, files, and as whom they run."""
+"""Containers start with valid flags, ports, probes, files and users."""
 
 from pathlib import PurePosixPath
 

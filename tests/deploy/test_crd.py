@@ -1,4 +1,4 @@
-"""The CRD's bounds on size: absurd policies are refused, and what the evaluator has words for is stored."""
+"""Size limits of the CRD: absurd policies are rejected, valid ones are stored."""
 
 from pathlib import Path
 

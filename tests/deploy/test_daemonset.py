@@ -1,4 +1,4 @@
-"""The agent's DaemonSet: what it mounts is what its flags name, and it may do no more than it needs."""
+"""The agent's DaemonSet mounts what its flags name, with minimal privileges."""
 
 import re
 from pathlib import Path, PurePosixPath

@@ -1,4 +1,4 @@
-"""The descheduler's policies, in the two versions of its API: the same policy, evicting what Telemetry Aware Scheduling's evicts."""
+"""The descheduler's policies in both API versions evict what Telemetry Aware Scheduling's policy evicts."""
 
 import pytest
 import yaml

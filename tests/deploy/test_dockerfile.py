@@ -1,4 +1,4 @@
-"""What the Dockerfile copies is there and is enough, and what it installs is pinned. There is no engine here to run it."""
+"""The Dockerfile copies what exists and suffices, and installs pinned packages; no container engine is needed."""
 
 import re
 import shlex

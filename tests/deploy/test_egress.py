@@ -1,4 +1,4 @@
-"""Which connections the two programs may open, with the component `closed-egress`: those that their flags name, and no others."""
+"""The component `closed-egress` allows the connections that the flags name, and no others."""
 
 import pytest
 

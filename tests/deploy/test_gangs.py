@@ -1,4 +1,4 @@
-"""The gate is put on pods as they are created: by the evaluator's webhook and by the policy, each on a real API server."""
+"""Pods get the gate at creation, by the evaluator's webhook or the admission policy, on a real API server."""
 
 import asyncio
 import re

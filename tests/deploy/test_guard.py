@@ -1,4 +1,4 @@
-"""What a stolen token of the evaluator's account can do, on a real API server with the manifests' rights and the guard on top."""
+"""What a stolen evaluator token can do on a real API server, with the shipped RBAC and the guard."""
 
 import asyncio
 import copy

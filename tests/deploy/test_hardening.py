@@ -1,4 +1,4 @@
-"""What the pods may do, and who may reach them: no more than is needed, and that is written down for all of them."""
+"""Privileges of the pods and access to their ports are minimal and declared for all of them."""
 
 import re
 from pathlib import Path

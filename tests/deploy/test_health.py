@@ -1,4 +1,4 @@
-"""node_health_metric by the shipped rules, on a node of files: the agent's own collectors, and a clock that the test moves."""
+"""node_health_metric by the shipped rules: the agent's collectors over fixture files, on a fake clock."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Alerts fire when they should, tell what exists, and lead to an entry in docs/alerts.md; the dashboard draws what exists."""
+"""Alerts fire in their cases, use existing metrics, and have an entry in docs/alerts.md; so do dashboard queries."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""The roles allow what evaluator/kubeapi/client.py calls, and nothing more: every method is called, and what it asked is looked at."""
+"""The roles allow exactly the requests of evaluator/kubeapi/client.py: each method is called and its request checked."""
 
 import contextlib
 import inspect

@@ -1,4 +1,4 @@
-"""The evaluator, with the rights that the manifests give it and no others, does its work on a real API server."""
+"""The evaluator works on a real API server with exactly the rights of the manifests."""
 
 import asyncio
 import contextlib

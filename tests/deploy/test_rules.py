@@ -1,6 +1,6 @@
-"""The rules of deploy/rules: promtool takes them, every name has a test, and everything that they read exists.
+"""deploy/rules: accepted by promtool, every name has a test, and every input exists.
 
-The tests themselves, in rules/, are run by tests/agent/rules/test_ruletests.py: by promtool and over our own evaluation.
+tests/agent/rules/test_ruletests.py runs the tests in rules/, by promtool and by our own evaluation.
 """
 
 import re

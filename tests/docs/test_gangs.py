@@ -1,4 +1,4 @@
-"""docs/gangs.md tells every state that a gang can be in, and every flag and metric that is about gangs."""
+"""docs/gangs.md documents every state of a gang, and every flag and metric about gangs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tables under docs/ are what the code says today."""
+"""The tables under docs/ are up to date."""
 
 import subprocess
 import sys

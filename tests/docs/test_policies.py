@@ -1,4 +1,4 @@
-"""docs/policies.md: its policies are good ones, and `check` prints what the page says it prints."""
+"""docs/policies.md: its policies are valid, and `check` prints what the page shows."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the README tells people to type does what it says."""
+"""The commands of the README work."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What the documents refer to is there: tests, files, headings, flags."""
+"""References in the documents exist: tests, files, headings, flags."""
 
 import itertools
 import re

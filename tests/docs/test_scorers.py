@@ -1,4 +1,4 @@
-"""docs/scorers.md tells every scorer that there is, and how to ask it."""
+"""docs/scorers.md documents every scorer and how to call it."""
 
 import re
 from pathlib import Path

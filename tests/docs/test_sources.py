@@ -1,4 +1,4 @@
-"""docs/sources.md: the flags that it tells of are there, all that there are it tells of, and what it quotes is said."""
+"""docs/sources.md names existing flags, all flags of sources, and quotes real log lines."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the evaluator's tests share: policies in a few words, the rules of server-side apply, and servers to talk to."""
+"""Fixtures of the evaluator's tests: policies, server-side apply, and servers."""
 
 import asyncio
 import collections

@@ -1,4 +1,4 @@
-"""The evaluator's flags: Telemetry Aware Scheduling's, ours beside them, and what is wrong with them together."""
+"""The evaluator's flags: those of Telemetry Aware Scheduling, our own, and their combinations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator as a process: what a user sees of its start, its work and its end."""
+"""plimsoll-evaluator as a process: start, work and exit."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The kept inputs of each target: what each decoder is to read, and what once broke one."""
+"""The corpus of each target: valid inputs, and inputs that once failed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""One decoder under atheris, which seeks inputs that reach new lines: a program, with a target's name and libFuzzer's flags."""
+"""Runs one decoder under atheris (coverage-guided): takes a target's name and libFuzzer's flags."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Requests and answers made worse: bytes flipped, cut, repeated; JSON with parts lost, doubled, renamed, blown up."""
+"""Mutated inputs: bytes flipped, cut or repeated; JSON with parts lost, duplicated, renamed or enlarged."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""What holds for every decoder of what others wrote: it says its own error in a sentence, or nothing, and costs little."""
+"""Properties of every decoder of foreign input: it raises only its own error with a sentence, at bounded cost."""
 
 import contextlib
 import signal

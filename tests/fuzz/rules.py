@@ -1,4 +1,4 @@
-"""What a rule's author writes: expressions, and regular expressions in them."""
+"""Random input of rule authors: expressions and regular expressions."""
 
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse

@@ -1,6 +1,6 @@
-"""Every decoder of what others wrote, as a function of bytes that fails where the decoder does what it should not.
+"""Every decoder of foreign input as a function of bytes that fails if the decoder misbehaves.
 
-One table for all who feed it: the kept corpus, hypothesis, and the coverage-guided fuzzer.
+One table for the corpus, Hypothesis and the coverage-guided fuzzer.
 """
 
 import asyncio
@@ -53,9 +53,9 @@ from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
 from plimsoll.http.types import RejectedRequestError
+from tests.fuzz.http_requests import BOOK
 from tests.fuzz.properties import LONGEST, documented, fits
 from tests.fuzz.rules import a_pattern, an_expression
-from tests.fuzz.shots import BOOK
 from wire import codec
 
 NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)

@@ -1,4 +1,4 @@
-"""Each kept input through the decoder it is for: none may do again what once was put right."""
+"""Each corpus input through its decoder: fixed failures do not return."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each decoder under a fuzzer that sees which lines an input reaches. What it finds belongs into the corpus."""
+"""Each decoder under a coverage-guided fuzzer. Add its findings to the corpus."""
 
 import importlib.util
 import subprocess

@@ -1,4 +1,4 @@
-"""Each decoder on random bytes, and on what it should read made worse."""
+"""Each decoder on random bytes and on mutated valid inputs."""
 
 import random
 

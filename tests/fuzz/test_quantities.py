@@ -1,4 +1,4 @@
-"""Quantities and durations against readers of their own, written from the formats' definitions and without a regular expression."""
+"""Quantities and durations against independent parsers, written from the formats' definitions without regular expressions."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""How long a client waits before it tries again: bounds that hold for every source of randomness."""
+"""Retry delays: bounds for any random source."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""One at a time, so many who wait, and the rest is told at once."""
+"""The fair lock: one holder, a bounded queue, immediate rejection beyond it."""
 
 import asyncio
 

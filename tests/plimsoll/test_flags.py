@@ -1,4 +1,4 @@
-"""Flags the way Go programs write them, from a dataclass: what users type, and what they are told when it is wrong."""
+"""Go-style flags from a dataclass: accepted spellings and error messages."""
 
 import argparse
 from dataclasses import dataclass

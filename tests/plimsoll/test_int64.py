@@ -1,4 +1,4 @@
-"""Integers in text are those that Go's strconv.ParseInt takes."""
+"""Integers in text are those that Go's strconv.ParseInt accepts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them: their value to the last bit, and a sentence for what is none."""
+"""Kubernetes quantities: exact values, and a sentence for invalid ones."""
 
 import contextlib
 from fractions import Fraction

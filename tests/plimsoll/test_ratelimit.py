@@ -1,4 +1,4 @@
-"""A bucket says how long to wait: nothing up to the burst, then the rate, and never more in a second than it may."""
+"""The token bucket: free up to the burst, then the rate."""
 
 import pytest
 from hypothesis import given

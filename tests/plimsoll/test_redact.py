@@ -1,4 +1,4 @@
-"""Credentials in what somebody else says."""
+"""Credentials are removed from foreign text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Texts of others within sentences of ours: never a second line, nothing that drives a terminal, no more than is read."""
+"""Foreign text in our sentences: one line, no control characters, bounded length."""
 
 import pytest
 from hypothesis import given

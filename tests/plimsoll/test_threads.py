@@ -1,4 +1,4 @@
-"""Calls that hang, with real threads: who is delayed by them, and for how long they are tried."""
+"""Hanging calls, with real threads: whom they delay, and for how long they are waited for."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""Small Kubernetes objects, and an API server, for the sandbox's tests."""
+"""Small Kubernetes objects and an API server for the sandbox's tests."""
 
 import asyncio
 import copy

@@ -1,4 +1,4 @@
-"""The product, whole: a health file on one node, real agents and evaluator, and what becomes of the pods."""
+"""The product end to end: a health file on one node, real agents and evaluator, and the pods."""
 
 import pytest
 

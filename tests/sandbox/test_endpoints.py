@@ -1,4 +1,4 @@
-"""What a running sandbox hands out: addresses for programs, for kubectl and for people."""
+"""What a running sandbox prints: addresses for programs, kubectl and users."""
 
 import json
 from pathlib import Path

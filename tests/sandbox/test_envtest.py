@@ -1,4 +1,4 @@
-"""Finding and starting a real control plane: what is said where there is none, or where it does not start."""
+"""Finding and starting a real control plane, and the errors if it is missing or fails."""
 
 import shutil
 

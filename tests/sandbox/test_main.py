@@ -1,4 +1,4 @@
-"""The command line: it teaches, it refuses mistakes with a sentence, and it ends in good order."""
+"""The sandbox's command line: help, errors and shutdown."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Real processes: started on ports held for them, reported when they die, and never left behind."""
+"""Child processes: started on held ports, reported when they exit, never left behind."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A policy on a number that each node computes: from a file on the host to the scheduler's answer."""
+"""A policy on a recorded series: from a host file to the scheduler's answer."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Scorers in the product, whole: what is used on a node decides, by way of real agents, evaluator and extender calls."""
+"""Scorers end to end: measured use decides, through real agents, evaluator and extender calls."""
 
 import aiohttp
 import pytest

@@ -1,4 +1,4 @@
-"""The product, whole, with agents over mutual TLS: real certificates, real processes, and one agent that lies."""
+"""The product end to end with mutual TLS: real certificates and processes, and one agent that reports for another node."""
 
 import dataclasses
 import shutil

@@ -1,4 +1,4 @@
-"""The product as it is installed: real programs, TLS and credentials on every port, around an API server and a Prometheus of ours."""
+"""The product as installed: real programs, TLS and credentials on every port, an API server and a Prometheus."""
 
 import asyncio
 import base64

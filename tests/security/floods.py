@@ -1,6 +1,6 @@
-"""Clients that send as fast as they can, in a process of their own: `python floods.py KIND PORT CONNECTIONS [tls]`.
+"""Clients that send at full speed, as a process: `python floods.py KIND PORT CONNECTIONS [tls]`.
 
-A connection that is refused is opened again. A line is printed once each has sent something; it ends with its stdin.
+Refused connections are opened again. Prints a line once each connection has sent something; ends with its stdin.
 """
 
 import contextlib

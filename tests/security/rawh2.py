@@ -1,4 +1,4 @@
-"""A client of HTTP/2 and gRPC that says exactly what it is told to, by the book or not. It reads only if it is asked to."""
+"""A raw HTTP/2 and gRPC client that sends exactly the given frames and reads only on request."""
 
 import asyncio
 import contextlib

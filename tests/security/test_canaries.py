@@ -1,4 +1,4 @@
-"""Secrets lie wherever secrets can lie. Then everything is read that the programs show, write and log: none of them is there."""
+"""Secrets are placed in every possible input; none is in what the programs show, write or log."""
 
 import asyncio
 import base64
@@ -61,7 +61,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
 
     # An agent with a token that is none; the API server says no with all that it was shown.
     await house.start_agent("liar", token=secrets.false_token, port="liar")
-    await eventually(lambda: "agent turned away" in house.log("evaluator"))
+    await eventually(lambda: "agent rejected" in house.log("evaluator"))
     await eventually(lambda: "rejected this agent" in house.log("liar"))
     await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
     house.api.weather = lambda request: repeats(request) if request.method != "GET" else None

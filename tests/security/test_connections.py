@@ -1,4 +1,4 @@
-"""Connections without credentials: they leave no memory behind, fail no probe, and take no other port's descriptors."""
+"""Unauthenticated connections leak no memory, fail no probe, and take no descriptors of other ports."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.processes import HeldPort
-from tests.fuzz.house import House
+from tests.fuzz.service import House
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 

@@ -1,4 +1,4 @@
-"""What is given on a command line or in the environment can be read by others, so no secret is."""
+"""Command lines and environments are readable by others, so they hold no secret."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Clients without credentials that send as fast as they can: kube-scheduler, kubelet and Prometheus are answered beside them.
+"""Unauthenticated clients at full speed: kube-scheduler, kubelet and Prometheus are still answered.
 
 Times are compared with those of the same run without a flood.
 """

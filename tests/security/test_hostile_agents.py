@@ -1,7 +1,7 @@
-"""Whoever has the certificate of one node, and means harm: it can spoil that node's readings, and nothing else.
+"""A hostile client with one node's certificate can affect that node's readings only.
 
-Each attack is followed by a look at everything else: another node's readings and their age, the answer to kube-scheduler,
-the evaluator's descriptors, memory and log.
+After each attack the test checks another node's readings and their age, the answer to kube-scheduler, and the evaluator's
+descriptors, memory and log.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.controllers.nodes import node_object
-from tests.fuzz.house import READINGS, House
+from tests.fuzz.service import READINGS, House
 from tests.patience import PATIENCE
 from tests.security import rawh2
 from tests.security.rawh2 import (

@@ -1,4 +1,4 @@
-"""Rules that never end or fill the memory: the rule is stopped and reported, everything else goes on."""
+"""Rules that never end or exhaust memory are stopped and reported; everything else continues."""
 
 import os
 import re

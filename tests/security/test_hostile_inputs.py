@@ -1,4 +1,4 @@
-"""Tokens and policies that are made up to keep the evaluator busy, against the real program."""
+"""Tokens and policies made to keep the evaluator busy, against the real program."""
 
 import asyncio
 

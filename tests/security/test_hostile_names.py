@@ -1,4 +1,4 @@
-"""Names and sentences that mean harm, by every way that leads into a log: each event stays one line, with the keys it has."""
+"""Hostile names and sentences, through every input that is logged: each event stays one line with its own keys."""
 
 import base64
 import contextlib
@@ -75,7 +75,7 @@ async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually,
     assert len(found) > 40
     messages = [fields["msg"] for _, fields in found]
     for said in (
-        *("All nodes pass", "filter refused", "agent turned away", "problem in policy"),
+        *("All nodes pass", "filter refused", "agent rejected", "problem in policy"),
         *("admission review", "admission review refused"),
     ):
         assert any(said in message for message in messages), said

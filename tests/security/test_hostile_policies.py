@@ -1,4 +1,4 @@
-"""Policies of tenants that keep to every bound of a single policy, and are too much together."""
+"""Tenants' policies that are each within all limits, and too many together."""
 
 import gc
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Rule files that mean harm: what is too much is refused, and nothing takes longer or more memory than its size allows."""
+"""Hostile rule files: excess is rejected, and time and memory are linear in size."""
 
 import contextlib
 import re

@@ -1,4 +1,4 @@
-"""What a process that mounts the host's /proc can read of other containers' processes, by its user: real processes, the real kernel."""
+"""What a process with the host's /proc can read of other containers' processes, by user: real processes and kernel."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Real evaluators under load, in front of the sandbox's API server in a process of its own: started, killed, watched."""
+"""Real evaluators under load, with the sandbox's API server as a process: started, killed, observed."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,6 @@
-"""A day of bad luck, in minutes: both replicas as their service wires them, on a clock of ours and the sandbox's API.
+"""A simulated day with faults, in minutes: two replicas wired as in the service, simulated time, the sandbox's API.
 
-In a process of its own, which has no clock but ours. `PLIMSOLL_SEED` names the day; the same seed is the same day again.
+It runs in a process with its own clock. `PLIMSOLL_SEED` sets the seed; the same seed repeats the same day.
 """
 
 import json

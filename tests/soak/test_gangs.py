@@ -1,7 +1,7 @@
-"""Gangs come, run, lose pods and end while the evaluator is killed at any moment: none goes below its quorum, no two are
-placed by halves, and all that can fit go in the end.
+"""Gangs start, run, lose pods and end while the evaluator is killed at random moments: none falls below its quorum, no two
+are half placed, and all that fit are released in the end.
 
-`PLIMSOLL_SEED` names the moments.
+`PLIMSOLL_SEED` sets the seed.
 """
 
 import asyncio

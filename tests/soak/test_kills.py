@@ -1,6 +1,6 @@
-"""kill -9 at any moment, with everybody asking and reporting: no label flaps, no answer is wrong, and how long it takes.
+"""kill -9 at random moments under load: no label flaps, no answer is wrong, and the recovery time.
 
-`PLIMSOLL_SEED` names the moments; the times to recover are among the properties of the test's report.
+`PLIMSOLL_SEED` sets the seed; the recovery times are properties in the test report.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""There is no place for log lines, with the real programs: they go on as before, and it costs them nothing."""
+"""The real programs without a place for log lines: they continue, at no cost."""
 
 import asyncio
 import random

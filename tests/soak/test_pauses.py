@@ -1,4 +1,4 @@
-"""A process that stands still for longer than readings count: stopped by a signal, moved to another machine, out of turn."""
+"""A process suspended for longer than the stale time, by a signal or a migration."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Reports on the wire: nothing is lost between two snapshots, absence is never a number, and old bytes still decode."""
+"""Reports on the wire: deltas lose nothing, absence is never a number, and old bytes are decoded."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The committed stubs are what the committed .proto generates."""
+"""The committed stubs match the committed .proto."""
 
 import shutil
 import subprocess

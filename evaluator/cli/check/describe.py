@@ -1,4 +1,4 @@
-"""What a policy means, in sentences for the person who wrote it."""
+"""Describes policies in sentences, for `check`."""
 
 from collections.abc import Iterator
 
@@ -23,8 +23,8 @@ _COMPARED = {
 }
 
 
-def explained(policy: Policy) -> Iterator[str]:
-    """One line for each strategy of a policy, and an indented one for each of its rules."""
+def describe(policy: Policy) -> Iterator[str]:
+    """Yield a line for each strategy of a policy, and an indented line for each rule."""
     for name, strategy in policy.strategies.items():
         yield f"{name}: {_where(name, strategy)}{_consequence(policy, name)}"
         for number, rule in enumerate(strategy.rules, start=1):
@@ -34,10 +34,10 @@ def explained(policy: Policy) -> Iterator[str]:
 def _consequence(policy: Policy, name: StrategyName) -> str:
     match name:
         case StrategyName.DONTSCHEDULE:
-            return "no new pod of this policy may go to the node"
+            return "no new pod of this policy is scheduled on the node"
         case StrategyName.DESCHEDULE:
             label = f"{policy.key.name}={VIOLATING}"
-            return f"the node is labelled {label}, and pods of this policy should leave it"
+            return f"the node is labelled {label}, and pods of this policy are to be evicted"
         case StrategyName.LABELING:
             return "the node gets the labels"
         case StrategyName.SCHEDULEONMETRIC:
@@ -48,30 +48,32 @@ def _where(name: StrategyName, strategy: Strategy) -> str:
     if name is StrategyName.SCHEDULEONMETRIC:
         return ""
     if not strategy.rules:
-        return "nowhere, for want of a rule, "
+        return "never (no rules), "
     if strategy.all_of and strategy.impossible:
-        return "nowhere, since one of its rules cannot be understood, "
+        return "never (one of its rules is invalid), "
     if len(strategy.rules) == 1:
-        return "where this rule holds, "
-    return f"where {'all of these rules hold' if strategy.all_of else 'any of these rules holds'}, "
+        return "where this rule matches, "
+    return (
+        f"where {'all of these rules match' if strategy.all_of else 'any of these rules matches'}, "
+    )
 
 
 def sentence(name: StrategyName, rule: Rule) -> str:
-    """What one rule of a strategy means."""
+    """Return the meaning of one rule."""
     if name is StrategyName.SCHEDULEONMETRIC:
         return _ranked(rule, _subject(name, rule))
-    says = f"Holds {_when(rule, _subject(name, rule))}."
+    text = f"Matches {_when(rule, _subject(name, rule))}."
     if rule.options.when_missing is WhenMissing.VIOLATE:
-        says += " A node without a reading counts as if it were so."
+        text += " A missing reading counts as a match."
     if rule.labels:
-        wanted = " and ".join(f"{label.key}={label.value}" for label in rule.labels)
-        says += f" Sets {wanted}."
-    return says
+        labels = " and ".join(f"{label.key}={label.value}" for label in rule.labels)
+        text += f" Sets {labels}."
+    return text
 
 
 def _subject(name: StrategyName, rule: Rule) -> str:
-    for_the_pod = rule.metric in DERIVED_METRICS and name in PER_POD_STRATEGIES
-    return f"{rule.metric} (for the pod that is to be placed)" if for_the_pod else rule.metric
+    per_pod = rule.metric in DERIVED_METRICS and name in PER_POD_STRATEGIES
+    return f"{rule.metric} (for the pod being scheduled)" if per_pod else rule.metric
 
 
 def _when(rule: Rule, subject: str) -> str:
@@ -81,7 +83,7 @@ def _when(rule: Rule, subject: str) -> str:
     compared = f"{_COMPARED[rule.operator]} {value}"
     clear = format_duration(rule.options.clear_after)
     if not rule.options.for_seconds:
-        after = f", and for {clear} after" if rule.options.clear_after else ""
+        after = f", and {clear} longer" if rule.options.clear_after else ""
         return f"while {subject} is {compared}{after}"
     after = f", until {clear} after it no longer is" if rule.options.clear_after else ""
     return (
@@ -91,8 +93,8 @@ def _when(rule: Rule, subject: str) -> str:
 
 def _ranked(rule: Rule, subject: str) -> str:
     orders = {
-        Operator.LESS_THAN: f"The lower {subject} is, the better",
-        Operator.GREATER_THAN: f"The higher {subject} is, the better",
-        Operator.EQUALS: f"Every node with a reading of {subject} is as good as any other",
+        Operator.LESS_THAN: f"Lower values of {subject} are better",
+        Operator.GREATER_THAN: f"Higher values of {subject} are better",
+        Operator.EQUALS: f"All nodes with a reading of {subject} rank equally",
     }
-    return f"{orders[rule.operator]}; a node without a reading comes last."
+    return f"{orders[rule.operator]}; nodes without a reading are not ranked."

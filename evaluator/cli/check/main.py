@@ -8,23 +8,23 @@ from pathlib import Path
 
 from evaluator.cli.check import documents, schema
 from evaluator.cli.check.advice import advice
-from evaluator.cli.check.describe import explained
+from evaluator.cli.check.describe import describe
 from evaluator.policy import parse
 from plimsoll.commandline import Parser
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import counted, one_line
 
 _MANIFESTS = (".yaml", ".yml", ".json")
-"""Ends of the files' names that `kubectl apply --filename FOLDER` reads."""
-_NO_OBJECT = "a document in it is no Kubernetes object"
+"""File name suffixes that `kubectl apply --filename FOLDER` reads."""
+_NO_OBJECT = "a document is not a Kubernetes object"
 PROGRAM = "plimsoll-evaluator check"
 _ABOUT = """
-Checks TASPolicy manifests without a cluster, and prints what each rule means. An error is what the API server would refuse, or
-the evaluator would leave out; a warning is what works, but is probably not meant. Other kinds of objects are passed over, and in
-folders also files without Kubernetes objects.
+Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
+reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Other kinds of objects are
+skipped, and in folders also files without Kubernetes objects.
 """
 _EXAMPLES = """
-exit status: 0 without an error, 1 with one, 2 if it was called wrongly.
+exit status: 0 without errors, 1 with errors, 2 for invalid arguments.
 
 example:
   plimsoll-evaluator check deploy/health-metric-demo
@@ -34,7 +34,7 @@ example:
 
 @dataclass(slots=True)
 class Findings:
-    """What was found in one object, or in a file as a whole."""
+    """Findings in one object, or in a file as a whole."""
 
     title: str
     errors: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Findings:
     is_policy: bool = False
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the lines of the report."""
         yield one_line(self.title)
         yield from (f"  {line}" for line in self.meanings)
         yield from (f"  error: {one_line(line)}" for line in self.errors)
@@ -51,7 +51,7 @@ class Findings:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Check what the arguments name; the exit status."""
+    """Check the files in the arguments; return the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
     command.add_argument(
         "files",
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     names = command.parse_args(argv).files
     found = [one for name in names for one in _check_named(name)]
     if not any(one.is_policy or one.errors for one in found):
-        found = [Findings(", ".join(names), ["there is no TASPolicy in it"])]
+        found = [Findings(", ".join(names), ["no TASPolicy found"])]
     for one in found:
         sys.stdout.writelines(f"{line}\n" for line in one.lines())
     policies = sum(one.is_policy for one in found)
@@ -80,30 +80,30 @@ def _check_named(name: str) -> Iterator[Findings]:
         yield from check_file(name)
         return
     for file in manifests(name):
-        # Nobody named this file: rules and dashboards lie beside manifests.
+        # The file was not named explicitly: rules and dashboards may be stored beside manifests.
         yield from (one for one in check_file(file) if one.errors != [_NO_OBJECT])
 
 
 def manifests(root: str) -> Iterator[str]:
-    """The manifests in a folder and its subfolders, in the order of their names; symbolic links to folders are not followed."""
+    """Yield the manifests in a folder and its subfolders, sorted by name; symbolic links to folders are not followed."""
     for folder, subfolders, files in os.walk(root):
         subfolders.sort()
         yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_MANIFESTS))
 
 
 def check_file(name: str) -> list[Findings]:
-    """What is in a file, or why it cannot be read."""
+    """Return the findings in a file, or why it cannot be read."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return [Findings(name, ["it is not text"])]
+        return [Findings(name, ["not a text file"])]
     except OSError as error:
-        return [Findings(name, [f"it cannot be read: {error.strerror}"])]
+        return [Findings(name, [f"cannot be read: {error.strerror}"])]
     return check_text("standard input" if name == "-" else name, text)
 
 
 def check_text(name: str, text: str) -> list[Findings]:
-    """What is in a text; what comes before a place that cannot be read is looked at."""
+    """Return the findings in a text; objects before a syntax error are checked."""
     found: list[Findings] = []
     try:
         for obj in documents.objects(text):
@@ -112,26 +112,26 @@ def check_text(name: str, text: str) -> list[Findings]:
             elif obj["kind"] == schema.KIND:
                 found.append(_check(name, obj))
             elif str(obj.get("apiVersion")).startswith(schema.GROUP):
-                kind = f"there is no kind {obj['kind']!r} in {schema.GROUP}, only {schema.KIND}"
+                kind = f"unknown kind {obj['kind']!r} in {schema.GROUP}: the only kind is {schema.KIND}"
                 found.append(Findings(name, [kind]))
     except MalformedError as error:
-        found.append(Findings(name, [f"it is not YAML: {error}"]))
+        found.append(Findings(name, [f"invalid YAML: {error}"]))
     return found
 
 
 def _check(name: str, obj: Mapping[str, object]) -> Findings:
-    refused = list(schema.flaws(obj))
+    schema_errors = list(schema.flaws(obj))
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
-        return Findings(f"{name}: a policy without a name", refused, is_policy=True)
-    understood = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
+        return Findings(f"{name}: a policy without a name", schema_errors, is_policy=True)
+    policy = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
     where = f"{meta['namespace']}/" if meta.get("namespace") else ""
-    # A duration that is none is refused, and left out for the same reason: once will do.
-    left_out = [problem for problem in understood.problems if "not a duration" not in problem]
+    # Both checks report an invalid duration: once is enough.
+    other_problems = [problem for problem in policy.problems if "not a duration" not in problem]
     return Findings(
         f"{name}: policy {where}{meta['name']}",
-        [*refused, *(left_out if refused else understood.problems)],
-        list(advice(understood, obj)),
-        list(explained(understood)),
+        [*schema_errors, *(other_problems if schema_errors else policy.problems)],
+        list(advice(policy, obj)),
+        list(describe(policy)),
         is_policy=True,
     )

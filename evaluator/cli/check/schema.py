@@ -1,4 +1,4 @@
-"""What the API server would refuse in a TASPolicy manifest whatever it means: fields that are not there, values of another kind."""
+"""Validates TASPolicy manifests against the CRD's schema: unknown fields, and values of wrong types."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,32 +14,36 @@ _DURATION = re.compile(r"0|([0-9]{1,7}([.][0-9]{1,3})?(h|m|s|ms))+", re.ASCII)
 Check = Callable[[object], str | None]
 
 
-def _text(given: object) -> str | None:
-    return None if isinstance(given, str) else "it is not text; put it in quotes"
+def _text(value: object) -> str | None:
+    return None if isinstance(value, str) else "must be a string; put it in quotes"
 
 
-def _texts(given: object) -> str | None:
-    if isinstance(given, list) and all(isinstance(one, str) for one in given):
+def _texts(value: object) -> str | None:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return None
-    return "it is not a list of texts"
+    return "must be a list of strings"
 
 
-def _duration(given: object) -> str | None:
-    if isinstance(given, str) and len(given) <= 32 and _DURATION.fullmatch(given):
+def _duration(value: object) -> str | None:
+    if isinstance(value, str) and len(value) <= 32 and _DURATION.fullmatch(value):
         return None
-    return "it is not a duration; write it like 30s or 1m30s"
+    return "must be a duration like 30s or 1m30s"
 
 
-def _operator(given: object) -> str | None:
-    return None if given in ("allOf", "anyOf") else "it is neither anyOf nor allOf"
+def _operator(value: object) -> str | None:
+    return None if value in ("allOf", "anyOf") else "must be anyOf or allOf"
 
 
 def _anything(_given: object) -> str | None:
-    """Its meaning is looked at elsewhere."""
+    """Accept any value; other checks validate it."""
     return None
 
 
-_TERMS: Mapping[str, Check] = {"for": _duration, "clearAfter": _duration, "whenMissing": _anything}
+_OPTIONS: Mapping[str, Check] = {
+    "for": _duration,
+    "clearAfter": _duration,
+    "whenMissing": _anything,
+}
 _POLICY: Mapping[str, Check] = dict.fromkeys(
     ("apiVersion", "kind", "metadata", "spec", "status"), _anything
 )
@@ -48,32 +52,32 @@ _STRATEGY: Mapping[str, Check] = {
     "policyName": _text,
     "logicalOperator": _operator,
     "rules": _anything,
-    **_TERMS,
+    **_OPTIONS,
 }
 _RULE: Mapping[str, Check] = {
     "metricname": _anything,
     "operator": _anything,
     "target": _anything,
     "labels": _texts,
-    **_TERMS,
+    **_OPTIONS,
 }
 
 
 def flaws(obj: Mapping[str, Any]) -> Iterator[str]:
-    """Each in a sentence that begins with the place."""
+    """Yield each error as a sentence that starts with the field's path."""
     if obj.get("apiVersion") != API_VERSION:
-        yield f"apiVersion: a {KIND} has {API_VERSION}, not {obj.get('apiVersion')!r}"
+        yield f"apiVersion: must be {API_VERSION}, not {obj.get('apiVersion')!r}"
     yield from _name_flaws(obj.get("metadata"))
-    yield from _unfit(obj, _POLICY, "")
+    yield from _field_flaws(obj, _POLICY, "")
     spec = obj.get("spec")
-    yield from _unfit(spec, _SPEC, "spec.")
+    yield from _field_flaws(spec, _SPEC, "spec.")
     strategies = spec.get("strategies") if isinstance(spec, Mapping) else None
     for name, strategy in (strategies if isinstance(strategies, Mapping) else {}).items():
         where = f"spec.strategies.{name}"
-        yield from _unfit(strategy, _STRATEGY, f"{where}.")
+        yield from _field_flaws(strategy, _STRATEGY, f"{where}.")
         rules = strategy.get("rules") if isinstance(strategy, Mapping) else None
         for number, rule in enumerate(rules if isinstance(rules, list) else ()):
-            yield from _unfit(rule, _RULE, f"{where}.rules[{number}].")
+            yield from _field_flaws(rule, _RULE, f"{where}.rules[{number}].")
 
 
 def _name_flaws(meta: object) -> Iterator[str]:
@@ -85,12 +89,12 @@ def _name_flaws(meta: object) -> Iterator[str]:
         )
 
 
-def _unfit(given: object, known: Mapping[str, Check], where: str) -> Iterator[str]:
-    """What is not an object at all is for others to say."""
-    if not isinstance(given, Mapping):
+def _field_flaws(fields: object, known: Mapping[str, Check], where: str) -> Iterator[str]:
+    """Yield the errors of an object's fields; other types are reported elsewhere."""
+    if not isinstance(fields, Mapping):
         return
-    for field, value in given.items():
+    for field, value in fields.items():
         if (check := known.get(field)) is None:
-            yield f"{where}{field}: there is no such field (known are {', '.join(known)})"
+            yield f"{where}{field}: unknown field (known: {', '.join(known)})"
         elif value is not None and (flaw := check(value)):
             yield f"{where}{field}: {flaw}"

@@ -1,4 +1,4 @@
-"""kube-scheduler's configuration file (KubeSchedulerConfiguration v1) with the evaluator as an extender in it."""
+"""Adds the evaluator as an extender to a KubeSchedulerConfiguration (v1)."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -11,18 +11,18 @@ from plimsoll.text import SentenceError, shown
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 RESOURCE = "telemetry/scheduling"
-"""What a pod requests so that kube-scheduler asks about it, as for Telemetry Aware Scheduling."""
+"""The resource a pod requests so that kube-scheduler calls the extender, as with Telemetry Aware Scheduling."""
 
 Object = dict[str, Any]
 
 
 class ConfigurationError(SentenceError, ValueError):
-    """A configuration that is not understood; the text says why."""
+    """An invalid or unsupported configuration; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderEntry:
-    """How kube-scheduler is to reach the evaluator. Without `ca` it is plain HTTP."""
+    """How kube-scheduler connects to the evaluator; plain HTTP without `ca`."""
 
     url: str
     timeout: float = 2.0
@@ -33,7 +33,7 @@ class ExtenderEntry:
     key: str = ""
 
     def entry(self) -> Object:
-        """The extender's entry in the configuration."""
+        """Return the extender's entry in the configuration."""
         tls: Object = {"enableHTTPS": False}
         if self.ca:
             tls = {
@@ -65,18 +65,18 @@ _FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "kube-api-burst": ("clientConnection.burst", int),
     "kube-api-content-type": ("clientConnection.contentType", str),
 }
-"""Flags that kube-scheduler ignores once there is a --config, and where they stand in it."""
+"""Flags that kube-scheduler ignores with --config, and their paths in the configuration."""
 
 
 def from_flags(flags: Mapping[str, str]) -> Object:
-    """A configuration that says what these flags of kube-scheduler said. Raises ConfigurationError."""
+    """Return a configuration equivalent to flags of kube-scheduler. Raises ConfigurationError."""
     if not flags.get("kubeconfig"):
         raise ConfigurationError("kube-scheduler has neither --config nor --kubeconfig")
     if flags.get("master"):
         raise ConfigurationError(
-            "kube-scheduler has --master, for which a configuration has no place"
+            "kube-scheduler has --master, which a configuration does not support"
         )
-    made: Object = {
+    result: Object = {
         "apiVersion": API_VERSION,
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": flags["kubeconfig"]},
@@ -85,30 +85,30 @@ def from_flags(flags: Mapping[str, str]) -> Object:
         path, read = _FLAGS[flag]
         section, _, name = path.rpartition(".")
         try:
-            (made[section] if section else made)[name] = read(flags[flag])
+            (result[section] if section else result)[name] = read(flags[flag])
         except ValueError as error:
             raise ConfigurationError(f"--{flag}: {error}") from error
-    return made
+    return result
 
 
 def with_extender(base: object, extender: ExtenderEntry) -> Object:
-    """A configuration with the evaluator in it, in the place of whoever was asked about such pods. Raises ConfigurationError."""
+    """Return a configuration with the evaluator in place of earlier extenders for its resource. Raises ConfigurationError."""
     if not isinstance(base, dict) or base.get("kind") != "KubeSchedulerConfiguration":
-        raise ConfigurationError("it is no KubeSchedulerConfiguration")
+        raise ConfigurationError("not a KubeSchedulerConfiguration")
     if base.get("apiVersion") != API_VERSION:
         raise ConfigurationError(
-            f"it is of {shown(base.get('apiVersion'))}, not {API_VERSION}, which kube-scheduler has known since 1.25"
+            f"its apiVersion is {shown(base.get('apiVersion'))}, not {API_VERSION}, which kube-scheduler supports since 1.25"
         )
-    made = copy.deepcopy(base)
-    given = made.get("extenders") or []
-    if not isinstance(given, list):
-        raise ConfigurationError("its extenders are no list")
-    others = [one for one in given if not _manages(one)]
-    return {**made, "extenders": [*others, extender.entry()]}
+    result = copy.deepcopy(base)
+    extenders = result.get("extenders") or []
+    if not isinstance(extenders, list):
+        raise ConfigurationError("extenders must be a list")
+    kept = [one for one in extenders if not _manages(one)]
+    return {**result, "extenders": [*kept, extender.entry()]}
 
 
 def _manages(extender: object) -> bool:
-    """Whether an extender is asked about pods that follow a policy: TAS, or an earlier evaluator."""
+    """Return whether an extender manages our resource: TAS, or an earlier evaluator."""
     managed = extender.get("managedResources") if isinstance(extender, dict) else None
     return isinstance(managed, list) and any(
         isinstance(one, dict) and one.get("name") == RESOURCE for one in managed

@@ -1,7 +1,7 @@
-"""Edits the kube-scheduler manifest of a kubeadm control plane, with a backup; shows what it would do; takes it back.
+"""Edits the kube-scheduler manifest of a kubeadm control plane, with a backup, a dry run and an undo.
 
-kube-scheduler reads its configuration once, at its start, and the kubelet starts it anew when the manifest changes. So the
-configuration's name has a digest of its content in it: another content is another manifest.
+kube-scheduler reads its configuration once, and the kubelet restarts it when the manifest changes. So the
+configuration's file name contains a digest of its content: a changed configuration changes the manifest.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ from plimsoll.flags import option
 
 PROGRAM = "plimsoll-evaluator configure-scheduler"
 _ABOUT = """
-Has the kube-scheduler of a kubeadm control plane ask the evaluator: writes its configuration file, and names it in the manifest
-of its static pod. Nothing else in the manifest changes, and a copy of it is kept. To be run as root on each control plane node.
+Adds the evaluator as an extender to the kube-scheduler of a kubeadm control plane: writes its configuration file, and names it
+in the manifest of its static pod. Nothing else in the manifest changes, and a backup is kept. Run it as root on each control
+plane node.
 """
 _EXAMPLES = """
 example:
@@ -39,23 +40,23 @@ example:
   plimsoll-evaluator configure-scheduler --undo
 """
 _HEADER = """\
-# Written by plimsoll-evaluator configure-scheduler, which writes another file instead of changing this one.
+# Written by plimsoll-evaluator configure-scheduler, which writes a new file instead of changing this one.
 """
 
 
 class ConfigureRefusedError(Exception):
-    """Nothing was changed; the text says why, and what to do."""
+    """Nothing was changed; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every flag of plimsoll-evaluator configure-scheduler."""
+    """All flags of plimsoll-evaluator configure-scheduler."""
 
     url: str = option(
         "url",
         "",
-        "where kube-scheduler reaches the evaluator: the cluster IP of its Service, since kube-scheduler runs on the "
-        "host's network and does not see names of Services. http:// for an evaluator with --unsafe",
+        "URL of the evaluator for kube-scheduler: with the cluster IP of its Service, since kube-scheduler runs on the "
+        "host's network and cannot resolve names of Services. http:// for an evaluator with --unsafe",
         metavar="URL",
     )
     manifest: str = option(
@@ -67,8 +68,8 @@ class Settings:
     folder: str = option(
         "folder",
         "/etc/kubernetes/plimsoll",
-        "folder of the configuration, of backups, and of what has to be there before: ca.crt (who signed the evaluator's "
-        "certificate), tls.crt and tls.key (what kube-scheduler shows to the evaluator)",
+        "folder of the configuration and backups, with these files: ca.crt (the CA of the evaluator's certificate), tls.crt "
+        "and tls.key (kube-scheduler's client certificate)",
         metavar="FOLDER",
     )
     server_name: str = option(
@@ -80,29 +81,29 @@ class Settings:
     timeout: float = option(
         "timeout",
         2.0,
-        "how long kube-scheduler waits for an answer",
+        "kube-scheduler's timeout for a request",
         metavar="DURATION",
         parse=durations.duration,
     )
     ignorable: bool = option(
         "ignorable",
         False,
-        "while no evaluator answers, place pods as if they followed no policy; without it they wait",
+        "schedule pods without their policies while no evaluator responds; by default they wait",
     )
     dry_run: bool = option("dry-run", False, "only show what would change")
-    undo: bool = option("undo", False, "take it all back")
+    undo: bool = option("undo", False, "remove all changes")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file that is to have another text; None where there is to be none, or was none."""
+    """One file to write; `after` is None if it is to be removed, `before` if it does not exist."""
 
     path: Path
     before: str | None
     after: str | None
 
     def diff(self) -> Iterator[str]:
-        """As `diff -u` would show it."""
+        """Yield the change as `diff -u` shows it."""
         before, after = (
             (text or "").splitlines(keepends=True) for text in (self.before, self.after)
         )
@@ -113,7 +114,7 @@ class Change:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit status: 0 done, or nothing to do; 1 refused; 2 for a mistake on the command line."""
+    """Run the command; return the exit status: 0 done or nothing to do, 1 refused, 2 for invalid arguments."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]")
     settings = flags.parse_settings(Settings, command, argv=argv, env={})
     if not settings.url and not settings.undo:
@@ -123,7 +124,7 @@ def main(argv: Sequence[str]) -> int:
         if settings.dry_run:
             sys.stdout.writelines(line for change in changes for line in change.diff())
         elif changes:
-            carry_out(settings, changes)
+            apply_changes(settings, changes)
     except (ManifestError, ConfigurationError, ConfigureRefusedError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}; nothing was changed\n")
         return 1
@@ -138,12 +139,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def plan(settings: Settings) -> list[Change]:
-    """What has to change, in the order in which it may: what a manifest names is there whenever the manifest is."""
+    """Return the changes in a safe order: files that a manifest names exist whenever the manifest does."""
     path, folder = Path(settings.manifest), Path(settings.folder)
     if not folder.is_absolute() or folder.is_relative_to(path.parent):
         raise ConfigureRefusedError(
             f"--folder {folder} must be an absolute path, and not among the manifests: "
-            "the kubelet would start what lies there"
+            "the kubelet would start the files there as pods"
         )
     before = _read(path)
     if settings.undo:
@@ -154,11 +155,11 @@ def plan(settings: Settings) -> list[Change]:
     text = _configuration(settings, plain)
     config = folder / _name(hashlib.sha256(text.encode()).hexdigest()[:10])
     after = staticpod.configured(before, settings.folder, str(config))
-    wanted = (
+    changes = (
         Change(config, config.read_text() if config.exists() else None, text),
         Change(path, before, after),
     )
-    return [change for change in wanted if change.before != change.after]
+    return [change for change in changes if change.before != change.after]
 
 
 def _name(digest: str) -> str:
@@ -166,21 +167,21 @@ def _name(digest: str) -> str:
 
 
 def _configuration(settings: Settings, manifest: str) -> str:
-    given = staticpod.flags(manifest)
-    if "config" in given:
-        base = _existing(given["config"], manifest)
+    scheduler_flags = staticpod.flags(manifest)
+    if "config" in scheduler_flags:
+        base = _existing(scheduler_flags["config"], manifest)
     else:
-        base = configuration.from_flags(given)
-    made = configuration.with_extender(base, _extender(settings, manifest))
-    return _HEADER + str(yaml.safe_dump(made, sort_keys=False))
+        base = configuration.from_flags(scheduler_flags)
+    result = configuration.with_extender(base, _extender(settings, manifest))
+    return _HEADER + str(yaml.safe_dump(result, sort_keys=False))
 
 
 def _existing(config: str, manifest: str) -> object:
-    """The configuration that kube-scheduler has already."""
+    """Return kube-scheduler's current configuration."""
     path = staticpod.host_path(manifest, config)
     if path is None:
         raise ConfigureRefusedError(
-            f"kube-scheduler has --config={config}, which is in no folder of the host"
+            f"kube-scheduler has --config={config}, which is not in a folder of the host"
         )
     try:
         return strictyaml.load_json(_read(Path(path)))
@@ -204,7 +205,7 @@ def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
     folder = Path(settings.folder)
     files = [folder / name for name in ("ca.crt", "tls.crt", "tls.key")]
     if missing := [str(file) for file in files if not file.is_file()]:
-        # kube-scheduler would not even start, and no pod would be placed any more.
+        # Without these files kube-scheduler would not start, and no pod would be scheduled.
         raise ConfigureRefusedError(f"there is no {' and no '.join(missing)}")
     ca, cert, key = map(str, files)
     return ExtenderEntry(
@@ -224,43 +225,43 @@ def _read(path: Path) -> str:
         return path.read_text()
     except FileNotFoundError:
         raise ConfigureRefusedError(
-            f"there is no {path}: is this a control plane node of kubeadm's?"
+            f"there is no {path}: is this a kubeadm control plane node?"
         ) from None
     except UnicodeDecodeError:
         raise ConfigureRefusedError(f"{path} is not text") from None
 
 
-def carry_out(settings: Settings, changes: Sequence[Change]) -> None:
-    """Write and remove, with a copy of each manifest that is replaced. Each file is there whole, or as it was."""
+def apply_changes(settings: Settings, changes: Sequence[Change]) -> None:
+    """Apply the changes atomically per file, with a backup of each manifest that is replaced."""
     manifest = Path(settings.manifest)
     for change in changes:
         if change.after is None:
             change.path.unlink()
             continue
         if change.path == manifest:
-            _keep(manifest, Path(settings.folder) / "backups")
+            _back_up(manifest, Path(settings.folder) / "backups")
         _replace(change.path, change.after)
 
 
-def _keep(manifest: Path, folder: Path) -> None:
-    """Copy the manifest to a folder of ours: whatever lies beside it, the kubelet would start as well."""
+def _back_up(manifest: Path, folder: Path) -> None:
+    """Copy the manifest to our folder: the kubelet would also start a copy beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     shutil.copy2(manifest, folder / f"{manifest.name}.{moment}")
 
 
 def _replace(path: Path, text: str) -> None:
-    """Put another text in a file's place in one step. The kubelet passes over names that begin with a dot."""
-    beside = path.with_name(f".{path.name}.plimsoll")
+    """Replace a file atomically. The kubelet ignores names that begin with a dot."""
+    temporary = path.with_name(f".{path.name}.plimsoll")
     try:
-        with beside.open("w") as file:
+        with temporary.open("w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            shutil.copymode(path, beside)
+            shutil.copymode(path, temporary)
             owner = path.stat()
-            os.chown(beside, owner.st_uid, owner.st_gid)
-        beside.replace(path)
+            os.chown(temporary, owner.st_uid, owner.st_gid)
+        temporary.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
-"""The manifest of kube-scheduler's static pod as text: a flag, a mount and a volume put in and taken out, all else as it was.
+"""Edits the text of kube-scheduler's static pod manifest: adds and removes a flag, a mount and a volume.
 
-The text is edited, not the objects in it, so that comments, order and style stay. What was put in can be told from the
-rest: taking it out gives the text from before, to the byte.
+Editing the text keeps comments, order and style. Added parts are recognizable: removing them restores the original bytes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,12 +15,12 @@ _CONFIG = "--config="
 
 
 class ManifestError(SentenceError, ValueError):
-    """A manifest that is not understood; the text says why, and nothing was changed."""
+    """An unsupported manifest; the message says why. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """The parts of the manifest that matter, as YAML nodes, which know where in the text they are."""
+    """The relevant parts of the manifest, as YAML nodes with their positions in the text."""
 
     command: yaml.SequenceNode
     mounts: yaml.SequenceNode
@@ -30,7 +29,7 @@ class _Pod:
 
 
 def flags(text: str) -> Mapping[str, str]:
-    """kube-scheduler's flags, without dashes; of one that is given twice the last counts, as it does for kube-scheduler."""
+    """Return kube-scheduler's flags without dashes; the last of repeated flags counts, as for kube-scheduler."""
     found: dict[str, str] = {}
     for item in _read(text).command.value[1:]:
         name, separator, value = str(item.value).lstrip("-").partition("=")
@@ -39,56 +38,58 @@ def flags(text: str) -> Mapping[str, str]:
 
 
 def sees_services(text: str) -> bool:
-    """Whether names of Services can be resolved in this pod."""
+    """Return whether the pod can resolve names of Services."""
     spec = _read(text).spec
     on_host = _scalar(spec, "hostNetwork") == "true"
     return not on_host or _scalar(spec, "dnsPolicy") == "ClusterFirstWithHostNet"
 
 
 def host_path(text: str, path: str) -> str | None:
-    """Where a file in the container lies on the host; None if no volume holds it."""
+    """Return the host path of a file in the container; None if no volume has it."""
     pod = _read(text)
     volumes = {_scalar(one, "name"): one for one in pod.volumes.value}
     for mount in pod.mounts.value:
-        at, name = _scalar(mount, "mountPath"), _scalar(mount, "name")
+        mount_path, name = _scalar(mount, "mountPath"), _scalar(mount, "name")
         source = _child(volumes[name], "hostPath") if name in volumes else None
-        if source is not None and (path == at or path.startswith(f"{at.rstrip('/')}/")):
-            return _scalar(source, "path") + path[len(at.rstrip("/")) :]
+        if source is not None and (
+            path == mount_path or path.startswith(f"{mount_path.rstrip('/')}/")
+        ):
+            return _scalar(source, "path") + path[len(mount_path.rstrip("/")) :]
     return None
 
 
 def configured(text: str, folder: str, config: str) -> str:
-    """The manifest with our folder mounted and our configuration named; the same again if it was so already.
+    """Return the manifest with our folder mounted and our configuration named; unchanged if it already is.
 
-    A --config that is there stays, before ours: kube-scheduler takes the last.
+    An existing --config stays before ours: kube-scheduler uses the last.
     """
     plain = restored(text, folder)
-    new = _put_in(plain, folder, config)
+    new = _add(plain, folder, config)
     if restored(new, folder) != plain:
-        raise ManifestError("it is written in a way that could not be undone to the byte")
+        raise ManifestError("its format would not allow an exact undo")
     if flags(new) != {**flags(plain), "config": config} or host_path(new, config) != config:
-        raise ManifestError("it is written in a way that hides what is put in")
+        raise ManifestError("the edited manifest would not have the expected content")
     return new
 
 
 def restored(text: str, folder: str) -> str:
-    """The manifest without what `configured` has put in."""
+    """Return the manifest without the parts that `configured` adds."""
     pod, lines = _read(text), text.splitlines(keepends=True)
-    ours = [
+    added = [
         *(item for item in pod.command.value if item.value.startswith(f"{_CONFIG}{folder}/")),
         *_named(pod.mounts, "mountPath", folder),
         *_named(pod.volumes, "hostPath", folder),
     ]
-    for item in ours:
+    for item in added:
         first, last = item.start_mark.line, _last_line(item)
         lines[first : last + 1] = [""] * (last + 1 - first)
     return "".join(lines)
 
 
-def _put_in(text: str, folder: str, config: str) -> str:
+def _add(text: str, folder: str, config: str) -> str:
     pod, lines = _read(text), text.splitlines(keepends=True)
     if not lines[-1].endswith("\n"):
-        raise ManifestError("its last line has no end")
+        raise ManifestError("its last line has no newline")
     mount = (f"mountPath: {folder}", f"name: {_VOLUME}", "readOnly: true")
     volume = ("hostPath:", f"  path: {folder}", "  type: Directory", f"name: {_VOLUME}")
     flag = _item(pod.command, (f"{_CONFIG}{config}",))
@@ -107,7 +108,7 @@ def _item(sequence: yaml.SequenceNode, content: tuple[str, ...]) -> str:
 
 
 def _named(sequence: yaml.SequenceNode, key: str, folder: str) -> Iterator[yaml.Node]:
-    """Our item in a list of mounts or volumes. Somebody else's of the same name is refused."""
+    """Yield our item in a list of mounts or volumes. Raises ManifestError if another one has our name."""
     for item in sequence.value:
         if _scalar(item, "name") != _VOLUME:
             continue
@@ -132,12 +133,12 @@ def _read(text: str) -> _Pod:
     (container,) = containers.value
     command = _sequence(container, "command")
     if not all(isinstance(item, yaml.ScalarNode) for item in command.value):
-        raise ManifestError("its command is not a list of words")
-    words = [item.value for item in command.value]
-    if words[0].rpartition("/")[2] != "kube-scheduler" or _child(container, "args") is not None:
+        raise ManifestError("its command is not a list of strings")
+    arguments = [item.value for item in command.value]
+    if arguments[0].rpartition("/")[2] != "kube-scheduler" or _child(container, "args") is not None:
         raise ManifestError("its command is not kube-scheduler and its flags")
-    if odd := next((word for word in words[1:] if not word.startswith("--")), None):
-        raise ManifestError(f"its command has {odd!r} in it, which is no --flag=value")
+    if unexpected := next((word for word in arguments[1:] if not word.startswith("--")), None):
+        raise ManifestError(f"its command contains {unexpected!r}, which is not --flag=value")
     return _Pod(command, _sequence(container, "volumeMounts"), _sequence(spec, "volumes"), spec)
 
 
@@ -161,20 +162,20 @@ def _mapping(node: yaml.Node, key: str) -> yaml.MappingNode:
 
 
 def _sequence(node: yaml.Node, key: str) -> yaml.SequenceNode:
-    """A list that is written one item a line, with something in it."""
+    """Return a non-empty list in block style."""
     found = _child(node, key)
     if not isinstance(found, yaml.SequenceNode) or not found.value:
         raise ManifestError(f"it has no list of {key}")
     if found.flow_style:
-        raise ManifestError(f"its {key} are written in brackets, not one a line")
+        raise ManifestError(f"its {key} must be in block style, one item per line")
     return found
 
 
 def _last_line(node: yaml.Node) -> int:
-    """The line on which its text ends: a block's own end mark is where the next thing begins."""
+    """Return the last line of a node: the end mark of a block is where the next node starts."""
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         pairs = node.value if isinstance(node, yaml.MappingNode) else [node.value]
         return max(_last_line(part) for pair in pairs for part in pair)
     if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
-        raise ManifestError("it has text blocks where a word is expected")
+        raise ManifestError("it has block scalars where plain scalars are expected")
     return int(node.end_mark.line)

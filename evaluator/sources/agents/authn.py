@@ -26,7 +26,7 @@ Check = Callable[[str, Context], Awaitable[StreamRejection | None]]
 """Returns why a client may not report for a node; None if it may."""
 
 
-async def anybody(_node: str, _context: Context) -> StreamRejection | None:
+async def allow_all(_node: str, _context: Context) -> StreamRejection | None:
     """Admit every client, on a port without TLS."""
     return None
 
@@ -45,19 +45,19 @@ async def by_certificate(node: str, context: Context) -> StreamRejection | None:
     names = identity.certified(auth)
     if node in names:
         return None
-    told = ", ".join(sorted(names)) or "nobody"
+    named = ", ".join(sorted(names)) or "no name"
     return StreamRejection(
-        Code.PERMISSION_DENIED, f"the client certificate is for {told[:300]}, not for node {node}"
+        Code.PERMISSION_DENIED, f"the client certificate is for {named[:300]}, not for node {node}"
     )
 
 
-def by_token(reviewer: TokenAuthenticator) -> Check:
+def by_token(authenticator: TokenAuthenticator) -> Check:
     """Return a check that the token in the metadata is bound to the node."""
 
     async def check(node: str, context: Context) -> StreamRejection | None:
         metadata = context.invocation_metadata() or ()
         try:
-            own = await reviewer.node_of(identity.bearer(metadata), context.peer())
+            own = await authenticator.node_of(identity.bearer(metadata), context.peer())
         except NotAnAgentError as error:
             return StreamRejection(Code.UNAUTHENTICATED, str(error))
         except UnreviewedError as error:
@@ -78,7 +78,7 @@ class Authorizer:
     """
 
     def __init__(
-        self, check: Check = anybody, *, exists: Callable[[str], bool] = lambda _node: True
+        self, check: Check = allow_all, *, exists: Callable[[str], bool] = lambda _node: True
     ) -> None:
         self._check = check
         self._exists = exists

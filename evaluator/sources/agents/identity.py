@@ -1,4 +1,4 @@
-"""Whose agent a stream is: node names out of a client certificate, and out of what a TokenReview says of a token."""
+"""Node names from client certificates and from TokenReviews."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evaluator.model.api_status import TokenReview
 
 KUBELET = "system:node:"
-"""How the API server's own node certificates begin their common name; the node's name follows."""
+"""Prefix of the common name in certificates of kubelets; the node's name follows."""
 
 _LONGEST_NAME = 253
 _IS_SUBDOMAIN = re.compile(
@@ -21,17 +21,17 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def is_node_name(text: str) -> bool:
-    """Whether an API server would take it for the name of a node: a lower-case DNS subdomain."""
+    """Return whether the text is a valid node name: a lower-case DNS subdomain."""
     return len(text) <= _LONGEST_NAME and _IS_SUBDOMAIN(text) is not None
 
 
 class NotAnAgentError(Exception):
-    """Credentials that name no agent of this cluster; the sentence is for the log on both ends."""
+    """Credentials that do not belong to an agent of this cluster; the message is logged on both ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a token is bound to: a node, or (API servers before 1.30 do not name it) a pod that runs on one."""
+    """The object a token is bound to: a node, or (API servers before 1.30) a pod on it."""
 
     namespace: str
     node: str = ""
@@ -45,13 +45,13 @@ def is_resumed(auth: Mapping[str, Iterable[bytes]]) -> bool:
 
 
 def certified(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
-    """The nodes that a verified client certificate stands for: its common name and DNS names, as gRPC lists them."""
+    """Return the names in a verified client certificate: common name and DNS names, as listed by gRPC."""
     names = [*auth.get("x509_common_name", ()), *auth.get("peer_dns", ())]
     return frozenset(name.decode("utf-8", "replace").removeprefix(KUBELET) for name in names) - {""}
 
 
 def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """The token of an `authorization: Bearer` among a call's metadata; empty if there is none."""
+    """Return the token of `authorization: Bearer` in a call's metadata; empty if there is none."""
     for name, value in metadata:
         if name == "authorization" and isinstance(value, str):
             scheme, _, token = value.partition(" ")
@@ -61,15 +61,15 @@ def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
 
 
 def bound(review: TokenReview, *, audience: str, account: str) -> Bound:
-    """What an agent's token is bound to. `account` is the `namespace/name` of the agents' ServiceAccount.
+    """Return what an agent's token is bound to. `account`: `namespace/name` of the agents' ServiceAccount.
 
-    Raises NotAnAgentError for a token that is not valid, not meant for us, another account's, or bound to no node.
+    Raises NotAnAgentError if the token is invalid, for another audience or account, or not bound to a node or pod.
     """
     if not review.authenticated:
         raise NotAnAgentError(f"the token is not valid: {review.error or 'no reason was given'}")
-    # An API server that knows no audiences answers without any: then the token was not made for us.
+    # An API server without audience support returns none: then the token was not made for us.
     if audience not in (review.audiences or ()):
-        raise NotAnAgentError(f"the token is not meant for the audience {audience}")
+        raise NotAnAgentError(f"the token is not for the audience {audience}")
     user = review.user
     namespace, _, name = user.username.removeprefix(_ACCOUNT).partition(":")
     if user.username != f"{_ACCOUNT}{namespace}:{name}" or f"{namespace}/{name}" != account:
@@ -77,5 +77,5 @@ def bound(review: TokenReview, *, audience: str, account: str) -> Bound:
     extra = user.extra or {}
     node, pod, uid = (next(iter(extra.get(key) or ()), "") for key in (_NODE, _POD, _POD_UID))
     if not node and not (pod and uid):
-        raise NotAnAgentError("the token is bound to no node and to no pod")
+        raise NotAnAgentError("the token is bound to neither a node nor a pod")
     return Bound(namespace, node, pod, uid)

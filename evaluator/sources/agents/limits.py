@@ -1,4 +1,4 @@
-"""What one agent may take of its port, and all of them together; and how gRPC is told so."""
+"""Limits of the agents' port, per agent and in total, and their gRPC channel options."""
 
 from dataclasses import dataclass, replace
 
@@ -6,7 +6,7 @@ _BACKSTOP = 1.25
 _GRACE = 30.0
 _LARGEST_METADATA = 16 << 10
 _REPORT_HEAD, _READING_BYTES = 512, 13
-"""What a report takes: its node's name and the rest, and for each reading a position of up to 5 bytes and a double."""
+"""Bytes of a report's header, and of each reading: a position of up to 5 bytes and a double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,38 +14,39 @@ class AgentLimits:
     """Times in seconds, sizes in bytes."""
 
     handshake: float = 20.0
-    """For TLS and HTTP/2 to stand, from the connection's first moment. gRPC shakes hands with all who come at the same time:
-    when thousands return at once, each waits for most of the others, and who is cut off only comes again."""
+    """For the TLS and HTTP/2 handshakes, from the start of the connection. gRPC shakes hands concurrently: when
+    thousands of agents reconnect at once, each waits for the others, and a timeout would only cause another attempt.
+    """
     introduction: float = 30.0
-    """For the first Report of a stream to come. A connection without a stream may last as long."""
+    """For the first Report of a stream. A connection without a stream may last as long."""
     age: float = 3600.0
-    """Of a stream: then it has to begin anew, so that certificates and tokens are looked at again."""
+    """Maximum age of a stream, so that certificates and tokens are checked again."""
     streams: int = 10_000
-    """At once, of all agents; and as many connections."""
+    """Concurrent streams of all agents, and concurrent connections."""
     streams_per_connection: int = 100
-    """At once. An agent has one; a proxy in between may put those of several on one connection."""
+    """Concurrent streams on one connection. An agent has one; a proxy may combine those of several agents."""
     streams_per_node: int = 3
-    """At once. One counts; the others are those that it replaced, while they come to their end."""
+    """Concurrent streams of one node. The newest is current; the others are being closed."""
     pause: float = 5.0
-    """Between two streams of one node, in the long run."""
+    """Average seconds between two streams of one node."""
     beginnings: int = 5
-    """Streams of one node that may begin with no pause."""
+    """Streams of one node that may start in a burst."""
     reports: float = 10.0
-    """Of one node in a second, in the long run; what comes faster is read later."""
+    """Average reports of one node per second; excess reports are read later."""
     burst: int = 10
-    """Reports that may come with no pause."""
+    """Reports that may arrive in a burst."""
     report_bytes: int = 64 << 10
-    """So much of each stream may lie in memory before it is known whose it is."""
+    """Bytes of a message, which are buffered before the stream is authenticated."""
 
     def for_metrics(self, metrics: int) -> "AgentLimits":
-        """These limits, with `report_bytes` raised if a report of so many readings needs it."""
+        """Return these limits, with `report_bytes` raised if a report with `metrics` readings needs it."""
         needed = _REPORT_HEAD + _READING_BYTES * metrics
         return replace(self, report_bytes=max(self.report_bytes, needed))
 
     def channel_options(self, connections: int) -> list[tuple[str, int]]:
-        """For a gRPC server that holds at most so many connections."""
+        """Return the channel options of a gRPC server with at most `connections` connections."""
         return [
-            # A burst of thousands of connects (every agent after a restart of ours) is refused by gRPC's default bounds.
+            # gRPC's default bounds reject a burst of thousands of connections, as after a restart of the evaluator.
             ("grpc.server.max_pending_requests", self.streams),
             ("grpc.server.max_pending_requests_hard_limit", 2 * self.streams),
             ("grpc.max_allowed_incoming_connections", connections),
@@ -55,7 +56,7 @@ class AgentLimits:
             ("grpc.absolute_max_metadata_size", _LARGEST_METADATA),
             ("grpc.server_handshake_timeout_ms", _ms(self.handshake)),
             ("grpc.max_connection_idle_ms", _ms(self.introduction)),
-            # Streams end by themselves earlier; who does not read its own one's end is cut off by this.
+            # Streams end earlier by themselves; this closes connections of clients that do not read.
             ("grpc.max_connection_age_ms", _ms(self.age * _BACKSTOP)),
             ("grpc.max_connection_age_grace_ms", _ms(min(_GRACE, self.age))),
             ("grpc.so_reuseport", 0),
@@ -63,9 +64,9 @@ class AgentLimits:
             ("grpc.keepalive_timeout_ms", 10_000),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
             ("grpc.http2.max_ping_strikes", 2),
-            # A report every few seconds tells nothing of the network's bandwidth, but would be followed by a ping each.
+            # Reports every few seconds do not measure bandwidth, but each would cause a ping.
             ("grpc.http2.bdp_probe", 0),
-            # By default each connection holds a buffer for a whole TLS record of 16 KiB.
+            # By default each connection has a buffer for a whole TLS record of 16 KiB.
             ("grpc.tsi.max_frame_size", 1024),
             ("grpc.http2.hpack_table_size.encoder", 0),
             ("grpc.http2.hpack_table_size.decoder", 0),

@@ -10,7 +10,7 @@ _DEFAULT = AgentLimits()
 
 
 def account(text: str) -> str:
-    """A ServiceAccount, `namespace/name`."""
+    """Return a ServiceAccount, `namespace/name`. Raises ValueError."""
     namespace, _, name = text.partition("/")
     if not namespace or not name or set(name) & set("/:") or ":" in namespace:
         raise ValueError(f"not a ServiceAccount: {text!r} (write it like plimsoll/plimsoll-agent)")
@@ -27,7 +27,7 @@ class AgentOptions:
     agent_identity: str = option(
         "agentIdentity",
         "certificate",
-        "how an agent shows which node it is: `certificate` (its client certificate has the node's name as CN, with or "
+        "how agents authenticate their node: `certificate` (its client certificate has the node's name as CN, with or "
         "without `system:node:`, or as a DNS name) or `token` (it sends a ServiceAccount token that is bound to the node "
         "or to a pod there)",
         metavar="HOW",
@@ -36,14 +36,14 @@ class AgentOptions:
     agent_cert: str = option(
         "agentCert",
         "",
-        "server certificate of the agents' port; without one that of --cert",
+        "server certificate of the agents' port; default: that of --cert",
         metavar="FILE",
     )
     agent_key: str = option("agentKey", "", "its private key", metavar="FILE")
     agent_cacert: str = option(
         "agentCacert",
         "",
-        "the CA that must have signed an agent's client certificate; without one that of --cacert",
+        "the CA that must have signed an agent's client certificate; default: that of --cacert",
         metavar="FILE",
     )
     agent_audience: str = option(
@@ -55,29 +55,29 @@ class AgentOptions:
     agent_account: str = option(
         "agentServiceAccount",
         "plimsoll/plimsoll-agent",
-        "the ServiceAccount that an agent's token must be of: any pod can have a token with our audience",
+        "the ServiceAccount that an agent's token must belong to: any pod can get a token for our audience",
         metavar="NAMESPACE/NAME",
         parse=account,
     )
     agent_unsafe: bool = option(
         "agentUnsafe",
         False,
-        "let agents stream in plain text, and believe whoever can reach the port to be the node it says; implied by "
+        "let agents stream in plain text without authentication: any client can report for any node; implied by "
         "--unsafe, unless --agentCert is given",
     )
     agent_limits: AgentLimits = _DEFAULT
     """Timeouts, streams and sizes of the port. Constants: no flag sets them, tests pass smaller ones."""
 
     def agent_mistakes(self, *, plain: bool) -> list[str]:
-        """What is wrong with these together, each in a sentence; `plain` says that the port has no TLS."""
-        found = []
+        """Return the errors in these settings together, as sentences; `plain`: the port has no TLS."""
+        errors = []
         if bool(self.agent_cert) != bool(self.agent_key):
-            found.append("--agentCert and --agentKey belong together")
+            errors.append("--agentCert and --agentKey belong together")
         if self.agent_unsafe and self.agent_cert:
-            found.append("--agentUnsafe and --agentCert contradict each other")
+            errors.append("--agentUnsafe and --agentCert contradict each other")
         if plain and self.agent_identity == "token":
-            found.append(
-                "--agentIdentity=token needs TLS on the agents' port, or the tokens are anybody's: name --agentCert and "
+            errors.append(
+                "--agentIdentity=token needs TLS on the agents' port, or tokens are sent in plain text: name --agentCert and "
                 "--agentKey"
             )
-        return found
+        return errors

@@ -15,29 +15,29 @@ from urllib.parse import unquote
 from plimsoll.ratelimit import TokenBucket
 
 _MOST_PEERS = 20_000
-"""Peers remembered; the one that was silent longest is forgotten first."""
+"""Peers with limits in memory; the least recent is dropped first."""
 _IPV6_NETWORK = 64
 """Bits of an IPv6 address: one machine may use all addresses of such a network."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewLimits:
-    """Failed reviews a second in the long run, how many may fail at once, and seconds to wait for a turn at most."""
+    """Limits of failed reviews: rate per second, burst, and the maximum seconds to wait for admission."""
 
     peer_rate: float = 0.2
     peer_burst: int = 10
     rate: float = 20.0
     burst: int = 100
-    patience: float = 10.0
+    timeout: float = 10.0
 
 
 class LimitedError(Exception):
-    """A token is not reviewed now, because too many were invalid; the sentence is for both ends."""
+    """A token is not reviewed now, because too many were invalid; the message is for both ends."""
 
 
 @dataclass(slots=True)
 class Review:
-    """One review. Set `valid` when the API server has answered; without an answer nothing is charged."""
+    """One review. Set `valid` after the API server's response; without one, nothing is charged."""
 
     valid: bool | None = None
 
@@ -45,13 +45,13 @@ class Review:
 @dataclass(slots=True)
 class _Peer:
     failures: TokenBucket
-    under_way: int = 0
+    in_flight: int = 0
     proven: bool = False
     """Whether its last review succeeded."""
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
 
-    def leave(self) -> None:
-        self.under_way -= 1
+    def release(self) -> None:
+        self.in_flight -= 1
         self.wake_next()
 
     def wake_next(self) -> None:
@@ -63,7 +63,7 @@ class _Peer:
 
 
 class ReviewGate:
-    """Admits reviews, each as a context around the question to the API server."""
+    """Admits reviews, each as a context around the request to the API server."""
 
     def __init__(self, limits: ReviewLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
@@ -71,8 +71,8 @@ class ReviewGate:
         self._failures = TokenBucket(limits.rate, limits.burst)
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._unproven = 0
-        """Reviews under way of peers that are not proven."""
-        self._left = asyncio.Event()
+        """Reviews in flight of peers that are not proven."""
+        self._released = asyncio.Event()
         self._turn = asyncio.Lock()
 
     @contextlib.asynccontextmanager
@@ -81,16 +81,16 @@ class ReviewGate:
         found, review = self._peer(peer), Review()
         try:
             async with contextlib.AsyncExitStack() as stack:
-                async with asyncio.timeout(self._limits.patience):
-                    await self._until_it_may_fail(found)
-                    stack.callback(found.leave)
+                async with asyncio.timeout(self._limits.timeout):
+                    await self._wait_for_peer(found)
+                    stack.callback(found.release)
                     if not found.proven:
-                        await self._until_any_may_fail()
-                        stack.callback(self._leave)
+                        await self._wait_for_all()
+                        stack.callback(self._release)
                 stack.callback(self._charge, found, review)
                 yield review
         except TimeoutError:
-            raise LimitedError("too many tokens wait for their review: try again later") from None
+            raise LimitedError("too many token reviews are pending: try again later") from None
 
     def _charge(self, peer: _Peer, review: Review) -> None:
         if review.valid is not None:
@@ -99,14 +99,14 @@ class ReviewGate:
             peer.failures.take(self._clock())
             self._failures.take(self._clock())
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self._unproven -= 1
-        self._left.set()
+        self._released.set()
 
-    async def _until_it_may_fail(self, peer: _Peer) -> None:
-        """Have no more reviews of a peer under way than may fail; the others wait for the outcome of those."""
-        while peer.under_way >= (left := peer.failures.left(self._clock())):
-            if not left:
+    async def _wait_for_peer(self, peer: _Peer) -> None:
+        """Wait until a peer's reviews in flight could all fail within its limit."""
+        while peer.in_flight >= (allowed := peer.failures.left(self._clock())):
+            if not allowed:
                 peer.wake_next()
                 raise LimitedError(
                     "too many tokens from this address were invalid: try again later"
@@ -118,16 +118,16 @@ class ReviewGate:
             except BaseException:
                 peer.wake_next()
                 raise
-        peer.under_way += 1
+        peer.in_flight += 1
 
-    async def _until_any_may_fail(self) -> None:
-        """The same for all peers that are not proven, in the order of their arrival."""
+    async def _wait_for_all(self) -> None:
+        """Wait for the limit of all peers that are not proven, in order of arrival."""
         async with self._turn:
             while self._unproven >= self._failures.left(self._clock()):
-                self._left.clear()
+                self._released.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._failures.due(self._clock()) or None):
-                        await self._left.wait()
+                        await self._released.wait()
             self._unproven += 1
 
     def _peer(self, peer: str) -> _Peer:
@@ -143,9 +143,9 @@ class ReviewGate:
 
 
 def network(peer: str) -> str:
-    """What one peer controls: an IPv4 address, or the network of an IPv6 address.
+    """Return the network that one peer controls: an IPv4 address, or the /64 of an IPv6 address.
 
-    `peer` is as gRPC has it: `ipv4:10.0.0.1:4711`, `ipv6:%5B::1%5D:4711`; anything else is a peer of its own.
+    `peer` is in gRPC's format: `ipv4:10.0.0.1:4711`, `ipv6:%5B::1%5D:4711`; any other text is a peer of its own.
     """
     family, _, rest = unquote(peer).partition(":")
     host = rest.rpartition(":")[0].strip("[]").partition("%")[0]

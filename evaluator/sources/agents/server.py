@@ -30,7 +30,7 @@ from wire.codec import Delta, MalformedReportError
 log = logs.get(__name__)
 
 _SERVICE = "plimsoll.telemetry.v1.Telemetry"
-_AT_ONCE = 16
+_BATCH = 16
 """Agents notified between two yields to the event loop."""
 
 _OTHER_DESCRIPTORS = 1000
@@ -53,7 +53,7 @@ class AgentServer:
         interval: float,
         on_report: Callable[[bool], None],
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
-        verifier: Authorizer | None = None,
+        authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -63,18 +63,18 @@ class AgentServer:
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
         self._on_refusal = on_refusal
-        self._verifier = verifier or Authorizer()
+        self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._registry: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
         self._log = RateLimitedLogger(log)
         self._handler = ReportHandler(
-            knows=store.knows, missing=self._verifier.missing, take=self._take
+            knows=store.knows, missing=self._authorizer.missing, store_report=self._store_report
         )
-        self._asked = self._written()
+        self._requested = self._serialized()
         self._server: grpc.aio.Server | None = None
-        self._announcing: asyncio.Task[None] | None = None
+        self._announcer: asyncio.Task[None] | None = None
 
     @property
     def connected(self) -> int:
@@ -98,7 +98,7 @@ class AgentServer:
             maximum_concurrent_rpcs=self._limits.streams,
         )
         # Messages are bytes: malformed ones are handled here, and a subscription is serialized once for all agents.
-        handler: Any = grpc.stream_stream_rpc_method_handler(self._answer)
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._serve)
         service = grpc.method_handlers_generic_handler(_SERVICE, {"Stream": handler})
         server.add_generic_rpc_handlers((service,))
         try:
@@ -113,31 +113,31 @@ class AgentServer:
             ) from error
         await server.start()
         self._server = server
-        self._announcing = asyncio.create_task(self._announce())
+        self._announcer = asyncio.create_task(self._announce())
         return port
 
     async def stop(self) -> None:
         """End all streams; agents reconnect."""
-        if self._announcing is not None:
-            self._announcing.cancel()
+        if self._announcer is not None:
+            self._announcer.cancel()
         if self._server is not None:
             await self._server.stop(grace=0)
 
-    async def _answer(self, _requests: object, context: Context) -> None:
+    async def _serve(self, _requests: object, context: Context) -> None:
         """Serve one agent until it disconnects, violates the protocol or is replaced by another stream of its node."""
         try:
             first = await self._introduction(context)
             if first is None:
                 return
             node = first.node_name
-            refusal = _nameless(node) or await self._verifier.admit(node, context)
+            refusal = _name_error(node) or await self._authorizer.admit(node, context)
         except MalformedReportError as error:
             node, refusal = "", StreamRejection(Code.INVALID_ARGUMENT, str(error))
         if refusal is None:
-            refusal = await self._follow(node, context)
+            refusal = await self._serve_stream(node, context)
         if refusal is not None:
             self._log.log(
-                "agent turned away",
+                "agent rejected",
                 node=node,
                 peer=context.peer(),
                 code=refusal.code.name,
@@ -154,8 +154,8 @@ class AgentServer:
                 message = await context.read()
         return parse(message) if isinstance(message, bytes) else None
 
-    async def _follow(self, node: str, context: Context) -> StreamRejection | None:
-        """Talk to one agent until its stream is over; returns why, if there is a reason to tell it."""
+    async def _serve_stream(self, node: str, context: Context) -> StreamRejection | None:
+        """Serve an authorized stream until it ends; return the rejection to send, or None."""
         stream = AgentStream(node, context, self._limits, self._rng)
         try:
             replaced = self._registry.enter(node, stream, self._clock())
@@ -169,15 +169,15 @@ class AgentServer:
                         Code.ALREADY_EXISTS, f"another stream for node {node} has begun"
                     )
                 )
-            stream.tell(self._asked)
+            stream.send(self._requested)
             refusal = await stream.run(self._handler)
-            await stream.settle()
+            await stream.flush()
             return refusal
         finally:
             self._registry.leave(node, stream)
             log.debug("agent disconnected", node=node)
 
-    def _take(self, node: str, delta: Delta) -> None:
+    def _store_report(self, node: str, delta: Delta) -> None:
         version = self._store.version
         self._store.report(node, delta, self._clock())
         self._on_report(self._store.version != version)
@@ -185,20 +185,24 @@ class AgentServer:
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""
         while True:
-            await self._subscriptions.after(self._asked.generation)
-            self._asked = self._written()
-            asked = self._asked
+            await self._subscriptions.after(self._requested.generation)
+            self._requested = self._serialized()
+            requested = self._requested
             for number, stream in enumerate(self._registry.current, start=1):
-                stream.tell(asked)
-                if number % _AT_ONCE == 0:
+                stream.send(requested)
+                if number % _BATCH == 0:
                     await asyncio.sleep(0)
 
-    def _written(self) -> RequestedMetrics:
-        wanted = self._subscriptions.current
+    def _serialized(self) -> RequestedMetrics:
+        subscription = self._subscriptions.current
         message = telemetry_pb2.Subscription(
-            generation=wanted.generation, metrics=wanted.metrics, interval_ms=self._interval_ms
+            generation=subscription.generation,
+            metrics=subscription.metrics,
+            interval_ms=self._interval_ms,
         )
-        return RequestedMetrics(wanted.generation, wanted.metrics, message.SerializeToString())
+        return RequestedMetrics(
+            subscription.generation, subscription.metrics, message.SerializeToString()
+        )
 
 
 async def _abort(context: Context, refusal: StreamRejection) -> None:
@@ -210,7 +214,7 @@ async def _abort(context: Context, refusal: StreamRejection) -> None:
         raise asyncio.CancelledError from error  # the only end of a call that gRPC takes without another operation
 
 
-def _nameless(node: str) -> StreamRejection | None:
+def _name_error(node: str) -> StreamRejection | None:
     if not node:
         return StreamRejection(Code.INVALID_ARGUMENT, "a Report needs a node_name")
     if not is_node_name(node):

@@ -1,6 +1,6 @@
-"""One agent's stream: reads its reports at a bounded pace, tells it what to report, and ends where there is a reason.
+"""One agent's stream: reads reports at a limited rate, sends subscriptions, and ends with a reason.
 
-At rest a stream is one coroutine that waits for a message; there are thousands of them.
+An idle stream is one coroutine waiting for a message; there are thousands of them.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Code = grpc.StatusCode
 
 @dataclass(frozen=True, slots=True)
 class RequestedMetrics:
-    """What agents are asked for, written once for all of them."""
+    """A subscription, serialized once for all agents."""
 
     generation: int
     metrics: tuple[str, ...]
@@ -34,15 +34,15 @@ class RequestedMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportHandler:
-    """Who hears of reports: whether a node is known already, why it may report no more, and what it said."""
+    """Callbacks for reports: whether the node is known, whether it may still report, and the report's changes."""
 
     knows: Callable[[str], bool]
     missing: Callable[[str], StreamRejection | None]
-    take: Callable[[str, Delta], None]
+    store_report: Callable[[str, Delta], None]
 
 
 class AgentStream:
-    """A stream whose agent has introduced itself. Made in the task that then awaits `run()`."""
+    """A stream after its first message. Must be created in the task that awaits `run()`."""
 
     def __init__(
         self, node: str, context: Context, limits: AgentLimits, rng: random.Random
@@ -51,31 +51,31 @@ class AgentStream:
         self._context = context
         self._protocol = StreamProtocol(node)
         self._age = limits.age * (1 - 0.2 * rng.random())
-        self._pace = TokenBucket(limits.reports, limits.burst)
+        self._rate = TokenBucket(limits.reports, limits.burst)
         self._task = asyncio.current_task()
         self._ended: StreamRejection | None = None
         self._next: RequestedMetrics | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
-    def tell(self, asked: RequestedMetrics) -> None:
-        """Ask the agent for this; while it does not read what it was told before, the latest replaces what waits."""
-        self._next = asked
-        if self._telling is None and self._ended is None:
-            self._telling = asyncio.create_task(self._tell())
+    def send(self, requested: RequestedMetrics) -> None:
+        """Send a subscription; if the agent is slow to read, only the latest one is kept."""
+        self._next = requested
+        if self._sending is None and self._ended is None:
+            self._sending = asyncio.create_task(self._send())
 
     def end(self, refusal: StreamRejection) -> None:
-        """Let `run()` return that soon."""
+        """Make `run()` return this rejection soon."""
         if self._ended is None and self._task is not None:
             self._ended = refusal
             self._task.cancel()
 
     async def run(self, handler: ReportHandler) -> StreamRejection | None:
-        """Take in reports until there are no more; returns why, if there is a reason to tell the agent."""
+        """Read reports until the stream ends; return the rejection to send, or None."""
         try:
             async with asyncio.timeout(self._age):
-                return await self._listen(handler)
+                return await self._read_reports(handler)
         except TimeoutError:
-            return None  # it begins anew
+            return None  # the agent reconnects
         except asyncio.CancelledError:
             if self._ended is None or self._task is None or self._task.uncancel() > 0:
                 raise  # the agent went away
@@ -83,13 +83,13 @@ class AgentStream:
         finally:
             self._task = None
 
-    async def settle(self) -> None:
-        """Wait until nothing is on its way out: a stream that is ended before that would leave its agent hanging."""
+    async def flush(self) -> None:
+        """Wait for pending writes: ending the stream before would leave the agent hanging."""
         self._next = None
-        if self._telling is not None:
-            await asyncio.wait([self._telling])
+        if self._sending is not None:
+            await asyncio.wait([self._sending])
 
-    async def _listen(self, handler: ReportHandler) -> StreamRejection | None:
+    async def _read_reports(self, handler: ReportHandler) -> StreamRejection | None:
         loop = asyncio.get_running_loop()
         while isinstance(message := await self._context.read(), bytes):
             if (refusal := handler.missing(self.node)) is not None:
@@ -98,19 +98,19 @@ class AgentStream:
                 delta = self._protocol.decode(parse(message), known=handler.knows(self.node))
             except MalformedReportError as error:
                 return StreamRejection(Code.INVALID_ARGUMENT, str(error))
-            handler.take(self.node, delta)
-            if (wait := self._pace.take(loop.time())) > 0:
+            handler.store_report(self.node, delta)
+            if (wait := self._rate.take(loop.time())) > 0:
                 await asyncio.sleep(wait)
         return None
 
-    async def _tell(self) -> None:
+    async def _send(self) -> None:
         try:
-            while (asked := self._next) is not None:
+            while (requested := self._next) is not None:
                 self._next = None
-                self._protocol.tell(asked.generation, asked.metrics)
-                await self._context.write(asked.message)
+                self._protocol.subscribe(requested.generation, requested.metrics)
+                await self._context.write(requested.message)
         except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
-            # Reading from an agent that is gone ends the stream at the same time.
+            # If the agent is gone, reading ends the stream at the same time.
             log.debug("subscription not sent", node=self.node, error=str(error))
         finally:
-            self._telling = None
+            self._sending = None

@@ -41,10 +41,10 @@ class StreamRegistry(Generic[T]):
         """Add a stream; return the one it replaces, or None. Raises TooManyError."""
         if self._open.get(node, 0) >= self._limits.streams_per_node:
             raise TooManyError(
-                f"node {node} has {self._limits.streams_per_node} streams already that have not come to their end"
+                f"node {node} already has {self._limits.streams_per_node} open streams"
             )
         if not self._bucket(node).take_now(now):
-            raise TooManyError(f"streams of node {node} begin too often")
+            raise TooManyError(f"streams of node {node} are opened too often")
         self._open[node] = self._open.get(node, 0) + 1
         before, self._current[node] = self._current.get(node), stream
         return before

@@ -1,4 +1,4 @@
-"""The agents' port's TLS, as gRPC wants it."""
+"""TLS of the agents' port, in gRPC's terms."""
 
 import ssl
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from evaluator.tls.reload import CertificateReloader, TlsError, load_pair
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """A server's certificate and key, and the CA that must have signed a client's; without one, clients need none."""
+    """The server's certificate and key, and the CA of client certificates (empty: clients need none)."""
 
     cert: str
     key: str
@@ -20,12 +20,12 @@ class Files:
 
 
 class Certificates:
-    """What is in the files. Files that cannot be used later leave those before in force."""
+    """The current certificates. If changed files are invalid, the previous ones stay in use."""
 
     def __init__(
         self, files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
     ) -> None:
-        """Raises TlsError."""
+        """Load the files. Raises TlsError."""
         self._files = files
         self._rotation = CertificateReloader(
             [name for name in (files.cert, files.key, files.ca) if name],
@@ -33,10 +33,10 @@ class Certificates:
             port="agents",
             on_change=on_change,
         )
-        self._initial = self._told = self._rotation.current()
+        self._initial = self._served = self._rotation.current()
 
     def credentials(self) -> grpc.ServerCredentials:
-        """TLS 1.2 or newer; with a CA, only clients with a certificate that it signed."""
+        """Return the credentials: TLS 1.2 or newer; with a CA, client certificates signed by it are required."""
         return grpc.dynamic_ssl_server_credentials(
             self._initial,
             self._changed,  # type: ignore[arg-type]  # None: as before
@@ -44,23 +44,23 @@ class Certificates:
         )
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What is new for a connection that begins; called by gRPC's own thread."""
+        """Return the configuration if it changed, else None; called by gRPC's thread for each new connection."""
         newest = self._rotation.current()
-        if newest is self._told:
+        if newest is self._served:
             return None
-        self._told = newest
+        self._served = newest
         return newest
 
 
 def _load(files: Files) -> grpc.ServerCertificateConfiguration:
-    """Raises TlsError for what OpenSSL cannot use: gRPC itself would take anything, and fail with each connection."""
+    """Load the files. Raises TlsError if OpenSSL rejects them: gRPC would accept them and fail with each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         load_pair(context, files.cert, files.key)
     except (OSError, ssl.SSLError) as error:
         raise TlsError(
             f"agents' port: certificate {files.cert} with key {files.key} cannot be used: {error}; "
-            "name others with --agentCert and --agentKey, or pass --agentUnsafe to take any node's word"
+            "name others with --agentCert and --agentKey, or pass --agentUnsafe to disable authentication"
         ) from error
     try:
         if files.ca:

@@ -1,7 +1,6 @@
-"""Asks the API server which node a ServiceAccount token is bound to, and remembers the answer for a while.
+"""Authenticates agents' ServiceAccount tokens by TokenReview, with a cache.
 
-When the API server cannot be asked, an older answer still counts: agents that connect again during its outage must not
-be lost with it.
+If the API server is unavailable, older results still count, so that agents that reconnect during its outage are not lost.
 """
 
 import asyncio
@@ -24,41 +23,41 @@ from plimsoll.text import one_line
 log = logs.get(__name__)
 
 _FRESH = 60.0
-"""Seconds for which an answer, yes or no, is not asked for again."""
+"""Seconds for which a result, positive or negative, is reused."""
 _USABLE = 3600.0
-"""Seconds for which a yes counts while the API server cannot be asked; kubelets renew tokens as often."""
+"""Seconds for which a positive result counts while the API server is unavailable; kubelets renew tokens as often."""
 _MOST = 20_000
-"""Answers kept of each kind, yes and no: a flood of made-up tokens must neither fill the memory nor displace a yes."""
+"""Cached results of each kind: a flood of invalid tokens must neither fill memory nor displace valid ones."""
 _AT_ONCE = 8
-_LONGEST = 16 << 10
-"""Characters of a token: what is longer is none."""
+_LONGEST_TOKEN = 16 << 10
+"""Characters of a token; longer ones are rejected."""
 
 
 class Authority(Protocol):
-    """What of the API server is needed here."""
+    """The API server's methods needed here."""
 
     async def review_token(self, token: str, audience: str) -> TokenReview:
-        """Whose token it is. Raises KubeError."""
+        """Return the review of a token. Raises KubeError."""
         ...
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
-        """A pod. Raises KubeError."""
+        """Return a pod. Raises KubeError."""
         ...
 
 
 class UnreviewedError(Exception):
-    """The API server could not be asked, or not now: nothing is known about the token."""
+    """The token could not be reviewed now; nothing is known about it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Result:
     at: float
     node: str = ""
-    why_not: str = ""
+    error: str = ""
 
 
 class TokenAuthenticator:
-    """Tokens of one audience and of one ServiceAccount, `namespace/name`."""
+    """Authenticates tokens of one audience and one ServiceAccount, `namespace/name`."""
 
     def __init__(
         self,
@@ -74,71 +73,77 @@ class TokenAuthenticator:
         self._account = account
         self._clock = clock
         self._limits = ReviewGate(limits or ReviewLimits(), clock)
-        self._valid: OrderedDict[bytes, _Answer] = OrderedDict()
-        self._invalid: OrderedDict[bytes, _Answer] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Task[_Answer]] = {}
+        self._valid: OrderedDict[bytes, _Result] = OrderedDict()
+        self._invalid: OrderedDict[bytes, _Result] = OrderedDict()
+        self._reviews: dict[bytes, asyncio.Task[_Result]] = {}
         self._gate = asyncio.Semaphore(_AT_ONCE)
 
     async def node_of(self, token: str, peer: str = "") -> str:
-        """The node that a token is bound to; `peer` is who sent it, as gRPC has it. Raises NotAnAgentError, or UnreviewedError."""
+        """Return the node that a token is bound to; `peer`: the sender in gRPC's format. Raises NotAnAgentError or
+        UnreviewedError.
+        """
         if not token:
-            raise NotAnAgentError("no token was sent: an `authorization: Bearer` is needed")
-        if len(token) > _LONGEST:
-            raise NotAnAgentError("the token is too long to be one")
-        key = hashlib.sha256(token.encode()).digest()  # no secrets in memory for longer than needed
+            raise NotAnAgentError("no token in the request: `authorization: Bearer` is required")
+        if len(token) > _LONGEST_TOKEN:
+            raise NotAnAgentError("the token is too long")
+        key = hashlib.sha256(
+            token.encode()
+        ).digest()  # keeps no secret in memory longer than needed
         known = self._valid.get(key) or self._invalid.get(key)
         if known is None or self._clock() - known.at > _FRESH:
-            known = await self._ask_once(key, token, known, peer)
-        if known.why_not:
-            raise NotAnAgentError(known.why_not)
+            known = await self._review_once(key, token, known, peer)
+        if known.error:
+            raise NotAnAgentError(known.error)
         return known.node
 
-    async def _ask_once(self, key: bytes, token: str, known: _Answer | None, peer: str) -> _Answer:
-        """Ask; whoever comes with the same token meanwhile shares the answer."""
-        task = self._asking.get(key)
+    async def _review_once(
+        self, key: bytes, token: str, known: _Result | None, peer: str
+    ) -> _Result:
+        """Review a token; concurrent requests with the same token share one review."""
+        task = self._reviews.get(key)
         if task is None:
-            # A token that was valid is not limited: it costs a review a minute, and a flood must not end its stream.
+            # Valid tokens are not limited: each costs one review a minute, and a flood of others must not end its stream.
             limited = not (known is not None and known.node)
-            asking = self._ask_within_limits(token, peer) if limited else self._ask(token)
-            task = self._asking[key] = asyncio.create_task(asking)
-            task.add_done_callback(lambda _done: self._asking.pop(key, None))
+            work = self._review_within_limits(token, peer) if limited else self._review(token)
+            task = self._reviews[key] = asyncio.create_task(work)
+            task.add_done_callback(lambda _done: self._reviews.pop(key, None))
         try:
-            answer = await asyncio.shield(task)
+            result = await asyncio.shield(task)
         except LimitedError as error:
             raise UnreviewedError(str(error)) from error
         except KubeError as error:
             if known is not None and known.node and self._clock() - known.at < _USABLE:
-                log.warning("token not reviewed, the answer before counts", error=str(error))
+                log.warning("token not reviewed, using the cached result", error=str(error))
                 return known
             raise UnreviewedError(f"the token cannot be reviewed now: {error}") from error
-        self._keep(key, answer)
-        return answer
+        self._cache(key, result)
+        return result
 
-    def _keep(self, key: bytes, answer: _Answer) -> None:
+    def _cache(self, key: bytes, result: _Result) -> None:
         self._valid.pop(key, None)
         self._invalid.pop(key, None)
-        answers = self._valid if answer.node else self._invalid
-        answers[key] = answer
-        if len(answers) > _MOST:
-            answers.popitem(last=False)
+        results = self._valid if result.node else self._invalid
+        results[key] = result
+        if len(results) > _MOST:
+            results.popitem(last=False)
 
-    async def _ask_within_limits(self, token: str, peer: str) -> _Answer:
+    async def _review_within_limits(self, token: str, peer: str) -> _Result:
         async with self._limits.review(peer) as review:
-            answer = await self._ask(token)
-            review.valid = bool(answer.node)
-            return answer
+            result = await self._review(token)
+            review.valid = bool(result.node)
+            return result
 
-    async def _ask(self, token: str) -> _Answer:
+    async def _review(self, token: str) -> _Result:
         async with self._gate:
             review = await self._authority.review_token(token, self._audience)
             try:
                 owner = bound(review, audience=self._audience, account=self._account)
-                return _Answer(self._clock(), node=owner.node or await self._node_of_pod(owner))
+                return _Result(self._clock(), node=owner.node or await self._node_of_pod(owner))
             except NotAnAgentError as error:
-                return _Answer(self._clock(), why_not=one_line(redacted(str(error), token)))
+                return _Result(self._clock(), error=one_line(redacted(str(error), token)))
 
     async def _node_of_pod(self, owner: Bound) -> str:
-        """Where the pod runs. API servers before 1.30 say no more of a token than its pod."""
+        """Return the pod's node. API servers before 1.30 name only the pod of a token."""
         try:
             pod = await self._authority.get_pod(owner.namespace, owner.pod)
         except KubeError as error:

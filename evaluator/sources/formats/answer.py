@@ -1,4 +1,4 @@
-"""What a polled source says when it is asked for a metric: readings by node, or why there are none."""
+"""The result of polling a source for a metric: readings by node, or an error."""
 
 import email.utils
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from plimsoll.text import SentenceError
 
 
 class SourceError(SentenceError):
-    """No answer. The text stays the same while its cause does; `reason` is one word for a counter."""
+    """A poll failed. The message is constant for its cause; `reason` is one word for a counter."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -18,7 +18,7 @@ class SourceError(SentenceError):
 
 @dataclass(frozen=True, slots=True)
 class PolledAnswer:
-    """Readings by the name of their node; `flaws` are what is wrong with a part of the answer, each in a sentence."""
+    """Readings by node name; `flaws`: errors in parts of the response, as sentences."""
 
     readings: Mapping[str, Reading]
     flaws: tuple[str, ...] = ()
@@ -26,29 +26,29 @@ class PolledAnswer:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementTime:
-    """One moment on two clocks: `here` in seconds of the store's clock, `there` in the answering server's Unix time.
+    """One moment on two clocks: `here` in seconds of the store's clock, `there` in the server's Unix time.
 
-    Both are of when an answer came, so that the age of what is in it needs no agreement between the two machines.
+    Both are taken when the response arrived, so that ages are correct although the clocks differ.
     """
 
     here: float
     there: float
 
     def translate(self, stamp: float) -> float:
-        """The store's time for a time stamp of the server; one that lies ahead is of this moment."""
+        """Return a server's timestamp in the store's time; future timestamps count as now."""
         return self.here - max(0.0, self.there - stamp)
 
 
 def moment(date: str, *, here: float, wall: float) -> MeasurementTime:
-    """Now, by an answer's Date header; a server that sends none is taken to agree with our own wall clock."""
+    """Return the current moment by the response's Date header; without one, by our own wall clock."""
     try:
         return MeasurementTime(here, email.utils.parsedate_to_datetime(date).timestamp())
-    except (ValueError, OverflowError):  # the latter from years and zones beyond any calendar
+    except (ValueError, OverflowError):  # OverflowError: years or zones out of range
         return MeasurementTime(here, wall)
 
 
 def reading(samples: Sequence[tuple[float, float]]) -> Reading:
-    """One reading out of a node's (value, time) pairs: of several, only their number counts, and the oldest time."""
+    """Return a node's reading from its (value, time) pairs; several give their number and the oldest time."""
     at = min(time for _, time in samples)
     value = samples[0][0] if len(samples) == 1 else float("nan")
     return Reading(len(samples), value, at)

@@ -1,4 +1,4 @@
-"""Reads a MetricValueList, the answer of the custom metrics API (v1beta2 and v1beta1) for one metric of all nodes."""
+"""Parses a MetricValueList, the custom metrics API's response (v1beta2 and v1beta1) for one metric of all nodes."""
 
 import functools
 
@@ -15,7 +15,7 @@ class _Described(msgspec.Struct):
 
 
 class _Item(msgspec.Struct, rename="camel"):
-    """A MetricValue. The window goes by two names, and ends at the time stamp: the value is as old as its end."""
+    """A MetricValue. The window has two names and ends at the timestamp, which is the age of the value."""
 
     described_object: _Described = msgspec.field(default_factory=_Described)
     timestamp: str | None = None
@@ -30,31 +30,33 @@ class _List(msgspec.Struct):
 
 _decode_list = msgspec.json.Decoder(_List).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
-_unix_time = functools.lru_cache(maxsize=256)(rfc3339.parse)  # an answer's items bear the same few
+_unix_time = functools.lru_cache(maxsize=256)(
+    rfc3339.parse
+)  # the items of a response share a few timestamps
 
 
 def parse(body: bytes, now: MeasurementTime) -> PolledAnswer:
-    """Readings by node. An item that cannot be read is a flaw and hides no other.
+    """Return readings by node. An invalid item is a flaw and does not hide the others.
 
-    Raises SourceError for what is no such list, and for one without any reading: silence about all nodes is no word about
-    each of them.
+    Raises SourceError if it is not such a list, or has no valid reading: an empty list does not mean that every node
+    lacks the metric.
     """
     try:
         items = _decode_list(body).items or []
     except UNREADABLE as error:
-        raise SourceError("malformed", f"no list of metric values: {error}") from error
+        raise SourceError("malformed", f"not a list of metric values: {error}") from error
     samples: dict[str, list[tuple[float, float]]] = {}
-    broken: dict[str, int] = {}
+    errors: dict[str, int] = {}
     for raw in items:
         try:
             node, value, at = _item(_decode_item(raw))
         except (*UNREADABLE, ValueError) as error:
             why = one_line(str(error), 200)
-            broken[why] = broken.get(why, 0) + 1
+            errors[why] = errors.get(why, 0) + 1
         else:
             samples.setdefault(node, []).append((value, now.translate(at)))
     flaws = tuple(
-        f"{count} of {len(items)} values cannot be read: {why}" for why, count in broken.items()
+        f"{count} of {len(items)} values cannot be read: {why}" for why, count in errors.items()
     )
     if not samples:
         raise SourceError("malformed" if flaws else "empty", "; ".join(flaws) or "it lists no node")
@@ -67,9 +69,9 @@ def _item(item: _Item) -> tuple[str, float, float]:
     if item.value is None:
         raise ValueError("it has no value")
     if not item.timestamp:
-        raise ValueError("it has no timestamp, so nobody knows how old it is")
+        raise ValueError("it has no timestamp")
     if (item.window_seconds or item.window or 0) < 0:
-        raise ValueError("a window of less than nothing")
+        raise ValueError("a negative window")
     value = _number(item.value) if isinstance(item.value, str) else _double(item.value)
     return item.described_object.name, value, _unix_time(item.timestamp)
 
@@ -78,11 +80,11 @@ def _double(value: float) -> float:
     try:
         return float(value)
     except OverflowError as error:
-        raise ValueError("a number beyond any measure") from error
+        raise ValueError("a number out of range") from error
 
 
 def _number(text: str) -> float:
-    """A quantity; those that adapters write most, whole numbers and thousandths, by a shorter way and as exactly."""
+    """Return the number of a quantity; integers and thousandths, the usual forms, take an equally exact shortcut."""
     digits = text.removesuffix("m")
     if digits.isascii() and digits.isdigit() and len(digits) <= 15:
         return int(digits) / (1000 if text.endswith("m") else 1)

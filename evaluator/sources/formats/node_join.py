@@ -1,4 +1,4 @@
-"""Which node a series is about: by a label with the node's name, else by the `instance` that Prometheus scraped."""
+"""Finds the node of a series: by a label with the node's name, else by the `instance` that Prometheus scraped."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,7 +9,7 @@ _OTHER_NAMES = {"InternalIP", "Hostname"}
 
 
 class NodeNames:
-    """Names, and other names, of the cluster's nodes. One that two nodes share belongs to neither."""
+    """Names and addresses of the cluster's nodes. One that two nodes share is ambiguous and ignored."""
 
     def __init__(self, nodes: Iterable[Node], label: str) -> None:
         self._label = label
@@ -22,10 +22,10 @@ class NodeNames:
         self._known |= {name: name for name in names}
 
     def node(self, labels: Mapping[str, str]) -> str | None:
-        """The node that a series with these labels is about.
+        """Return the node of a series with these labels; None if there is none.
 
-        A label that names something else is not made up for by `instance`: a series about one node is often scraped from
-        a pod on another.
+        If the label names something else, `instance` is not used: a series about one node is often scraped from a pod
+        on another.
         """
         if named := labels.get(self._label):
             return self._known.get(named)
@@ -45,7 +45,7 @@ def _aliases(node: Node) -> set[str]:
 
 
 def _host(instance: str) -> str:
-    """The host in `host:port` or `[address]:port`."""
+    """Return the host of `host:port` or `[address]:port`."""
     host, _, port = instance.rpartition(":")
     if not host or not port.isdigit():
         host = instance

@@ -1,4 +1,4 @@
-"""Reads what Prometheus answers to an instant query: a vector, whose series are joined with nodes by their labels."""
+"""Parses instant vectors of Prometheus, and joins series with nodes by their labels."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from plimsoll.text import one_line
 
 Labels = Mapping[str, str]
 Join = Callable[[Labels], str | None]
-"""The node that a series is about; None if its labels name none."""
+"""Returns the node of a series; None if its labels name none."""
 
 
 _MOST_WARNINGS = 3
@@ -39,32 +39,32 @@ _decode_vector = msgspec.json.Decoder(list[_Series]).decode
 
 
 def selector(metric: str) -> str:
-    """The query for a metric that no mapping names: its own series, or node_exporter's of that name."""
+    """Return the query for a metric without a configured one: its own series, or node_exporter's of that name."""
     return f"{{__name__={_quoted(metric)}}} or {{__name__={_quoted(f'node_{metric}')}}}"
 
 
 def _quoted(text: str) -> str:
-    """A PromQL string: its escapes are JSON's."""
+    """Return a PromQL string literal: its escapes are JSON's."""
     return msgspec.json.encode(text).decode()
 
 
 def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledAnswer:
-    """Readings by node; several series of one node are several samples. The API's warnings are flaws.
+    """Return readings by node; several series of one node are several samples. The API's warnings are flaws.
 
-    Raises SourceError for what is no vector, and for one that is about no node.
+    Raises SourceError if it is not a vector, or has no series of a node.
     """
     response = _read(body)
     series = _vector(response)
     found: dict[str, list[_Series]] = {}
-    strays: list[Labels] = []
+    unjoined: list[Labels] = []
     for one in series:
         node = join(one.metric)
         if node is None:
-            strays.append(one.metric)
+            unjoined.append(one.metric)
         else:
             found.setdefault(node, []).append(one)
     if not found:
-        raise _nothing(strays)
+        raise _no_readings(unjoined)
     flaws = tuple(
         one_line(f"warning: {text}") for text in (response.warnings or ())[:_MOST_WARNINGS]
     )
@@ -72,8 +72,8 @@ def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledA
     return PolledAnswer(readings, flaws)
 
 
-def refusal(body: bytes) -> str:
-    """What the API says is wrong, in its own words; empty if this is no answer of its."""
+def error_message(body: bytes) -> str:
+    """Return the API's error message; empty if the body is not one of its responses."""
     try:
         response = _decode_response(body)
     except UNREADABLE:
@@ -85,9 +85,9 @@ def _read(body: bytes) -> _Response:
     try:
         response = _decode_response(body)
     except UNREADABLE as error:
-        raise SourceError("malformed", f"not an answer of Prometheus: {error}") from error
+        raise SourceError("malformed", f"not a response of Prometheus: {error}") from error
     if response.status != "success" or response.data is None:
-        raise SourceError("refused", refusal(body) or "neither a result nor an error")
+        raise SourceError("refused", error_message(body) or "neither a result nor an error")
     return response
 
 
@@ -96,21 +96,23 @@ def _vector(response: _Response) -> list[_Series]:
     assert data is not None
     if data.result_type != "vector":
         raise SourceError(
-            "no_vector", f"the query answers a {data.result_type or 'nothing'}, not a vector"
+            "no_vector", f"the query returns a {data.result_type or 'nothing'}, not a vector"
         )
     try:
         series = _decode_vector(data.result)
     except UNREADABLE as error:
-        raise SourceError("malformed", f"a vector that cannot be read: {error}") from error
+        raise SourceError("malformed", f"an invalid vector: {error}") from error
     if any(one.value is None for one in series):
-        raise SourceError("histogram", "the query answers native histograms, which have no value")
+        raise SourceError(
+            "histogram", "the query returns native histograms, which have no single value"
+        )
     return series
 
 
 def _samples(
     metric: str, own: Iterable[_Series], now: MeasurementTime
 ) -> Sequence[tuple[float, float]]:
-    """The samples of one node; series of the metric's own name go before those of node_exporter's."""
+    """Return the samples of one node; series with the metric's own name precede node_exporter's."""
     named = [one for one in own if one.metric.get("__name__") == metric]
     return [_sample(one, now) for one in named or own]
 
@@ -124,10 +126,10 @@ def _sample(series: _Series, now: MeasurementTime) -> tuple[float, float]:
         raise SourceError("malformed", f"not a number: {text[:40]!r}") from error
 
 
-def _nothing(strays: Sequence[Labels]) -> SourceError:
-    if not strays:
+def _no_readings(unjoined: Sequence[Labels]) -> SourceError:
+    if not unjoined:
         return SourceError("empty", "no series")
-    first = ", ".join(f'{name}="{value}"' for name, value in sorted(strays[0].items())) or "none"
+    first = ", ".join(f'{name}="{value}"' for name, value in sorted(unjoined[0].items())) or "none"
     return SourceError(
-        "unjoined", f"its series name no node of the cluster (labels: {first[:300]})"
+        "unjoined", f"no series belongs to a node of the cluster (labels: {first[:300]})"
     )

@@ -1,4 +1,4 @@
-"""Reading a request's body: its format, its size, and what is wrong with it."""
+"""Reads and parses request bodies."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ _YAML = frozenset({"application/yaml", APPLY_PATCH})
 
 
 def media_type(request: web.Request, allowed: tuple[str, ...]) -> str:
-    """The format of a body; 415 if it is none of those allowed."""
+    """Return the media type of a body. Raises a 415 if it is not allowed."""
     if "Content-Type" not in request.headers and "application/json" in allowed:
         return "application/json"
     if request.content_type not in allowed:
@@ -26,7 +26,7 @@ def media_type(request: web.Request, allowed: tuple[str, ...]) -> str:
 
 
 async def read(request: web.Request, form: str) -> Any:
-    """The value in a body; 400 if it cannot be parsed, 413 past the cap."""
+    """Return the decoded body. Raises a 400 if it is malformed, a 413 if it is too large."""
     if (request.content_length or 0) > LIMIT:
         raise too_large(LIMIT)
     try:
@@ -39,7 +39,7 @@ async def read(request: web.Request, form: str) -> Any:
 
 
 def parse(raw: bytes, *, is_yaml: bool) -> Any:
-    """The value in a text; JSON first, since most YAML that clients send is JSON, which parses faster."""
+    """Return the value of a text. YAML is tried as JSON first, which is faster and what most clients send."""
     try:
         return json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -52,4 +52,4 @@ def parse(raw: bytes, *, is_yaml: bool) -> Any:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no JSON")
+    raise ValueError(f"{text} is not valid JSON")

@@ -1,4 +1,4 @@
-"""The three cells of a pod that take some reading: how many containers are ready, its status, its restarts."""
+"""Computed cells of a pod: READY, STATUS and RESTARTS."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ from sandbox.apiserver.storage.objects import Json, condition, dig, meta
 
 
 def ready_containers(obj: Json, now: float) -> str:
-    """`1/2`: ready ones of all."""
+    """Return READY: `1/2`."""
     statuses = dig(obj, "status", "containerStatuses") or ()
     ready = sum(1 for status in statuses if status.get("ready"))
     return f"{ready}/{len(dig(obj, 'spec', 'containers') or ())}"
 
 
 def restarts(obj: Json, now: float) -> str:
-    """How often its containers started again, and when the last one did."""
+    """Return RESTARTS: the count, and how long ago the last one was."""
     statuses = dig(obj, "status", "containerStatuses") or ()
     count = sum(status.get("restartCount") or 0 for status in statuses)
     ends = [dig(status, "lastState", "terminated", "finishedAt") for status in statuses]
@@ -23,7 +23,7 @@ def restarts(obj: Json, now: float) -> str:
 
 
 def status_text(obj: Json, now: float) -> str:
-    """One word for the state of a pod: the phase, or what keeps it from running."""
+    """Return STATUS: the phase, or the reason that keeps the pod from running."""
     if meta(obj).get("deletionTimestamp"):
         return "Unknown" if dig(obj, "status", "reason") == "NodeLost" else "Terminating"
     reason = str(dig(obj, "status", "reason") or dig(obj, "status", "phase") or "Unknown")

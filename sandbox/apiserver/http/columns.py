@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of each kind: its columns, and how a cell is read off an object."""
+"""The columns of `kubectl get` for each kind, and the functions that compute their cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def _text(*path: str, missing: str = "<none>") -> Any:
-    """A cell with the value at a path."""
+    """Return a cell function for the value at a path."""
 
     def cell(obj: Json, now: float) -> str:
         found = dig(obj, *path)
@@ -231,7 +231,7 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
 
 
 def columns_of(resource: Resource) -> Sequence[Column]:
-    """The columns of a resource: its own, else those its CRD asks for, else name and age."""
+    """Return the columns of a resource: built-in, else of its CRD, else name and age."""
     if resource.printer_columns:
         return (NAME, *(_printer_column(spec) for spec in resource.printer_columns))
     return _COLUMNS.get(resource.collection, (NAME, AGE))

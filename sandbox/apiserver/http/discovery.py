@@ -1,4 +1,4 @@
-"""What the server says it serves: versions, groups and resources, in both forms of discovery."""
+"""Discovery documents: versions, groups and resources, legacy and aggregated."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,7 +17,7 @@ VERSION: Mapping[str, str] = {
     "compiler": "",
     "platform": "",
 }
-# Subresources whose objects are of another kind than the resource's own.
+# Subresources whose objects have another kind than the resource.
 _KINDS: Mapping[str, tuple[str, str, str]] = {
     "scale": ("autoscaling", "v1", "Scale"),
     "eviction": ("policy", "v1", "Eviction"),
@@ -27,7 +27,7 @@ _CREATED = frozenset({"eviction", "binding"})
 
 
 def group_versions(resources: Iterable[Resource]) -> dict[str, list[str]]:
-    """The versions of each group, in the order in which they came."""
+    """Return the versions of each group, in the order of the resources."""
     groups: dict[str, list[str]] = {}
     for resource in resources:
         versions = groups.setdefault(resource.group, [])
@@ -37,7 +37,7 @@ def group_versions(resources: Iterable[Resource]) -> dict[str, list[str]]:
 
 
 def document(path: list[str], resources: Iterable[Resource]) -> Json | None:
-    """What /api, /apis and the paths below them answer that name a group or a version; None if there is no such."""
+    """Return the document of /api, /apis, or a group or version below; None if the group or version does not exist."""
     match path:
         case ["api"]:
             return _legacy_versions()
@@ -126,7 +126,7 @@ def _optional(**fields: Any) -> Json:
 
 
 def aggregated(resources: Iterable[Resource], *, legacy: bool) -> Json:
-    """All groups with all their resources in one document (apidiscovery.k8s.io/v2)."""
+    """Return the aggregated discovery document (apidiscovery.k8s.io/v2)."""
     listed = [resource for resource in resources if (resource.group == "") is legacy]
     return {
         "kind": "APIGroupDiscoveryList",

@@ -1,4 +1,4 @@
-"""Refuses requests for other hosts: the API has no credentials, so a web page must not reach it by DNS rebinding."""
+"""Rejects requests for other hosts: the API has no authentication, so a web page must not reach it by DNS rebinding."""
 
 import ipaddress
 from collections.abc import Awaitable, Callable
@@ -14,10 +14,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def loopback_only(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 421 with a Status where the Host header names anything but this machine's loopback.
+    """Return a 421 if the Host header is not a loopback name or address.
 
-    A browser sends the name of the page's site, also after that name was made to resolve to 127.0.0.1. A request without the
-    header (HTTP/1.0) comes from no browser, and is answered.
+    A browser sends the name of the page's site, even if it resolves to 127.0.0.1. Requests without the header (HTTP/1.0) do not
+    come from browsers and are allowed.
     """
     host = request.headers.get("Host")
     if host is None or _is_loopback(host):
@@ -28,7 +28,7 @@ async def loopback_only(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a Host header (`name`, `name:port`, `[address]:port`) is localhost or a loopback address."""
+    """Return whether a Host header (`name`, `name:port`, `[address]:port`) is localhost or a loopback address."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
         return name == "localhost" or ipaddress.ip_address(name).is_loopback

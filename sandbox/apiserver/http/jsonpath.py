@@ -1,4 +1,4 @@
-"""The JSONPath that printer columns use: fields, indices, wildcards, and filters on one field's equality."""
+"""JSONPath of printer columns: fields, indices, wildcards, and equality filters on one field."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _STEP = re.compile(
 
 
 class Step(NamedTuple):
-    """One step of a path; what is in it depends on the kind."""
+    """One step of a path. The kind determines which fields are set."""
 
     kind: str
     text: str
@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
 @lru_cache(maxsize=256)
 def parse(path: str) -> tuple[Step, ...]:
-    """The steps of a path; ValueError if it is none that we know."""
+    """Return the steps of a path. Raises ValueError if it is not supported."""
     steps, position = [], 0
     while position < len(path):
         found = _STEP.match(path, position)
@@ -47,7 +47,7 @@ def _step(found: re.Match[str]) -> Step:
 
 
 def find(value: Any, path: str) -> list[Any]:
-    """Every value at a path."""
+    """Return all values at a path."""
     found = [value]
     for step in parse(path):
         found = [inner for item in found for inner in _take(item, step)]

@@ -1,4 +1,4 @@
-"""OpenAPI v3, as much as kubectl reads: which kinds a server validates and dry-runs, and the schemas of CRDs."""
+"""The parts of OpenAPI v3 that kubectl reads: kinds with server-side validation and dry run, and schemas of CRDs."""
 
 import hashlib
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     for name in ("dryRun", "fieldManager", "fieldValidation")
 ]
-# No strategic merge patch: kubectl would then want its merge keys from schemas here, rather than use those it has built in.
+# Without strategic merge patch: kubectl would read merge keys from these schemas instead of its built-in ones.
 _PATCHES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
@@ -21,7 +21,7 @@ _PATCHES = (
 
 
 def document(path: list[str], resources: Iterable[Resource]) -> Json | None:
-    """What /openapi/v3 and the paths below it answer; None if there is no such version."""
+    """Return the document of /openapi/v3 or of a version below; None if the version does not exist."""
     match path:
         case []:
             return _index(resources)
@@ -34,7 +34,7 @@ def document(path: list[str], resources: Iterable[Resource]) -> Json | None:
 
 
 def _index(resources: Iterable[Resource]) -> Json:
-    """Where the document of each version is."""
+    """Return the index: the path of each version's document."""
     listed = list(resources)
     paths = {}
     for group, versions in group_versions(listed).items():

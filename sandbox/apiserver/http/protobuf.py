@@ -1,6 +1,6 @@
-"""Bodies in Kubernetes' protobuf: `kubectl create <kind>` and `kubectl drain` send nothing else.
+"""Decodes Kubernetes protobuf bodies, which `kubectl create <kind>` and `kubectl drain` send.
 
-Only the messages that those commands send are known, by their field numbers; a field that is not is an error, never lost.
+Only the messages of those commands are known, by field number. An unknown field is an error, so that no data is lost.
 """
 
 import base64
@@ -16,7 +16,7 @@ _MAGIC = b"k8s\x00"
 
 
 class Field(NamedTuple):
-    """A field's JSON name and its type: a scalar's (`text`, `flag`, ...) or a message's."""
+    """A field's JSON name and type: a scalar (`text`, `flag`, ...) or a message."""
 
     name: str
     type: str
@@ -24,7 +24,7 @@ class Field(NamedTuple):
 
 
 def _message(text: str) -> dict[int, Field]:
-    """The fields of `1 name text, 2 items* Item`; a `*` marks a repeated one."""
+    """Return the fields of `1 name text, 2 items* Item`; `*` marks repeated ones."""
     fields = {}
     for part in text.split(","):
         number, name, kind = part.split()
@@ -32,7 +32,7 @@ def _message(text: str) -> dict[int, Field]:
     return fields
 
 
-# Go writes zero values too. `count` is a number whose 0 means unset; `number` one whose 0 was meant.
+# Go writes zero values too: 0 means unset for `count`, and 0 for `number`.
 _MESSAGES: Mapping[str, dict[int, Field]] = {
     name: _message(text)
     for name, text in {
@@ -75,7 +75,7 @@ _MESSAGES: Mapping[str, dict[int, Field]] = {
 
 
 def decode(raw: bytes) -> Json:
-    """The object in a body; 400 if it is cut short, 415 if it has a kind or a field that is not known here."""
+    """Return the object of a body. Raises a 400 if it is truncated, a 415 for an unknown kind or field."""
     if not raw.startswith(_MAGIC):
         raise bad_request("the body does not start as Kubernetes protobuf does")
     try:
@@ -106,7 +106,7 @@ def _last(found: dict[int, list[Any]], number: int) -> Any:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message as they stand on the wire: numbers and pieces of bytes."""
+    """Return the raw fields of a message: numbers and bytes."""
     position = 0
     while position < len(raw):
         tag, position = _varint(raw, position)

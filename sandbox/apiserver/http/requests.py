@@ -1,4 +1,4 @@
-"""What a request means: the object that its path names, and what its query and headers ask for."""
+"""Parses request paths, queries and headers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path names: a collection, an object in it, or a part of an object."""
+    """The target of a path: a collection, an object or a subresource."""
 
     resource: Resource
     namespace: str = ""
@@ -27,12 +27,12 @@ class Target:
 
     @property
     def key(self) -> Key:
-        """The object's key."""
+        """Return the object's namespace and name."""
         return self.namespace, self.name
 
 
 def locate(registry: Registry, path: str) -> Target:
-    """The target of a path below /api/v1 or /apis/<group>/<version>; 404 if nothing is served there."""
+    """Return the target of a path below /api/v1 or /apis/<group>/<version>. Raises a 404 if it is not served."""
     parts = path.strip("/").split("/")
     if parts[:2] == ["api", "v1"]:
         group, version, rest = "", "v1", parts[2:]
@@ -55,7 +55,7 @@ def locate(registry: Registry, path: str) -> Target:
 
 
 def selector(target: Target, query: Mapping[str, str]) -> Selector:
-    """What a list, a watch or a delete of many is narrowed to."""
+    """Return the selector of a list, watch or deletecollection."""
     fields = query.get("fieldSelector", "")
     if target.name:
         fields = f"{fields},metadata.name={target.name}".lstrip(",")
@@ -67,7 +67,7 @@ def selector(target: Target, query: Mapping[str, str]) -> Selector:
 
 
 def list_query(target: Target, query: Mapping[str, str]) -> ListQuery:
-    """What a list asks for."""
+    """Return the options of a list."""
     return ListQuery(
         selector=selector(target, query),
         limit=number(query, "limit"),
@@ -78,20 +78,20 @@ def list_query(target: Target, query: Mapping[str, str]) -> ListQuery:
 
 
 def number(query: Mapping[str, str], name: str) -> int:
-    """A number in a query; 0 if it is not there."""
+    """Return a number of the query; 0 if absent."""
     text = query.get(name) or "0"
     if not (text.isascii() and text.isdigit()):
-        raise bad_request(f"invalid {name}: {text!r} is no number")
+        raise bad_request(f"invalid {name}: {text!r} is not a number")
     return int(text)
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """A switch in a query, as Go reads one."""
+    """Return a boolean of the query, parsed as in Go."""
     return query.get(name, "") in {"1", "t", "T", "true", "TRUE", "True"}
 
 
 def write_options(target: Target, query: Mapping[str, str], user_agent: str) -> WriteOptions:
-    """How a write is to be done."""
+    """Return the options of a write."""
     validation = query.get("fieldValidation") or "Warn"
     if validation not in {"Ignore", "Warn", "Strict"}:
         raise bad_request(f'fieldValidation: Unsupported value: "{validation}"')
@@ -110,7 +110,7 @@ def write_options(target: Target, query: Mapping[str, str], user_agent: str) -> 
 
 
 def wanted_form(accept: str) -> Form:
-    """In which form the client wants to see objects; 406 if it takes no JSON."""
+    """Return the requested form of objects. Raises a 406 if the client does not accept JSON."""
     for choice in accept.split(",") if accept else ["*/*"]:
         media_type, *parameters = (part.strip() for part in choice.split(";"))
         if media_type not in {"application/json", "application/*", "*/*"}:

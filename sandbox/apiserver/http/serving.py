@@ -1,4 +1,4 @@
-"""The HTTP side of the API: from a request to the function that decides, and from its result to a response."""
+"""HTTP handlers: route requests to cluster functions and encode the results."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ _ACTIONS = frozenset({"binding", "eviction"})
 
 
 class Frontend:
-    """Answers every request of one server."""
+    """Handles all requests of one server."""
 
     def __init__(self, cluster: Cluster, watches: Watches) -> None:
         self._cluster = cluster
@@ -56,7 +56,7 @@ class Frontend:
         self._controllers = BuiltInControllers(cluster, self._remover, _soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; whatever goes wrong is answered with a Status."""
+        """Handle one request. Every error becomes a Status response."""
         try:
             response = await self._answer(request)
         except ApiError as error:
@@ -73,7 +73,7 @@ class Frontend:
         return response
 
     def settle(self) -> None:
-        """Let what was written from outside a request have its consequences."""
+        """Run the built-in controllers after writes that did not come from requests."""
         self._controllers.settle()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -98,7 +98,7 @@ class Frontend:
         raise method_not_allowed()
 
     def _document(self, request: web.Request) -> web.Response | None:
-        """Discovery and other texts about the server itself; None if the path names none."""
+        """Return discovery and other documents about the server; None for other paths."""
         parts = request.path.strip("/").split("/")
         resources = list(self._cluster.registry)
         match parts:
@@ -110,14 +110,14 @@ class Frontend:
             case ["api" | "apis", *rest] if len(rest) < 3:
                 found = discovery.document(parts, resources)
             case ["openapi", "v2"]:
-                # kubectl asks for kinds that v3 does not name (a List, say); no bytes are a document that knows none.
+                # kubectl requests kinds that v3 does not have, such as List; an empty body is a document without kinds.
                 return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF})
             case ["openapi", "v3", *rest]:
                 found = openapi.document(rest, resources)
             case _:
                 return None
         if found is None:
-            # More of a path than discovery knows is an object's, or nobody's.
+            # A longer path is that of an object, or a 404.
             return None
         return _json(found)
 
@@ -146,11 +146,11 @@ class Frontend:
     ) -> web.StreamResponse:
         query = self._watch_query(request, target)
         if query.after is not None:
-            # A revision that is too old is worth an answer of its own, before a stream begins.
+            # Report a revision that is too old before the stream starts.
             self._cluster.store.changes(query.after)
         response = web.StreamResponse(headers={"Content-Type": "application/json;stream=watch"})
         response.enable_chunked_encoding()
-        with contextlib.suppress(ConnectionError):  # a client that has seen enough just goes away
+        with contextlib.suppress(ConnectionError):  # clients disconnect to end a watch
             await response.prepare(request)
             stream = self._watches.stream(target.resource, query, make_view)
             async with contextlib.aclosing(stream):

@@ -1,4 +1,4 @@
-"""Tables for kubectl: columns, rows, and ages as kubectl writes them."""
+"""Tables for kubectl: columns, rows and ages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Column:
 
 
 def definitions(columns: Sequence[Column]) -> list[Json]:
-    """The columns as a Table declares them."""
+    """Return the columnDefinitions of a Table."""
     return [
         {
             "name": column.name,
@@ -35,19 +35,19 @@ def definitions(columns: Sequence[Column]) -> list[Json]:
 
 
 def row(columns: Sequence[Column], obj: Json, *, now: float) -> list[Any]:
-    """The cells of one object."""
+    """Return the cells of one object."""
     return [column.cell(obj, now) for column in columns]
 
 
 def age(since: str | None, now: float) -> str:
-    """How long ago a moment was, as kubectl writes it: 5s, 3m20s, 2h, 4d."""
+    """Return the age of a timestamp in kubectl's format: 5s, 3m20s, 2h, 4d."""
     if not since:
         return "<unknown>"
     return human_duration(max(0, int(now - rfc3339.parse(since))))
 
 
 def human_duration(seconds: int) -> str:
-    """A duration in the one or two units that matter."""
+    """Return a duration in its one or two most significant units."""
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
         return f"{seconds}s"

@@ -1,4 +1,4 @@
-"""How objects are shown: as they are, as rows of a table for kubectl, or as their metadata alone."""
+"""Representations of objects: whole, rows of a Table, or PartialObjectMetadata."""
 
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -13,19 +13,19 @@ from sandbox.apiserver.storage.store import Record
 
 
 class View(Protocol):
-    """A way to show objects of one resource."""
+    """A representation of objects of one resource."""
 
     def one(self, record: Record) -> bytes:
-        """One object."""
+        """Return one object."""
         ...
 
     def many(self, page: Page) -> bytes:
-        """A list."""
+        """Return a list."""
         ...
 
 
 def view(form: Form, resource: Resource, *, include: str, now: float) -> View:
-    """The view that a client asked for."""
+    """Return the view that the client requested."""
     match form:
         case "object":
             return Whole(resource)
@@ -50,7 +50,7 @@ def _list(kind: str, api_version: str, page: Page, items: Iterable[bytes]) -> by
 
 
 class Whole:
-    """Objects as they are."""
+    """Whole objects."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
@@ -70,7 +70,7 @@ _META = "meta.k8s.io/v1"
 
 
 class Partial:
-    """The metadata of objects."""
+    """PartialObjectMetadata."""
 
     def __init__(self, resource: Resource) -> None:
         self._resource = resource
@@ -87,7 +87,7 @@ def _partial(obj: Json) -> Json:
 
 
 class Table:
-    """Objects as rows, with the columns of their kind."""
+    """Rows of a Table, with the columns of the kind."""
 
     def __init__(self, resource: Resource, *, include: str, now: float) -> None:
         self._resource = resource

@@ -1,4 +1,4 @@
-"""What differs from kind to kind: defaults, rules, and what a write may touch. One class each, the common one here."""
+"""Behaviour of kinds: defaults, validation, and fields that writes may change. The base class and simple kinds."""
 
 import base64
 from collections.abc import Callable, Iterable
@@ -9,45 +9,45 @@ from sandbox.apiserver.kinds.syntax import dns_label_fault, path_segment_fault, 
 from sandbox.apiserver.storage.objects import Json, name_of
 
 Objects = Callable[[str], Iterable[Json]]
-"""The objects of a collection, of all namespaces."""
+"""Returns the objects of a collection in all namespaces."""
 
 
 class Behaviour:
-    """A kind without peculiarities: stored as it comes."""
+    """Base class: objects are stored as sent."""
 
-    # Whether metadata.generation counts the changes of the spec.
+    # Whether metadata.generation counts changes of the spec.
     counts_generations = False
-    # Whether /status is written apart from the rest.
+    # Whether /status is a subresource.
     has_status = False
-    # What `metadata` is to a write of /status: built-in kinds take it, custom ones keep theirs.
+    # Whether a write of /status changes metadata: yes for built-in kinds, no for custom ones.
     status_keeps_metadata = False
 
     def name_fault(self, name: str) -> str:
-        """Why a name is not allowed; empty if it is."""
+        """Return why a name is invalid, or an empty string."""
         return subdomain_fault(name)
 
     def prune(self, obj: Json) -> list[str]:
-        """Drop fields that the kind does not know, and name them."""
+        """Remove unknown fields and return their paths."""
         return []
 
     def default(self, obj: Json) -> None:
-        """Fill in what the client left out."""
+        """Set defaults."""
 
     def admit(self, obj: Json, objects: Objects) -> None:
-        """Fill in of a new object what others say, or refuse it for what they say: ApiError."""
+        """Admission: set fields of a new object from other objects. Raises ApiError to reject it."""
 
     def prepare_create(self, obj: Json, *, now: float) -> None:
-        """Set what only the server sets on a new object."""
+        """Set the server's fields of a new object."""
         if self.has_status:
             obj.pop("status", None)
 
     def prepare_update(self, old: Json, new: Json) -> None:
-        """Take back what a write of the main resource may not touch."""
+        """Restore fields that a write of the main resource cannot change."""
         if self.has_status:
             restore(new, old, "status")
 
     def prepare_status(self, old: Json, new: Json) -> None:
-        """Take back what a write of /status may not touch: all but the status."""
+        """Restore all fields but the status."""
         for field in {*old, *new} - {"status", "metadata", "kind", "apiVersion"}:
             restore(new, old, field)
         if self.status_keeps_metadata:
@@ -55,16 +55,16 @@ class Behaviour:
             new["metadata"] = {**old["metadata"], "managedFields": managed}
 
     def validate(self, obj: Json) -> list[Cause]:
-        """Everything wrong with an object that is about to be stored, beside its metadata."""
+        """Return all validation errors of an object, except those of its metadata."""
         return []
 
     def validate_update(self, old: Json, new: Json) -> list[Cause]:
-        """Everything wrong with a change."""
+        """Return all validation errors of an update."""
         return []
 
 
 def as_quantities(amounts: Json | None) -> Json:
-    """Amounts of resources as texts, which is how a server shows a quantity that came as a number."""
+    """Return resource amounts as strings, as the API server returns quantities sent as numbers."""
     return {name: str(amount) for name, amount in (amounts or {}).items()}
 
 
@@ -72,7 +72,7 @@ PLAIN = Behaviour()
 
 
 def restore(new: Json, old: Json, field: str) -> None:
-    """Give a field its old value back, or its absence."""
+    """Restore the old value of a field, or its absence."""
     if field in old:
         new[field] = old[field]
     else:
@@ -80,14 +80,14 @@ def restore(new: Json, old: Json, field: str) -> None:
 
 
 def fill(target: Json, **defaults: Any) -> None:
-    """Set fields that are absent."""
+    """Set absent fields."""
     for field, value in defaults.items():
         if target.get(field) is None:
             target[field] = value
 
 
 class Spelled(Behaviour):
-    """A plain kind whose names follow another rule than a DNS subdomain's."""
+    """A kind whose names need not be DNS subdomains."""
 
     def __init__(self, rule: Callable[[str], str] = path_segment_fault) -> None:
         self._rule = rule
@@ -97,7 +97,7 @@ class Spelled(Behaviour):
 
 
 class Quotas(Behaviour):
-    """There are none, which is asked for often; one that nobody enforces would be a lie."""
+    """ResourceQuotas can be listed, but not created, since the sandbox does not enforce them."""
 
     def admit(self, obj: Json, objects: Objects) -> None:
         quota = Subject("", "resourcequotas", name_of(obj))
@@ -105,7 +105,7 @@ class Quotas(Behaviour):
 
 
 class Namespaces(Behaviour):
-    """Active until deleted, and labelled with their own name."""
+    """Namespaces are Active until deleted and labelled with their name."""
 
     has_status = True
 
@@ -122,7 +122,7 @@ class Namespaces(Behaviour):
 
 
 class Nodes(Behaviour):
-    """A kubelet creates its node with a status, so a create keeps it."""
+    """Nodes keep the status of a create, since kubelets set it."""
 
     has_status = True
 
@@ -140,7 +140,7 @@ class Nodes(Behaviour):
 
 
 class Secrets(Behaviour):
-    """`stringData` is a way to write `data`, never stored."""
+    """Secrets convert `stringData` to `data`."""
 
     def default(self, obj: Json) -> None:
         fill(obj, type="Opaque")
@@ -150,7 +150,7 @@ class Secrets(Behaviour):
 
 
 class Services(Behaviour):
-    """Just enough of a Service for kubectl to describe."""
+    """The defaults of Services that `kubectl describe` needs."""
 
     has_status = True
 

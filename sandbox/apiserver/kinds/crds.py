@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what makes one valid, and the resources that it makes the server serve."""
+"""CustomResourceDefinitions: validation, and the resources that they define."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from sandbox.apiserver.writes.topology import Custom
 
 
 class CustomResourceDefinitions(Behaviour):
-    """Accepted and established at once: there is no other name that it could clash with but its own."""
+    """CRDs are accepted and established at once, since names cannot conflict."""
 
     counts_generations = True
     has_status = True
@@ -93,7 +93,7 @@ def _version_faults(versions: list[Json]) -> Iterator[Cause]:
 
 
 class CustomResources(Behaviour):
-    """Objects that a CRD's schema describes."""
+    """Objects with a CRD's schema."""
 
     counts_generations = True
     status_keeps_metadata = True
@@ -113,7 +113,7 @@ class CustomResources(Behaviour):
 
 
 def served(crd: Json) -> list[Resource]:
-    """The resources that a definition asks for, one for each version that is served."""
+    """Return the resources of a CRD, one per served version."""
     return [_resource(crd, version) for version in _versions(crd) if version.get("served")]
 
 
@@ -146,7 +146,7 @@ def _resource(crd: Json, version: Json) -> Resource:
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
-    """Conversion strategy None: the versions of a kind differ in their apiVersion only."""
+    """Conversion strategy None: versions differ only in apiVersion."""
 
     api_version: str
 

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of their pods may go, and whether an eviction fits."""
+"""PodDisruptionBudgets: status, and the check of evictions."""
 
 import math
 import re
@@ -20,7 +20,7 @@ from sandbox.apiserver.storage.selectors import matches_selector, selector_fault
 
 
 class PodDisruptionBudgets(Behaviour):
-    """A budget states a minimum or a maximum, not both."""
+    """A budget has minAvailable or maxUnavailable, not both."""
 
     counts_generations = True
     has_status = True
@@ -54,7 +54,7 @@ class PodDisruptionBudgets(Behaviour):
 
 
 def matching(budgets: Sequence[Json], pod: Json) -> list[Json]:
-    """The budgets, of the pod's own namespace, that select it."""
+    """Return the budgets of the pod's namespace that select it."""
     return [
         budget
         for budget in budgets
@@ -63,7 +63,7 @@ def matching(budgets: Sequence[Json], pod: Json) -> list[Json]:
 
 
 def budget_status(budget: Json, pods: Sequence[Json], *, expected: int, now: float) -> Json:
-    """A budget's status from the pods that it selects; `expected` is how many their owners want."""
+    """Return a budget's status. `pods`: those it selects; `expected`: the replicas that their owners specify."""
     spec = budget.get("spec") or {}
     healthy = sum(1 for pod in pods if _is_healthy(pod))
     desired = _desired(spec, expected)
@@ -108,7 +108,7 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def check_eviction(pod: Json, budgets: Sequence[Json]) -> None:
-    """Whether a pod may be evicted; raises what the Eviction API says if not."""
+    """Check whether a pod may be evicted. Raises the Eviction API's 429 or 500 if not."""
     finished = dig(pod, "status", "phase") in {"Succeeded", "Failed", "Pending"}
     if finished or meta(pod).get("deletionTimestamp") or not budgets:
         return

@@ -1,4 +1,4 @@
-"""Events have two APIs over one store: core/v1, in whose form they are kept, and events.k8s.io/v1."""
+"""Conversion of Events between core/v1, the stored version, and events.k8s.io/v1."""
 
 from sandbox.apiserver.storage.objects import Json
 
@@ -15,12 +15,12 @@ _BACK = {new: old for old, new in _NAMES.items()}
 
 
 def to_core(event: Json) -> Json:
-    """An events.k8s.io/v1 Event in core/v1's form."""
+    """Convert an events.k8s.io/v1 Event to core/v1."""
     return {_BACK.get(field, field): value for field, value in event.items()} | {"apiVersion": "v1"}
 
 
 def from_core(event: Json) -> Json:
-    """A core/v1 Event in events.k8s.io/v1's form."""
+    """Convert a core/v1 Event to events.k8s.io/v1."""
     renamed = {_NAMES.get(field, field): value for field, value in event.items()}
     return renamed | {"apiVersion": "events.k8s.io/v1"}
 

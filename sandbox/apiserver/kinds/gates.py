@@ -1,4 +1,4 @@
-"""Scheduling gates: how they are spelled, that they only ever go, and what a pod may be given as long as it has one."""
+"""Scheduling gates: syntax, removal only, and allowed updates of gated pods."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +11,12 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def gates(spec: Json) -> list[str]:
-    """The names of a pod's gates, in their order."""
+    """Return the names of a pod's gates, in order."""
     return [gate.get("name", "") for gate in spec.get("schedulingGates") or ()]
 
 
 def gate_faults(spec: Json, field: str) -> Iterator[Cause]:
-    """What is wrong with the gates of a pod, or of a template, by themselves."""
+    """Return all syntax errors of the gates of a pod or template."""
     names = gates(spec)
     for index, name in enumerate(names):
         if fault := label_key_fault(name):
@@ -26,7 +26,7 @@ def gate_faults(spec: Json, field: str) -> Iterator[Cause]:
 
 
 def gate_additions(old: Json, new: Json) -> Iterator[Cause]:
-    """The gates that a change would add, which nothing but a pod's creation may."""
+    """Return an error for each gate that an update adds: gates can only be set at creation."""
     had = gates(old)
     for index, name in enumerate(gates(new)):
         if name not in had:
@@ -35,7 +35,7 @@ def gate_additions(old: Json, new: Json) -> Iterator[Cause]:
 
 
 def widenings(old: Json, new: Json) -> Iterator[Cause]:
-    """Where a change lets a gated pod go to nodes that it could not go to: it may only be narrowed."""
+    """Return an error for each change that makes more nodes eligible: constraints of gated pods can only be narrowed."""
     selector = new.get("nodeSelector")
     if not (old.get("nodeSelector") or {}).items() <= (selector or {}).items():
         why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -60,7 +60,7 @@ def _terms(spec: Json) -> list[Json] | None:
 
 
 def _narrowed(old: Json, new: Json) -> bool:
-    """Whether a term has all that it had, in its place, and perhaps more after it; a term that matches nothing stays so."""
+    """Return whether a term kept its requirements, with additions only at the end; an empty term, which matches nothing, must stay empty."""
     if not any(map(old.get, ("matchExpressions", "matchFields"))):
         return not any(map(new.get, ("matchExpressions", "matchFields")))
     return all(_begins(old, new, part) for part in ("matchExpressions", "matchFields"))
@@ -72,7 +72,7 @@ def _begins(old: Json, new: Json, part: str) -> bool:
 
 
 def without_node_affinity(spec: Json) -> Json:
-    """A spec's affinity but for the part that a gated pod may be given; empty where nothing is left."""
+    """Return a spec's affinity without required node affinity, which gated pods may be given."""
     kept = {kind: terms for kind, terms in (spec.get("affinity") or {}).items() if terms}
     kept.pop("nodeAffinity", None)
     return kept

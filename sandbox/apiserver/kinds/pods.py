@@ -1,4 +1,4 @@
-"""Pods: the defaults that kubectl and schedulers rely on, what may change after creation, and binding to a node."""
+"""Pods: defaults, allowed updates, and binding to a node."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -19,7 +19,7 @@ from sandbox.apiserver.storage.objects import Json, dig, with_condition
 
 
 class Pods(Behaviour):
-    """A pod's spec is nearly frozen at creation."""
+    """Pods, whose spec is nearly immutable."""
 
     has_status = True
 
@@ -44,7 +44,7 @@ class Pods(Behaviour):
 
     def prepare_update(self, old: Json, new: Json) -> None:
         super().prepare_update(old, new)
-        # Whoever writes a whole pod need not know what its class gave it.
+        # Clients that write a whole pod need not know the fields set from its class.
         given = {field: old["spec"].get(field) for field in ("priority", "preemptionPolicy")}
         fill(new["spec"], **{field: value for field, value in given.items() if value is not None})
 
@@ -60,7 +60,7 @@ class Pods(Behaviour):
 
 
 def default_pod_spec(spec: Json) -> None:
-    """Fill in what a pod, or a pod template, leaves out."""
+    """Set the defaults of a pod or pod template."""
     fill(
         spec,
         restartPolicy="Always",
@@ -70,7 +70,7 @@ def default_pod_spec(spec: Json) -> None:
         securityContext={},
     )
     if not gates(spec):
-        spec.pop("schedulingGates", None)  # of a list whose last item went, nothing stays
+        spec.pop("schedulingGates", None)  # an empty list is removed
     for container in _containers(spec):
         _default_container(container)
 
@@ -92,7 +92,7 @@ def _default_container(container: Json) -> None:
         if field in resources:
             resources[field] = as_quantities(resources[field])
     if limits := resources.get("limits"):
-        # A limit without a request is the request: this is how `telemetry/scheduling` reaches the scheduler.
+        # A limit without a request sets the request; `telemetry/scheduling` is often given as a limit.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
@@ -102,7 +102,7 @@ def _containers(spec: Json) -> Iterator[Json]:
 
 
 def qos_class(spec: Json) -> str:
-    """Guaranteed, Burstable or BestEffort, by the containers' cpu and memory."""
+    """Return Guaranteed, Burstable or BestEffort, by the containers' cpu and memory."""
     wanted = [
         (_compute(container, "requests"), _compute(container, "limits"))
         for container in _containers(spec)
@@ -114,7 +114,7 @@ def qos_class(spec: Json) -> str:
 
 
 def _compute(container: Json, part: str) -> dict[str, Fraction]:
-    """Nothing is asked for by asking for zero."""
+    """Return the cpu and memory amounts above zero."""
     found = dig(container, "resources", part) or {}
     told = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
     return {name: amount for name, amount in told.items() if amount}
@@ -123,12 +123,12 @@ def _compute(container: Json, part: str) -> dict[str, Fraction]:
 def _amount(text: Any) -> Fraction:
     try:
         return quantity.exact(str(text))
-    except ValueError:  # a real server would have refused it
+    except ValueError:  # a real server would have rejected it
         return Fraction()
 
 
 def pod_spec_faults(spec: Json, field: str) -> Iterator[Cause]:
-    """What is wrong with a pod's spec, or a template's."""
+    """Return all validation errors of the spec of a pod or template."""
     containers = spec.get("containers")
     if not containers:
         yield required(f"{field}.containers")
@@ -174,7 +174,7 @@ def _frozen(spec: Json, *, gated: bool) -> Json:
 
 
 def bind(pod: Json, binding: Json, *, now: float) -> None:
-    """Give a pod its node, as a scheduler's Binding asks; 409 where it has one, or may not have one yet."""
+    """Bind a pod to the node of a Binding. Raises a 409 if it has a node or gates."""
     name = pod["metadata"]["name"]
     node = dig(binding, "target", "name")
     if not node:
@@ -208,7 +208,7 @@ def _unbindable(pod: Json, binding: Json) -> str:
 
 
 def grace_period(pod: Json, asked: Any) -> int:
-    """Seconds that a pod being deleted has left: none where no kubelet runs it."""
+    """Return the grace period of a deleted pod in seconds; 0 without a node."""
     if not pod["spec"].get("nodeName") or dig(pod, "status", "phase") in {"Succeeded", "Failed"}:
         return 0
     if asked is not None:

@@ -1,4 +1,4 @@
-"""The priority of a new pod, by its PriorityClass: a pod may not choose its own."""
+"""Priority admission: sets a new pod's priority from its PriorityClass."""
 
 from collections.abc import Iterable
 
@@ -12,11 +12,11 @@ _SYSTEM: Iterable[Json] = (
     {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000},
     {"metadata": {"name": "system-node-critical"}, "value": 2_000_001_000},
 )
-"""Classes that every cluster has; here they are none that one could list."""
+"""Classes that every cluster has; here they cannot be listed."""
 
 
 def prioritize(pod: Json, classes: Iterable[Json]) -> None:
-    """Give a new pod the priority of the class that it names, or of the default one; ApiError where that is not to be had."""
+    """Set a new pod's priority from its class or the default one. Raises ApiError if the class does not exist."""
     spec = pod["spec"]
     found = _class_of(pod, classes)
     if found is not None:

@@ -1,4 +1,4 @@
-"""The OpenAPI v3 schema of a custom resource: unknown fields dropped, defaults filled in, the rest checked."""
+"""OpenAPI v3 schemas of custom resources: pruning, defaulting and validation."""
 
 import copy
 import re
@@ -24,7 +24,7 @@ _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
 
 def prune(value: Any, schema: Json, path: str = "", *, root: bool = True) -> list[str]:
-    """Drop fields, in place, that the schema does not know, and return their paths."""
+    """Remove unknown fields in place and return their paths."""
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [
@@ -66,7 +66,7 @@ def _join(path: str, name: str) -> str:
 
 
 def apply_defaults(value: Any, schema: Json) -> None:
-    """Fill in, in place, what the schema has a default for."""
+    """Set the schema's defaults in place."""
     if isinstance(value, list):
         for item in value:
             apply_defaults(item, schema.get("items") or {})
@@ -82,7 +82,7 @@ def apply_defaults(value: Any, schema: Json) -> None:
 
 
 def validate(value: Any, schema: Json, path: str = "") -> Iterator[Cause]:
-    """Everything wrong with a value."""
+    """Return all validation errors of a value."""
     if value is None and schema.get("nullable"):
         return
     if fault := _type_fault(value, schema):
@@ -110,12 +110,12 @@ def validate(value: Any, schema: Json, path: str = "") -> Iterator[Cause]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As JSON has it: 1 is not true."""
+    """Return whether two JSON values are equal; 1 is not true."""
     return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
 
 
 def json_kind(value: Any) -> str:
-    """The schema type of a JSON value."""
+    """Return the schema type of a JSON value."""
     match value:
         case None:
             return "null"
@@ -273,7 +273,7 @@ _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 
 
 def schema_faults(schema: Any, path: str, *, partial: bool = False) -> Iterator[Cause]:
-    """What is wrong with a schema itself. A partial one, below allOf and its like, need not say its type."""
+    """Return all errors of a schema. A `partial` one, below allOf or the like, needs no type."""
     if not isinstance(schema, dict):
         yield wrong_type(path, json_kind(schema), "must be of type object")
         return

@@ -1,4 +1,4 @@
-"""The JSON types of the fields that the server itself reads: what a typed server refuses to decode, so do we."""
+"""JSON types of the fields that the server reads, to reject what a typed server cannot decode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from sandbox.apiserver.kinds.syntax import json_type
 _OBJECT, _OBJECTS, _TEXTS, _TEXT, _NUMBER = "object", "objects", "texts", "text", "number"
 _TEXT_MAP, _AMOUNTS = "text map", "amounts"
 
-# A name means the same in every built-in kind, with the few exceptions that _AT_THE_TOP has.
+# A name has the same type in every built-in kind, except those in _AT_THE_TOP.
 _FIELDS: Mapping[str, str] = {
     name: shape
     for shape, names in {
@@ -24,13 +24,13 @@ _FIELDS: Mapping[str, str] = {
     for name in names.split()
 }  # fmt: skip
 _AT_THE_TOP: Mapping[str, str] = {"status": _OBJECT}
-# Below these, names are the user's own.
+# Below these, names are chosen by users.
 _OPAQUE = frozenset({"openAPIV3Schema", "conversion", "managedFields"})
 _SCALARS = (str, int, float)
 
 
 def without_nulls(value: Any, path: str = "") -> Any:
-    """A value as a typed server sees it: null is the same as absent, and every field has its type; 400 if not."""
+    """Return a value without nulls, as a typed server decodes it. Raises a 400 for a field of the wrong type."""
     if isinstance(value, dict):
         return {
             name: _checked(name, item, path) for name, item in value.items() if item is not None

@@ -1,4 +1,4 @@
-"""How names, labels and annotations must be spelled; the rules of every object's metadata."""
+"""Syntax of names, labels and annotations; validation of metadata."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,21 +29,21 @@ _LABEL_RULE = (
 
 
 def subdomain_fault(text: str) -> str:
-    """Why a text is no DNS subdomain; empty if it is one."""
+    """Return why a text is not a DNS subdomain, or an empty string."""
     if len(text) > 253:
         return "must be no more than 253 characters"
     return "" if _SUBDOMAIN.fullmatch(text) else _SUBDOMAIN_RULE
 
 
 def dns_label_fault(text: str) -> str:
-    """Why a text is no DNS label, the name of a namespace, say."""
+    """Return why a text is not a DNS label, or an empty string."""
     if len(text) > 63:
         return "must be no more than 63 characters"
     return "" if _LABEL.fullmatch(text) else _LABEL_RULE
 
 
 def path_segment_fault(text: str) -> str:
-    """Why a text cannot stand in a URL path, which is all that some names must do."""
+    """Return why a text is not a valid URL path segment, or an empty string."""
     if text in {".", ".."}:
         return f"may not be '{text}'"
     bad = next((sign for sign in "/%" if sign in text), "")
@@ -51,7 +51,7 @@ def path_segment_fault(text: str) -> str:
 
 
 def label_key_fault(key: str) -> str:
-    """Why a text is no label or annotation key; empty if it is one."""
+    """Return why a text is not a label or annotation key, or an empty string."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return (
@@ -69,7 +69,7 @@ def label_key_fault(key: str) -> str:
 
 
 def label_value_fault(value: str) -> str:
-    """Why a text is no label value; empty if it is one."""
+    """Return why a text is not a label value, or an empty string."""
     if len(value.encode()) > 63:
         return "must be no more than 63 characters"
     if not value or _PART.fullmatch(value):
@@ -78,7 +78,7 @@ def label_value_fault(value: str) -> str:
 
 
 def metadata_faults(metadata: Json, *, name_fault: Callable[[str], str]) -> list[Cause]:
-    """Everything wrong with the metadata of an object that is about to be stored."""
+    """Return all validation errors of metadata."""
     return [
         *_name_faults(metadata, name_fault),
         *label_faults(metadata.get("labels") or {}, "metadata.labels"),
@@ -89,7 +89,7 @@ def metadata_faults(metadata: Json, *, name_fault: Callable[[str], str]) -> list
 
 
 def label_faults(labels: Mapping[str, str], field: str) -> list[Cause]:
-    """Everything wrong with a map of labels."""
+    """Return all validation errors of labels."""
     causes = []
     for key, value in labels.items():
         if fault := label_key_fault(key):
@@ -111,7 +111,7 @@ def _annotation_faults(annotations: Mapping[str, str]) -> list[Cause]:
     causes = [
         invalid_value("metadata.annotations", key, fault)
         for key in annotations
-        # Unlike a label's, an annotation's prefix may be written in capitals.
+        # Unlike a label's prefix, an annotation's may have capitals.
         if (fault := label_key_fault(key.lower()))
     ]
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
@@ -143,7 +143,7 @@ def _finalizer_faults(finalizers: list[str]) -> list[Cause]:
 
 
 def text_map_fault(value: Any) -> str:
-    """Why a JSON value is no map of texts (labels, annotations); None in it counts as empty."""
+    """Return why a JSON value is not a string map, or an empty string; null values count as empty."""
     if not isinstance(value, Mapping):
         return f"cannot unmarshal {json_type(value)} into a map of strings"
     for item in value.values():
@@ -153,7 +153,7 @@ def text_map_fault(value: Any) -> str:
 
 
 def json_type(value: Any) -> str:
-    """What JSON calls the type of a value."""
+    """Return the JSON type of a value."""
     match value:
         case None:
             return "null"

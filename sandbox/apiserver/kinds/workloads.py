@@ -1,4 +1,4 @@
-"""Deployments and ReplicaSets: defaults, the rules of their selectors, and the Scale that stands for them."""
+"""Deployments and ReplicaSets: defaults, selector rules, and Scale."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from sandbox.apiserver.storage.selectors import matches_selector, selector_fault
 
 
 class Workload(Behaviour):
-    """A number of pods made from a template."""
+    """Replicas of a pod template."""
 
     counts_generations = True
     has_status = True
@@ -48,14 +48,14 @@ class Workload(Behaviour):
 
 
 class ReplicaSets(Workload):
-    """A workload as it is."""
+    """ReplicaSets."""
 
     def prepare_create(self, obj: Json, *, now: float) -> None:
         obj["status"] = {"replicas": 0}
 
 
 class Deployments(Workload):
-    """A workload with a way to roll out changes."""
+    """Deployments: a workload with a rollout strategy."""
 
     def default(self, obj: Json) -> None:
         super().default(obj)
@@ -68,7 +68,7 @@ class Deployments(Workload):
 
 
 def scale_of(obj: Json) -> Json:
-    """The autoscaling/v1 Scale of a workload."""
+    """Return the autoscaling/v1 Scale of a workload."""
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
@@ -83,17 +83,17 @@ def scale_of(obj: Json) -> Json:
 
 
 def scaled(obj: Json, scale: Json) -> Json:
-    """A workload with the number of replicas that a Scale asks for."""
+    """Return a workload with the replicas of a Scale."""
     replicas: Any = dig(scale, "spec", "replicas")
     if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool)):
-        raise bad_request(f"spec.replicas: {replicas!r} is no integer")
+        raise bad_request(f"spec.replicas: {replicas!r} is not an integer")
     version = meta(scale).get("resourceVersion")
     metadata = {**obj["metadata"], **({"resourceVersion": version} if version else {})}
     return {**obj, "metadata": metadata, "spec": {**obj["spec"], "replicas": replicas or 0}}
 
 
 def selector_text(selector: Json) -> str:
-    """A LabelSelector as a query would spell it."""
+    """Return a LabelSelector in the syntax of queries."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for item in selector.get("matchExpressions") or ():
         match item["operator"]:

@@ -1,4 +1,4 @@
-"""Objects at rest: the store with its resource versions, lists, watches and selectors.
+"""The object store with resource versions, lists, watches and selectors.
 
-Imports `apiserver.errors`; knows no HTTP.
+Imports `apiserver.errors`; contains no HTTP.
 """

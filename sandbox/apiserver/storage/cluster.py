@@ -1,4 +1,4 @@
-"""The state of a simulated cluster, and how to read it: one object, a list in pieces, what a watch starts from."""
+"""The state of a cluster, and reads of it: single objects and paged lists."""
 
 import base64
 import binascii
@@ -18,7 +18,7 @@ from sandbox.apiserver.storage.store import Record, Store
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """What a list request asks for."""
+    """Options of a list request."""
 
     selector: Selector = EVERYTHING
     limit: int = 0
@@ -29,7 +29,7 @@ class ListQuery:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of a list, and how to go on from there."""
+    """A page of a list, and its continue token."""
 
     records: list[Record]
     revision: int
@@ -38,7 +38,7 @@ class Page:
 
 
 class Cluster:
-    """Objects, the resources they belong to, and the time."""
+    """Objects, resources and the clock."""
 
     def __init__(self, clock: Callable[[], float], history: int) -> None:
         self.clock = clock
@@ -46,18 +46,18 @@ class Cluster:
         self.registry = Registry()
 
     def new_uid(self) -> str:
-        """A UID that no object had before."""
+        """Return a UID that no object had before."""
         return str(uuid.uuid4())
 
     def find(self, resource: Resource, key: Key) -> Record:
-        """A stored object; 404 where there is none."""
+        """Return a stored object. Raises a 404 if it does not exist."""
         record = self.store.get(resource.collection, key)
         if record is None:
             raise not_found(resource.subject(key[1]))
         return record
 
     def require_namespace(self, resource: Resource, namespace: str, name: str) -> None:
-        """Refuse a new object in a namespace that does not exist, or is on its way out."""
+        """Raise a 404 if a namespace does not exist, a 403 if it is being deleted."""
         if not resource.namespaced:
             return
         found = self.store.get("namespaces", ("", namespace))
@@ -70,11 +70,11 @@ class Cluster:
             raise forbidden(resource.subject(name), why)
 
     def objects(self, collection: str, namespace: str = "") -> Iterable[Json]:
-        """The objects of a collection, or of the part of it in a namespace."""
+        """Return the objects of a collection, or of one namespace of it."""
         return [record.obj for _, record in self.store.items(collection, namespace)]
 
     def list_page(self, resource: Resource, namespace: str, query: ListQuery) -> Page:
-        """A list, or the next piece of one."""
+        """Return the first or next page of a list."""
         revision, start = self._list_start(query)
         items = self._items(resource, namespace, revision)
         items = [item for item in items if item[0] > start] if start else items
@@ -83,7 +83,7 @@ class Cluster:
         if not query.limit or len(items) <= query.limit:
             return Page([record for _, record in items], revision)
         page = items[: query.limit]
-        # How many more match a selector is something that a real server cannot know.
+        # A real server does not know how many more match a selector.
         remaining = None if query.selector.predicates else len(items) - query.limit
         token = _write_token(revision, page[-1][0])
         return Page([record for _, record in page], revision, token, remaining)
@@ -110,7 +110,7 @@ class Cluster:
 
 
 def parse_revision(text: str) -> int:
-    """A resourceVersion from a query; 0 where none is given."""
+    """Return the resourceVersion of a query; 0 if absent."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):

@@ -1,4 +1,4 @@
-"""API objects as plain JSON, and how to read what every one of them carries."""
+"""API objects as plain JSON, and accessors of their common fields."""
 
 import json
 from collections.abc import Mapping
@@ -12,32 +12,32 @@ Key = tuple[str, str]
 
 
 def encode(value: object) -> bytes:
-    """JSON as it goes over the wire."""
+    """Return a value as JSON bytes."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def meta(obj: Mapping[str, Any]) -> Json:
-    """An object's metadata, empty where it has none."""
+    """Return an object's metadata; empty if absent."""
     return obj.get("metadata") or {}
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """An object's name, empty where it has none."""
+    """Return an object's name; empty if absent."""
     return str(meta(obj).get("name") or "")
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
-    """An object's namespace, empty for a cluster-scoped one."""
+    """Return an object's namespace; empty for cluster-scoped ones."""
     return str(meta(obj).get("namespace") or "")
 
 
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
-    """An object's labels."""
+    """Return an object's labels."""
     return meta(obj).get("labels") or {}
 
 
 def dig(obj: Any, *path: str) -> Any:
-    """The value at a path of field names, None where any of them is absent."""
+    """Return the value at a path of field names; None if any is absent."""
     for name in path:
         if not isinstance(obj, Mapping):
             return None
@@ -46,7 +46,7 @@ def dig(obj: Any, *path: str) -> Any:
 
 
 def condition(obj: Mapping[str, Any], kind: str) -> Json | None:
-    """The status condition of one type."""
+    """Return the status condition of a type, or None."""
     for found in dig(obj, "status", "conditions") or ():
         if found.get("type") == kind:
             return dict(found)
@@ -54,7 +54,7 @@ def condition(obj: Mapping[str, Any], kind: str) -> Json | None:
 
 
 def with_condition(conditions: list[Json] | None, wanted: Json, *, now: float) -> list[Json]:
-    """Conditions with one of them set; its transition time moves only when its status does."""
+    """Return conditions with one of them set. Its transition time changes only with its status."""
     kept = [item for item in conditions or () if item.get("type") != wanted["type"]]
     old = next((item for item in conditions or () if item.get("type") == wanted["type"]), None)
     same = old is not None and old.get("status") == wanted["status"]

@@ -1,4 +1,4 @@
-"""One served resource: its names, where its objects are kept, and how they behave."""
+"""A served resource: names, collection and behaviour."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How a resource's objects are kept in another version's form."""
+    """Conversion between a version and the stored version."""
 
     collection: str
     absorb: Callable[[Json], Json]
@@ -33,7 +33,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    """What a field selector may name, beside the object's name and namespace."""
+    """Fields that a field selector supports, besides metadata.name and metadata.namespace."""
     behaviour: Behaviour = PLAIN
     topology: Topology = BUILT_IN
     conversion: Conversion | None = None
@@ -44,34 +44,34 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `apps/v1`."""
+        """Return `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def collection(self) -> str:
-        """Where the store keeps its objects: `pods`, `deployments.apps`."""
+        """Return the store's collection: `pods`, `deployments.apps`."""
         if self.conversion:
             return self.conversion.collection
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def is_custom(self) -> bool:
-        """Whether a CRD defines it."""
+        """Return whether a CRD defines it."""
         return self.schema is not None
 
     @property
     def selectable(self) -> tuple[str, ...]:
-        """What a field selector may name."""
+        """Return the fields that a field selector supports."""
         return ("metadata.name", "metadata.namespace", *self.fields)
 
     def subject(self, name: str = "") -> Subject:
-        """What an error about one of its objects names."""
+        """Return the subject of errors about one of its objects."""
         return Subject(self.group, self.plural, name, self.kind)
 
     def absorb(self, obj: Json) -> Json:
-        """An object of this version as it is kept."""
+        """Convert an object of this version to the stored version."""
         return self.conversion.absorb(obj) if self.conversion else obj
 
     def present(self, obj: Json) -> Json:
-        """A kept object as this version shows it."""
+        """Convert a stored object to this version."""
         return self.conversion.present(obj) if self.conversion else obj

@@ -1,4 +1,4 @@
-"""Which resources are served: a line of a table for each built-in one, and whatever the CRDs define."""
+"""The registry of served resources: a table of built-in ones, and those of CRDs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -46,14 +46,14 @@ BUILT_IN = (
 
 
 class Registry:
-    """The resources that are served now."""
+    """The resources that are currently served."""
 
     def __init__(self, built_in: Iterable[Resource] = BUILT_IN) -> None:
         self._built_in = tuple(built_in)
         self._custom: dict[str, list[Resource]] = {}
 
     def define(self, crd: str, resources: list[Resource]) -> None:
-        """Serve what a CRD defines, in place of what it defined before; nothing any more for none."""
+        """Replace the resources of a CRD; an empty list removes them."""
         self._custom[crd] = resources
 
     def __iter__(self) -> Iterator[Resource]:
@@ -62,12 +62,12 @@ class Registry:
             yield from resources
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource that a URL names."""
+        """Return the resource of a URL, or None."""
         return next(
             (r for r in self if (r.group, r.version, r.plural) == (group, version, plural)),
             None,
         )
 
     def by_collection(self, collection: str) -> Resource | None:
-        """The resource in whose form a collection is kept."""
+        """Return the resource whose version a collection is stored in."""
         return next((r for r in self if r.collection == collection and not r.conversion), None)

@@ -1,4 +1,4 @@
-"""Label and field selectors, as texts in a query and as objects in a spec."""
+"""Label and field selectors, in queries and in specs."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,12 +23,12 @@ _REQUIREMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a list or a watch is narrowed to."""
+    """The selector of a list or watch."""
 
     predicates: tuple[Callable[[Json], bool], ...] = ()
 
     def matches(self, obj: Json) -> bool:
-        """Whether an object belongs to the selection."""
+        """Return whether an object matches."""
         return all(predicate(obj) for predicate in self.predicates)
 
 
@@ -36,7 +36,7 @@ EVERYTHING = Selector()
 
 
 def select(labels: str, fields: str, *, supported: Iterable[str]) -> Selector:
-    """The selector of a request; 400 where a text is no selector or names a field that cannot be selected by."""
+    """Return the selector of a request. Raises a 400 if a text is malformed or a field is not supported."""
     by_label = [_on_labels(requirement) for requirement in parse_labels(labels)]
     by_field = [
         _on_field(name, value, equal=equal)
@@ -65,7 +65,7 @@ def _field_text(value: Any) -> str:
 
 
 def parse_labels(text: str) -> list[Predicate]:
-    """The requirements of `a=b,c!=d,e in (f,g),h,!i`."""
+    """Return the requirements of `a=b,c!=d,e in (f,g),h,!i`."""
     predicates = []
     position = 0
     while position < len(text):
@@ -146,7 +146,7 @@ def _parse_fields(text: str, supported: set[str]) -> Iterable[tuple[str, str, bo
 
 
 def selector_faults(selector: Any, field: str) -> Iterator[Cause]:
-    """Everything wrong with a metav1.LabelSelector."""
+    """Return all errors of a metav1.LabelSelector."""
     for index, item in enumerate((selector or {}).get("matchExpressions") or ()):
         where = f"{field}.matchExpressions[{index}]"
         if not item.get("key"):
@@ -160,7 +160,7 @@ def selector_faults(selector: Any, field: str) -> Iterator[Cause]:
 
 
 def matches_selector(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
-    """Whether labels fit a metav1.LabelSelector. An absent one fits nothing, an empty one everything."""
+    """Return whether labels match a metav1.LabelSelector. An absent one matches nothing, an empty one everything."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}

@@ -1,4 +1,4 @@
-"""Every object of the cluster, one resourceVersion counter over all of them, and a bounded history of what changed."""
+"""The objects of a cluster, one resourceVersion counter for all, and a bounded history of changes."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Record:
-    """A stored object. It never changes; its JSON is made once, however many lists and watches show it."""
+    """A stored, immutable object. Its JSON is encoded once for all lists and watches."""
 
     __slots__ = ("_json", "obj", "revision")
 
@@ -22,7 +22,7 @@ class Record:
 
     @property
     def json(self) -> bytes:
-        """The object as it goes over the wire."""
+        """Return the object as JSON bytes."""
         if self._json is None:
             self._json = encode(self.obj)
         return self._json
@@ -45,31 +45,31 @@ class Store:
     def __init__(self, history: int) -> None:
         self.revision = 1
         self._collections: dict[str, dict[Key, Record]] = {}
-        # Revisions are handed out one by one, so a change's place here follows from its revision.
+        # Revisions are consecutive, so the index of a change follows from its revision.
         self._history: deque[Change] = deque(maxlen=history)
         self._listeners: list[Callable[[Change], None]] = []
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """Call it after every write."""
+        """Call the listener after every write."""
         self._listeners.append(listener)
 
     def get(self, collection: str, key: Key) -> Record | None:
-        """One object, or None."""
+        """Return an object, or None."""
         return self._collections.get(collection, {}).get(key)
 
     def items(self, collection: str, namespace: str = "") -> list[tuple[Key, Record]]:
-        """A collection, or the part of it in one namespace, in the order in which lists show it."""
+        """Return a collection, or one namespace of it, in list order."""
         found = self._collections.get(collection, {})
         if namespace:
             return sorted(item for item in found.items() if item[0][0] == namespace)
         return sorted(found.items(), key=lambda item: item[0])
 
     def collections(self) -> list[str]:
-        """Every collection that ever held something."""
+        """Return every collection that ever had an object."""
         return list(self._collections)
 
     def put(self, collection: str, key: Key, obj: Json) -> Record:
-        """Write an object, giving it its resourceVersion. The store keeps `obj`: don't change it afterwards."""
+        """Write an object and set its resourceVersion. The store keeps `obj`; do not change it afterwards."""
         objects = self._collections.setdefault(collection, {})
         before = objects.get(key)
         record = objects[key] = self._stamp(obj)
@@ -77,7 +77,7 @@ class Store:
         return record
 
     def remove(self, collection: str, key: Key, last: Json | None = None) -> Record:
-        """Delete an object; its last state gets a resourceVersion of its own."""
+        """Delete an object. Its last state gets a new resourceVersion."""
         before = self._collections[collection].pop(key)
         last = last or before.obj
         record = self._stamp({**last, "metadata": dict(meta(last))})
@@ -85,7 +85,7 @@ class Store:
         return record
 
     def changes(self, after: int) -> Iterator[Change]:
-        """What was written after a revision. Raises 410 where the history no longer reaches back so far."""
+        """Return the changes after a revision. Raises a 410 if the history does not go back that far."""
         if after > self.revision:
             raise too_new(after, self.revision)
         missing = self.revision - after
@@ -95,7 +95,7 @@ class Store:
         return iter([self._history[index] for index in range(-missing, 0)])
 
     def snapshot(self, collection: str, revision: int) -> list[tuple[Key, Record]]:
-        """A collection as it was at a revision: today's, with what was written since undone."""
+        """Return a collection at a revision: the current one with later changes undone."""
         found = dict(self._collections.get(collection, {}))
         for change in reversed(list(self.changes(revision))):
             if change.collection != collection:
@@ -107,8 +107,8 @@ class Store:
         return sorted(found.items(), key=lambda item: item[0])
 
     def expire_history(self) -> None:
-        """Forget the past: every resourceVersion but the latest is too old from now on."""
-        # A watch that starts at the latest revision must still work; one from before it must not.
+        """Drop the history: every resourceVersion but the latest is now too old."""
+        # A watch from the latest revision must still work, an earlier one must not.
         self.revision += 1
         self._history.clear()
 

@@ -1,4 +1,4 @@
-"""Watches: from a change of the store to what one watcher sees of it, and the stream that carries it."""
+"""Watches: converts changes of the store into watch events and streams them."""
 
 import asyncio
 from collections import defaultdict
@@ -19,7 +19,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 @dataclass(frozen=True, slots=True)
 class WatchQuery:
-    """What a watch asks for; `after` is the revision to start behind, None for all there is and then on."""
+    """Options of a watch. `after`: the revision to start after; None to start with all existing objects."""
 
     selector: Selector
     namespace: str = ""
@@ -30,7 +30,7 @@ class WatchQuery:
 
 
 def seen(change: Change, query: WatchQuery) -> tuple[ChangeType, Record] | None:
-    """What a watcher sees of a change: an object that leaves its selection is deleted to it, one that enters added."""
+    """Return the watch event of a change, or None. An object that starts matching is ADDED, one that stops is DELETED."""
     if query.namespace and change.key[0] != query.namespace:
         return None
     matches = query.selector.matches
@@ -50,7 +50,7 @@ def _at(record: Record, revision: int) -> Record:
 
 
 def framed(kind: EventType, body: bytes) -> bytes:
-    """One line of a watch's stream."""
+    """Return one line of a watch stream."""
     return b"".join((b'{"type":"', kind.encode(), b'","object":', body, b"}\n"))
 
 
@@ -62,7 +62,7 @@ class Watches:
         self._interval = bookmark_interval
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._closed = False
-        # Counts the bookmarks asked for from outside: a watch that has sent fewer owes one.
+        # The number of bookmarks requested by `send_bookmarks`; a watch that has sent fewer sends one.
         self._bookmarks = 0
         cluster.store.listen(lambda change: self._wake(change.collection))
 
@@ -72,12 +72,12 @@ class Watches:
         self.wake_all()
 
     def send_bookmarks(self) -> None:
-        """Send a bookmark, now, to every watch that takes them."""
+        """Send a bookmark to every watch with bookmarks enabled."""
         self._bookmarks += 1
         self.wake_all()
 
     def wake_all(self) -> None:
-        """Make every watch look at the store again."""
+        """Wake all watches to read the store again."""
         for collection in self._waiting:
             self._wake(collection)
 
@@ -88,7 +88,7 @@ class Watches:
     async def stream(
         self, resource: Resource, query: WatchQuery, make_view: Callable[[], View]
     ) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, until its time is over or its resource is gone."""
+        """Yield the lines of a watch until its timeout, or until its resource is removed."""
         wakeup = asyncio.Event()
         self._waiting[resource.collection].add(wakeup)
         try:

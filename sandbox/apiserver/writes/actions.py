@@ -1,4 +1,4 @@
-"""The subresources that are actions rather than parts of an object: binding, eviction, scale."""
+"""Subresources that are actions: binding, eviction, scale."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ from sandbox.apiserver.writes.writes import APPLY_PATCH, JSON_PATCH, WriteOption
 
 
 class Actions:
-    """What can be done to an object beside writing it."""
+    """Actions on objects."""
 
     def __init__(self, cluster: Cluster, writer: Writer, remover: Remover) -> None:
         self._cluster = cluster
@@ -25,9 +25,9 @@ class Actions:
         self._remover = remover
 
     def create(self, target: Target, body: Any, options: WriteOptions) -> Json:
-        """POST to a subresource."""
+        """Handle POST of a subresource."""
         if not isinstance(body, dict):
-            raise bad_request("the body is no object")
+            raise bad_request("the body is not an object")
         body = without_nulls(body)
         if (name := name_of(body)) and name != target.name:
             raise bad_request(
@@ -71,11 +71,11 @@ class Actions:
         self._remover.delete(target.resource, target.key, how)
 
     def scale(self, target: Target) -> Json:
-        """GET of a scale."""
+        """Handle GET of a scale."""
         return scale_of(self._cluster.find(target.resource, target.key).obj)
 
     def set_scale(self, target: Target, body: Any, options: WriteOptions) -> Json:
-        """PUT of a scale."""
+        """Handle PUT of a scale."""
         if not isinstance(body, dict) or dig(body, "kind") != "Scale":
             raise bad_request("the object in the request is not an autoscaling/v1 Scale")
         current = self._cluster.find(target.resource, target.key)
@@ -85,7 +85,7 @@ class Actions:
     def patch_scale(
         self, target: Target, patch: Any, media_type: str, options: WriteOptions
     ) -> Json:
-        """PATCH of a scale; for an object this flat, a strategic patch is a merge patch, and so is an apply."""
+        """Handle PATCH of a scale. On this flat object, strategic and apply patches act as merge patches."""
         if media_type == APPLY_PATCH and not isinstance(patch, dict):
             raise ApiError(400, "BadRequest", "an applied configuration is an object")
         change = json_patch if media_type == JSON_PATCH else merge_patch

@@ -1,4 +1,4 @@
-"""Who owns which field: metadata.managedFields kept by every write, and server-side apply, which decides by it."""
+"""Field ownership: maintains metadata.managedFields on every write, and implements server-side apply."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ Operation = Literal["Apply", "Update"]
 
 
 class Identity(NamedTuple):
-    """What tells one entry of managedFields from another. An applier is the same one in every version."""
+    """The key of an entry of managedFields. Apply entries do not depend on the version."""
 
     operation: str
     manager: str
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Who writes, how, and when."""
+    """The manager, operation and time of a write."""
 
     manager: str
     operation: Operation
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def identity(self) -> Identity:
-        """Its key among the entries."""
+        """Return its key among the entries."""
         version = "" if self.operation == "Apply" else self.api_version
         return Identity(self.operation, self.manager, version, self.subresource)
 
@@ -46,9 +46,9 @@ class Entry:
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 Managed = Mapping[Identity, tuple[Entry, Fields]]
 Recorder = Callable[[Resource, Json | None, Json, Entry], None]
-"""Writes managedFields into a new object, given the old one (None for a create) and who wrote it."""
+"""Sets managedFields of a new object, given the old one (None for a create) and the entry of the write."""
 
-# The server's own, which nobody can own. What is left of metadata is labels, annotations, owners and finalizers.
+# Set by the server, so never owned. The rest of metadata is labels, annotations, owners and finalizers.
 _NOBODYS = Fields(
     frozenset({"f:apiVersion", "f:kind", "f:metadata"}),
     {
@@ -66,16 +66,16 @@ _NOBODYS = Fields(
 
 
 def keep(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
-    """Record nothing: the object comes with its managedFields as they are to be."""
+    """Record nothing: the object already has its managedFields."""
 
 
 def updated(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
-    """Record a create, an update or a patch: what it changed is the writer's, and nobody else's any more."""
+    """Record a create, update or patch: the writer becomes the only owner of the changed fields."""
     given = new["metadata"].pop("managedFields", None)
     if old is None:
         managed: Managed = {}
     elif _is_reset(given) and not entry.subresource:
-        # Nobody owns anything then, until somebody applies.
+        # No field has an owner until the next apply.
         return
     else:
         managed = _given_or_old(given, old, entry)
@@ -113,14 +113,14 @@ def _claim(managed: Managed, entry: Entry, changed: Fields, removed: Fields) -> 
 
 
 def _dated(managed: Managed, entry: Entry, owned: Fields) -> Entry:
-    """The entry with the time at which what it owns last changed."""
+    """Return the entry with the time of the last change of its fields."""
     if entry.identity not in managed or managed[entry.identity][1] != owned:
         return entry
     return dataclasses.replace(entry, time=managed[entry.identity][0].time)
 
 
 def claiming(resource: Resource, config: Json) -> Recorder:
-    """Record that an apply made the object: what its configuration states is its own, defaults are nobody's."""
+    """Return a recorder for an object created by apply: the applier owns the configured fields, nobody the defaults."""
     owned = fieldsets.claimed(config, resource.topology) - _NOBODYS
 
     def record(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
@@ -131,7 +131,7 @@ def claiming(resource: Resource, config: Json) -> Recorder:
 
 
 def configuration(resource: Resource, key: Key, body: Any) -> Json:
-    """The object in an apply's body: what its sender wants to own, and nothing else."""
+    """Return the object of an apply's body: the fields that the applier wants to own."""
     if not isinstance(body, dict) or not body.get("apiVersion") or not body.get("kind"):
         raise bad_request("couldn't get version/kind: an applied configuration states both")
     _check_texts(resource, key, body)
@@ -147,7 +147,7 @@ def configuration(resource: Resource, key: Key, body: Any) -> Json:
 
 
 def _check_texts(resource: Resource, key: Key, body: Json) -> None:
-    # A typed patch with a number for a text is something that a real server calls its own error.
+    # For a number in place of a string, a real server returns a 500.
     for field in ("labels", "annotations"):
         for name, value in (meta(body).get(field) or {}).items():
             if value is not None and not isinstance(value, str):
@@ -161,7 +161,7 @@ def _check_texts(resource: Resource, key: Key, body: Json) -> None:
 
 
 def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, force: bool) -> Json:
-    """The object after an apply, managedFields included; 409 where that takes another owner's field."""
+    """Return the object after an apply, with managedFields. Raises a 409 on conflicts with other owners."""
     topology = resource.topology
     live = _read(meta(current).get("managedFields") or []) or _before_first_apply(
         resource, current, entry
@@ -193,7 +193,7 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
 
 
 def _before_first_apply(resource: Resource, current: Json, entry: Entry) -> Managed:
-    """One owner for all there is, where nobody's ownership is known."""
+    """Return one owner of all fields, if no ownership is recorded."""
     everything = fieldsets.all_of(current, resource.topology) - _NOBODYS
     owner = dataclasses.replace(
         entry, manager="before-first-apply", operation="Update", subresource=""
@@ -202,8 +202,8 @@ def _before_first_apply(resource: Resource, current: Json, entry: Entry) -> Mana
 
 
 def _pruned(obj: Json, managed: Managed, last: Fields, topology: Topology) -> Json:
-    """The object without what this applier owned, and neither it nor anybody else owns now."""
-    # Containers count with their content: one that others still use stays, one that nobody does goes whole.
+    """Return the object without fields that this applier owned and that now have no owner."""
+    # A container stays while others own fields in it, and is removed whole otherwise.
     owned = fieldsets.EMPTY
     for _, owned_by in managed.values():
         owned = owned | owned_by
@@ -213,7 +213,7 @@ def _pruned(obj: Json, managed: Managed, last: Fields, topology: Topology) -> Js
 
 
 def _client_side_applied(current: Json, topology: Topology) -> Fields:
-    """What `kubectl apply` stated before it was used with --server-side, as far as it still is so: its own to take."""
+    """Return the fields of the last client-side `kubectl apply` that are unchanged; server-side apply may take them."""
     text = (meta(current).get("annotations") or {}).get(LAST_APPLIED)
     try:
         stated = json.loads(text or "{}")

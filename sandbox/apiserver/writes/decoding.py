@@ -1,4 +1,4 @@
-"""From a request's body to an object fit to be stored: its kind checked, its metadata made what Go would make of it."""
+"""Decodes request bodies into objects: checks the kind and decodes metadata as Go does."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,10 @@ _TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "deleti
 
 
 def decode(resource: Resource, body: Any) -> Json:
-    """The object in a body, of the resource's own kind; 400 if it is something else."""
+    """Return the object of a body. Raises a 400 if it is not of the resource's kind."""
     if not isinstance(body, dict):
         raise bad_request(
-            f"couldn't get version/kind; json parse error: {json_type(body)} is no object"
+            f"couldn't get version/kind; json parse error: {json_type(body)} is not an object"
         )
     kind, version = (
         body.get("kind") or resource.kind,

@@ -1,4 +1,4 @@
-"""Deleting objects: preconditions, grace for pods that run, finalizers, and namespaces that empty themselves first."""
+"""Deletes objects: preconditions, grace periods of running pods, finalizers, and namespaces with objects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from sandbox.apiserver.storage.store import Record
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How a deletion is to be done."""
+    """Options of a deletion (metav1.DeleteOptions)."""
 
     grace_seconds: int | None = None
     uid: str = ""
@@ -25,7 +25,7 @@ class DeleteOptions:
 
 
 def delete_options(body: Any, query: Mapping[str, str]) -> DeleteOptions:
-    """The options in a DELETE's body, else in its query."""
+    """Return the options of a DELETE's body, else of its query."""
     options = body if isinstance(body, dict) else {}
     grace = options.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
     policy = options.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
@@ -51,7 +51,7 @@ class Remover:
         self._cluster = cluster
 
     def delete(self, resource: Resource, key: Key, options: DeleteOptions) -> Json:
-        """Delete an object, or mark it to be deleted; a Status if it is gone, else the object as it is now."""
+        """Delete an object or set its deletionTimestamp. Returns a Status if it was removed, else the object."""
         record = self._cluster.find(resource, key)
         _check(resource, key, record, options)
         obj = record.obj
@@ -91,7 +91,7 @@ class Remover:
         )
 
     def _release_dependents(self, uid: str) -> None:
-        """Take an owner out of what it owns, so that it may go without them."""
+        """Remove an owner's references from its dependents (orphan)."""
         store = self._cluster.store
         for collection in store.collections():
             for key, record in store.items(collection):

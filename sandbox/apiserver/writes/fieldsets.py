@@ -1,6 +1,6 @@
-"""Sets of fields of an object, as managedFields spells them (FieldsV1), and what such a set does to an object.
+"""Sets of fields in the format of managedFields (FieldsV1), and operations on objects with them.
 
-A path is made of elements: `f:name` for a field, `k:{"name":"x"}` for an item of a keyed list, `v:"x"` for one of a set.
+Elements of a path: `f:name` for a field, `k:{"name":"x"}` for an item of a keyed list, `v:"x"` for a set's item.
 """
 
 import json
@@ -12,7 +12,7 @@ from sandbox.apiserver.writes.topology import Topology
 
 
 class Fields:
-    """A set of paths. It never changes once it is built."""
+    """An immutable set of paths."""
 
     __slots__ = ("children", "members")
 
@@ -51,7 +51,7 @@ class Fields:
         return Fields(self.members & other.members, children)
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """Every path, spelled as error messages spell it: `.metadata.labels.app`."""
+        """Yield every path in the format of error messages: `.metadata.labels.app`."""
         for element in sorted({*self.members, *self.children}):
             path = prefix + _spoken(element)
             if element in self.members:
@@ -60,7 +60,7 @@ class Fields:
                 yield from self.children[element].paths(path)
 
     def encode(self) -> Json:
-        """The set as FieldsV1."""
+        """Return the set as FieldsV1."""
         encoded: Json = {}
         for element in sorted({*self.members, *self.children}):
             inner = self.children[element].encode() if element in self.children else {}
@@ -73,9 +73,9 @@ EMPTY = Fields()
 
 
 def decode(encoded: Any) -> Fields:
-    """A set from FieldsV1; ValueError if it is none."""
+    """Return a set from FieldsV1. Raises ValueError if it is malformed."""
     if not isinstance(encoded, dict):
-        raise ValueError("fieldsV1 is no object")
+        raise ValueError("fieldsV1 is not an object")
     members, children = set(), {}
     for element, inner in encoded.items():
         if element == ".":
@@ -105,26 +105,26 @@ def _compact(value: Any) -> str:
 
 
 def elements(items: list[Any], topology: Topology) -> dict[str, Any]:
-    """The items of a set or a keyed list, by path element; of several with one key, the last."""
+    """Return the items of a set or keyed list by path element; of duplicates, the last."""
     if topology.kind == "set":
         return {f"v:{_compact(item)}": item for item in items}
     return {item_element(item, topology): item for item in items}
 
 
 def item_element(item: Any, topology: Topology) -> str:
-    """The path element of one item of a keyed list."""
+    """Return the path element of an item of a keyed list."""
     given = item if isinstance(item, dict) else {}
     key = {name: given.get(name, topology.default(name)) for name in sorted(topology.keys)}
     return f"k:{_compact(key)}"
 
 
 def is_associative(value: Any, topology: Topology) -> bool:
-    """Whether a value is a list whose items are told apart."""
+    """Return whether a value is a set or keyed list."""
     return isinstance(value, list) and topology.kind in {"set", "keyed"}
 
 
 def parts(value: Any, topology: Topology) -> dict[str, tuple[Any, Topology]] | None:
-    """What a value is made of, by path element; None for a leaf, which is replaced whole."""
+    """Return the parts of a value by path element; None for an atomic value."""
     if isinstance(value, dict) and topology.kind != "atomic":
         return {f"f:{name}": (item, topology.child(name)) for name, item in value.items()}
     if is_associative(value, topology):
@@ -134,7 +134,7 @@ def parts(value: Any, topology: Topology) -> dict[str, tuple[Any, Topology]] | N
 
 
 def claimed(value: Any, topology: Topology) -> Fields:
-    """The fields that an applied configuration states, and so owns."""
+    """Return the fields of an applied configuration, which the applier owns."""
     members, children = set(), {}
     for element, (item, inner) in (parts(value, topology) or {}).items():
         if parts(item, inner) is None:
@@ -148,14 +148,14 @@ def claimed(value: Any, topology: Topology) -> Fields:
 
 
 class _Gathered:
-    """A set of fields in the making."""
+    """Builds a set of fields."""
 
     def __init__(self) -> None:
         self.members: set[str] = set()
         self.children: dict[str, Fields] = {}
 
     def add_whole(self, element: str, item: Any, topology: Topology) -> None:
-        """Add a path with all below it, containers included."""
+        """Add a path with all paths below it, containers included."""
         self.children[element] = all_of(item, topology)
         if not (topology.implied and isinstance(item, dict)):
             self.members.add(element)
@@ -165,7 +165,7 @@ class _Gathered:
 
 
 def all_of(value: Any, topology: Topology) -> Fields:
-    """Every path of a value: what comes or goes with it."""
+    """Return every path of a value."""
     gathered = _Gathered()
     for element, (item, inner) in (parts(value, topology) or {}).items():
         gathered.add_whole(element, item, inner)
@@ -173,7 +173,7 @@ def all_of(value: Any, topology: Topology) -> Fields:
 
 
 def compare(old: Any, new: Any, topology: Topology) -> tuple[Fields, Fields]:
-    """What a change set (added or modified), and what it removed."""
+    """Return the fields that a change set (added or modified) and removed."""
     before, after = parts(old, topology) or {}, parts(new, topology) or {}
     changed, removed = _Gathered(), _Gathered()
     for element in {**before, **after}:
@@ -193,7 +193,7 @@ def compare(old: Any, new: Any, topology: Topology) -> tuple[Fields, Fields]:
 
 
 def merge(live: Any, config: Any, topology: Topology) -> Any:
-    """A live value with an applied configuration laid over it; neither is changed."""
+    """Return a live value merged with an applied configuration; neither is changed."""
     if isinstance(live, dict) and isinstance(config, dict) and topology.kind != "atomic":
         merged = dict(live)
         for name, item in config.items():
@@ -208,7 +208,7 @@ def merge(live: Any, config: Any, topology: Topology) -> Any:
 
 
 def without(value: Any, fields: Fields, topology: Topology) -> Any:
-    """A value with the fields of a set taken out; a container that this empties goes with them."""
+    """Return a value without the fields of a set, and without containers that become empty."""
     if isinstance(value, dict) and topology.kind != "atomic":
         kept = {}
         for name, item in value.items():
@@ -235,7 +235,7 @@ def _left(item: Any, element: str, fields: Fields, topology: Topology) -> Any:
 
 
 def with_containers(fields: Fields, topology: Topology) -> Fields:
-    """A set in which every struct field that holds a member is one too."""
+    """Return a set extended by every struct field that contains a member."""
     children = {
         element: with_containers(inner, _below(element, topology))
         for element, inner in fields.children.items()

@@ -10,7 +10,7 @@ _DOES_NOT_APPLY = "the server rejected our request due to an error in our reques
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The target with a merge patch applied; neither is changed."""
+    """Return the target with a merge patch applied; neither is changed."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
@@ -23,7 +23,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Any, operations: Any) -> Any:
-    """The target with a JSON patch applied; the target is not changed."""
+    """Return the target with a JSON patch applied; the target is not changed."""
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: a JSON patch is an array of operations")
     document = copy.deepcopy(target)
@@ -66,7 +66,7 @@ def _value(operation: dict[str, Any]) -> Any:
 def _pointer(operation: dict[str, Any], field: str) -> list[str]:
     text = operation.get(field)
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise _unprocessable(f"{field} is no JSON pointer: {text!r}")
+        raise _unprocessable(f"{field} is not a JSON pointer: {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -124,7 +124,7 @@ def _missing(path: Sequence[str]) -> ApiError:
 
 
 def _unprocessable(why: str) -> ApiError:
-    # To its client a real server does not say which operation failed, nor why.
+    # A real server does not tell clients which operation failed or why.
     error = ApiError(422, "Invalid", _DOES_NOT_APPLY)
     error.add_note(why)
     return error

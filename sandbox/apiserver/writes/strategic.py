@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows by which key the items of a list are told apart."""
+"""Strategic merge patch: a merge patch that merges lists by the keys of their items."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from sandbox.apiserver.errors import bad_request
 from sandbox.apiserver.storage.objects import Json
 
-# The key of each list that merges, by the list's name or, where names clash, its parent's and its own.
+# The merge key of each list, by the list's name or, if ambiguous, by its parent's and its own.
 _MERGE_KEYS: Mapping[str, str] = {
     "addresses": "type",
     "conditions": "type",
@@ -35,7 +35,7 @@ _ORDER = "$setElementOrder/"
 
 
 def strategic_merge_patch(target: Json, patch: Any) -> Json:
-    """The target with a strategic merge patch applied; neither is changed."""
+    """Return the target with a strategic merge patch applied; neither is changed."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a strategic merge patch is an object")
     return _merge_map(target, patch, "")
@@ -101,7 +101,7 @@ def _merge_item(merged: list[Any], item: Json, key: str, field: str) -> None:
 
 
 def _finish_lists(merged: Json, patch: Json, parent: str) -> None:
-    """Deletions from, and the order of, lists that the patch speaks of beside them."""
+    """Apply the directives $deleteFromPrimitiveList and $setElementOrder."""
     for directive, values in patch.items():
         if directive.startswith(_DELETE_FROM):
             field = directive.removeprefix(_DELETE_FROM)
@@ -114,7 +114,7 @@ def _ordered(items: list[Any], order: list[Any], key: str | None) -> list[Any]:
     def mark(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    # Items that the order does not name keep their place among their neighbours: they go where they stood.
+    # Items that the order does not name keep their position among their neighbours.
     places = {mark(item): index for index, item in enumerate(order)}
     named = iter(sorted((i for i in items if mark(i) in places), key=lambda i: places[mark(i)]))
     return [next(named) if mark(item) in places else item for item in items]

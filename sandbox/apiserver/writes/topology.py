@@ -1,4 +1,4 @@
-"""How values merge: which maps and lists are one value, which are sets, and by which keys list items are told apart."""
+"""Merge rules of values: which maps and lists are atomic, which are sets, and the keys of list items."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,42 +10,42 @@ Kind = Literal["granular", "atomic", "set", "keyed"]
 
 
 class Topology(Protocol):
-    """The merge rules at one place of an object, and the way to those below it."""
+    """The merge rules at one path of an object, and of its children."""
 
     @property
     def kind(self) -> Kind:
-        """Granular maps merge field by field; atomic values are replaced whole; lists are one of the others."""
+        """Return the merge type: granular maps merge by field, atomic values are replaced whole, lists have one of the others."""
         ...
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The fields that tell the items of a keyed list apart."""
+        """Return the key fields of a keyed list's items."""
         ...
 
     @property
     def implied(self) -> bool:
-        """Whether the map here is always there, so that nobody can be said to have added it."""
+        """Return whether the map always exists, so that it has no owner."""
         ...
 
     def names(self, field: str) -> bool:
-        """Whether a field is one of a struct's, rather than a key in a map."""
+        """Return whether a field belongs to a struct rather than to a map."""
         ...
 
     def default(self, key: str) -> Any:
-        """What an absent key of a list item stands for."""
+        """Return the default of an absent key field of a list item."""
         ...
 
     def child(self, field: str) -> "Topology":
-        """The rules of a field."""
+        """Return the rules of a field."""
         ...
 
     def item(self) -> "Topology":
-        """The rules of a list's items."""
+        """Return the rules of a list's items."""
         ...
 
 
 _KEYED: Mapping[str, tuple[str, ...]] = {
-    # By the field's name alone, or by its parent's and its own where names clash.
+    # By the field's name or, if ambiguous, by its parent's and its own.
     "addresses": ("type",),
     "conditions": ("type",),
     "containers": ("name",),
@@ -86,7 +86,7 @@ _ATOMIC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """The rules of the built-in kinds, which give the same name the same meaning nearly everywhere."""
+    """The rules of built-in kinds, in which a name has nearly always the same meaning."""
 
     parent: str = ""
     field: str = ""
@@ -117,7 +117,7 @@ class BuiltIn:
         return "TCP" if key == "protocol" else None
 
     def child(self, field: str) -> Topology:
-        # Whatever a map of texts uses as a key ("data", say) means nothing to us.
+        # Keys of string maps, such as "data", have no meaning here.
         return BuiltIn(self.field, field) if self.names(field) else BuiltIn()
 
     def item(self) -> Topology:
@@ -129,7 +129,7 @@ BUILT_IN = BuiltIn()
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """The rules that a custom resource's schema states."""
+    """The rules of a custom resource's schema."""
 
     schema: Json
     is_root: bool = False

@@ -1,4 +1,4 @@
-"""Creating, replacing and patching objects: every rule between a decoded request and the store."""
+"""Creates, replaces and patches objects, applying all rules between request and store."""
 
 import dataclasses
 import json
@@ -45,7 +45,7 @@ _SERVERS_OWN = (
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write is to be done."""
+    """Options of a write."""
 
     manager: str = "unknown"
     dry_run: bool = False
@@ -56,7 +56,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a write did: the HTTP code, the object as it is now (in its stored form), and what to warn of."""
+    """The result of a write: HTTP code, the object in its stored version, and warnings."""
 
     code: int
     obj: Json
@@ -72,7 +72,7 @@ class Writer:
     def create(
         self, resource: Resource, namespace: str, body: Any, options: WriteOptions
     ) -> WriteResult:
-        """Store a new object."""
+        """Create an object."""
         obj = decode(resource, body)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
@@ -128,7 +128,7 @@ class Writer:
     def patch(
         self, resource: Resource, key: Key, patch: Any, media_type: str, options: WriteOptions
     ) -> WriteResult:
-        """Change an object, or its status, by a patch of any kind but apply."""
+        """Patch an object or its status, with any patch type except apply."""
         change = _patcher(resource, media_type)
         current = self._cluster.find(resource, key)
         patched = change(resource.present(json.loads(current.json)), patch)
@@ -141,7 +141,7 @@ class Writer:
         return self.replace(resource, current, obj, options)
 
     def apply(self, resource: Resource, key: Key, body: Any, options: WriteOptions) -> WriteResult:
-        """Server-side apply: state the fields that this manager wants, and own them."""
+        """Server-side apply: set the fields of a configuration and own them."""
         config = ownership.configuration(resource, key, body)
         warnings = _prune(resource, config, options)
         outcome = self._apply(resource, key, config, options)
@@ -179,7 +179,7 @@ class Writer:
         options: WriteOptions,
         own: ownership.Recorder = ownership.updated,
     ) -> WriteResult:
-        """Put an object in the place of another, by the rules of its kind. The same object again is no write."""
+        """Replace an object by the rules of its kind. An unchanged object is not written."""
         old = current.obj
         _check_revision(resource, old, obj)
         immutable = self._keep_servers_own(old, obj)
@@ -203,7 +203,7 @@ class Writer:
     def put_part(
         self, resource: Resource, current: Record, obj: Json, options: WriteOptions
     ) -> None:
-        """Store what an action made of an object, which may break rules that hold for clients."""
+        """Store the result of an action, which may break rules for clients."""
         ownership.updated(resource, current.obj, obj, self._entry(resource, options))
         if obj != current.obj and not options.dry_run:
             self._commit(resource, obj)
@@ -218,7 +218,7 @@ class Writer:
             self._cluster.store.put(resource.collection, key, obj)
 
     def _keep_servers_own(self, old: Json, obj: Json) -> list[Cause]:
-        """Restore what no client changes; a uid that is not the object's own is worth an error."""
+        """Restore fields that clients cannot change, and return the error of a changed uid."""
         metadata, before = obj["metadata"], meta(old)
         causes = []
         if (uid := metadata.get("uid")) and uid != before["uid"]:
@@ -252,7 +252,7 @@ class Writer:
 
 
 def _place(resource: Resource, metadata: Json, namespace: str) -> None:
-    """An object's namespace is the URL's."""
+    """Set an object's namespace to that of the URL."""
     if not resource.namespaced:
         metadata.pop("namespace", None)
     elif (given := metadata.get("namespace") or namespace) != namespace:

@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval` as a process of its own, forked from one that has imported the agent already."""
+"""`plimsoll-agent eval` as a process, forked from one that has already imported the agent."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""`check-rules`: every error of every file, where it stands."""
+"""`check-rules` reports every error of every file with its position."""
 
 import pytest
 

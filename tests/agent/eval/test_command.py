@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval` as a person uses it: the program itself, over machines that are directories and over files."""
+"""`plimsoll-agent eval` as a program, over fixture machines and recorded files."""
 
 import os
 import pty

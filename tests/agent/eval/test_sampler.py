@@ -1,4 +1,4 @@
-"""Looking at a machine each second: the times of the looks, which collectors run, and what is remembered."""
+"""Sampling a machine each second: times, collectors that run, and the samples kept."""
 
 import pytest
 

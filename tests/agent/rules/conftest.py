@@ -1,4 +1,4 @@
-"""A made-up day of samples, of every kind that rules meet."""
+"""A synthetic day of samples of every kind."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Rules at work over collectors of the test's own, on a clock that the test moves."""
+"""Rules over fake collectors, on a fake clock."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Rule files on disk: found, read, read again when they change, and kept when they are bad."""
+"""Rule files on disk: found, read, reloaded when they change, and kept when they become invalid."""
 
 import os
 from collections.abc import Iterator

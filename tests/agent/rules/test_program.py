@@ -1,4 +1,4 @@
-"""Rules in the agent as it is started: on /metrics, over changed files and restarts."""
+"""Rules in the running agent: on /metrics, over changed files and restarts."""
 
 import os
 import re

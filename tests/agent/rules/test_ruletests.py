@@ -1,6 +1,6 @@
-"""promtool's unit tests of rules, run over our own evaluation: what promtool says of a file of tests, we say too.
+"""promtool's unit tests of rules, run by our own evaluation with the same verdicts.
 
-Files are those of `promtool test rules`, without tests of alerts: here in `ruletests/`, and those of the shipped rules.
+The files have the format of `promtool test rules`, without alerts: those in `ruletests/` and those of the shipped rules.
 """
 
 import glob

@@ -1,4 +1,4 @@
-"""Histories outlive the agent in a file that is whole or of no use, whatever happens to it, and never harms the agent."""
+"""Saved heads survive a restart in a file that is either valid or dropped, and never harms the agent."""
 
 import os
 import resource

@@ -274,7 +274,7 @@ def test_deduplicating_collector_yields_to_others_and_extra_families(
         def collect(self) -> list[Family]:
             return [family(name, 9) for name in ("node_a", "node_b", "node_c", SUCCESS)]
 
-        def fit(self, own, others):
+        def without_duplicates(self, own, others):
             self.others = set(others)
             return [f for f in own if f.name not in others]
 

@@ -1,4 +1,4 @@
-"""The agent's stream over a real gRPC connection: real files, real rounds, and an evaluator that is driven by hand."""
+"""The agent's stream over real gRPC: real files and collector runs, and a scripted evaluator."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a stream shows and checks comes from files, anew for each attempt, and a bad file is named."""
+"""Stream credentials are read from files for each attempt, and an invalid file is named."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One stream to each replica that the evaluator's name stands for, whatever becomes of the name."""
+"""One stream per replica behind the evaluator's DNS name, through DNS changes and failures."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which samples answer to a policy's metric name, and what is said where there is not exactly one."""
+"""Which samples belong to a policy's metric name, and the result if there is not exactly one."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a stream reads: collected metrics, recorded ones beside them, and what is not known of either."""
+"""Stream snapshots: collected metrics, recorded metrics, and unknown values."""
 
 import pytest
 

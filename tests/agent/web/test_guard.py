@@ -1,4 +1,4 @@
-"""A web config on a real server, while its files change."""
+"""A web config on a real server while its files change."""
 
 import asyncio
 import base64

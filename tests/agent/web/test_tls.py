@@ -1,4 +1,4 @@
-"""Real handshakes: who gets in under which configuration, and that one who dawdles delays nobody."""
+"""Real TLS handshakes: accepted clients per configuration, and stalled clients delay no other."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""cpuinfo looks different on every architecture; what means the same is exported the same."""
+"""cpuinfo differs by architecture; equal facts are exported equally."""
 
 import pytest
 

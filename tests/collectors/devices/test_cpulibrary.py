@@ -1,4 +1,4 @@
-"""py-cpuinfo speaks of the CPU that it runs on, so it may only be asked about that one, and once."""
+"""py-cpuinfo describes the CPU it runs on: it is called once, and only for its own machine."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is accepted and refused was compared with Go's expfmt; the differences are the ones promtext's docstring names."""
+"""Accepted and rejected input was compared with Go's expfmt; promtext's docstring lists the differences."""
 
 import math
 

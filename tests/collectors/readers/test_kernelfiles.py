@@ -1,4 +1,4 @@
-"""On files of a kernel that is really there: only it makes files up."""
+"""Uses files of the real kernel, whose content is generated on read."""
 
 import os
 import subprocess

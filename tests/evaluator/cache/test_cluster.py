@@ -1,4 +1,4 @@
-"""What is known of the cluster, and who is told when it changes."""
+"""The cluster cache and its listeners."""
 
 import json
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""Who would take whom, remembered: the same as asking each node anew, and no node is asked twice for nothing."""
+"""The cache of feasible nodes equals a fresh check of each node, without repeated checks."""
 
 from hypothesis import given
 from hypothesis import strategies as st

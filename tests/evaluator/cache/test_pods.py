@@ -1,4 +1,4 @@
-"""What pods hold of each node: kept up event by event, it is what adding up from scratch gives."""
+"""Pod requests per node, maintained incrementally, equal sums from scratch."""
 
 import datetime
 import json

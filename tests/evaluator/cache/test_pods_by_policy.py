@@ -1,4 +1,4 @@
-"""Pods by the policy that they follow: always those that there are, and a number that tells when they are others."""
+"""The index of pods by policy holds the existing pods, and its version changes with them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What is known of the cluster grows stale when the API server says nothing any more."""
+"""The cluster cache turns stale when the API server sends nothing."""
 
 import pytest
 

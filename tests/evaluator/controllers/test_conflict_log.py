@@ -1,4 +1,4 @@
-"""Log lines about label conflicts: few, whatever number of nodes, and however often a policy is toggled."""
+"""Log lines about label conflicts are few, for any number of nodes and toggled policies."""
 
 import pytest
 

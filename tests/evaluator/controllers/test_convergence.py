@@ -1,6 +1,6 @@
-"""An evaluator that is killed at any step and started again: it ends where it should, and takes no right label off on the way.
+"""An evaluator killed at any step and restarted converges without removing a correct label.
 
-The real Decider over the real Cluster, against the API server's rules for server-side apply; only the network is left out.
+The real decision loop and cluster cache run against the API server's rules for server-side apply, without a network.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Events on policies, written to a real API server: what is new, once; what happens again, counted; never too fast."""
+"""Events on policies, on the sandbox's API server: new ones once, repeated ones counted, rate-limited."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Evictions asked of a real API server: at their pace, respectful of budgets, with an event that says why."""
+"""Evictions on the sandbox's API server: rate-limited, within disruption budgets, with an event."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Every loop that acts on decisions ends when it is told to, whatever else happens in that moment."""
+"""Every controller loop ends when cancelled, at any moment."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Labels written to a real socket: what is wanted and no more, whoever else writes there, whatever fails."""
+"""Node labels written to a real API socket: exactly what is wanted, despite other writers and failures."""
 
 import asyncio
 import json

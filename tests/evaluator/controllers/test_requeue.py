@@ -1,4 +1,4 @@
-"""Nudges on a real API server: who gets the annotation, at what pace, and what becomes of errors."""
+"""Requeue annotations on the sandbox's API server: which pods, at which rate, and errors."""
 
 import asyncio
 import functools

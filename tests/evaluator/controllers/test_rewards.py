@@ -1,4 +1,4 @@
-"""What was learned is kept in a ConfigMap of a real API server: by the one that may write, at most every half minute."""
+"""Rewards are stored in a ConfigMap by the leader, at most every half minute."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Statuses written to a real API server: when they changed, and then once."""
+"""Policy statuses are written to the sandbox's API server, once per change."""
 
 import asyncio
 from types import SimpleNamespace

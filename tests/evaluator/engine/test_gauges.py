@@ -1,4 +1,4 @@
-"""The gauges of policies: whatever came before, they show what a program shows that has seen only the last decisions."""
+"""The gauges of policies reflect the last decisions only."""
 
 from hypothesis import given
 from hypothesis import strategies as st

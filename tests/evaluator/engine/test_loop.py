@@ -1,4 +1,4 @@
-"""The loop around decide(): when it evaluates, when its result may be used, and what it says in the log."""
+"""The decision loop: when it evaluates, when its result may be used, and what it logs."""
 
 import asyncio
 

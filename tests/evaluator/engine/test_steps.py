@@ -1,4 +1,4 @@
-"""No step between two turns of the event loop grows with the number of metrics and policies.
+"""No step between two yields to the event loop grows with the number of metrics and policies.
 
 The tests count work: the cells that numpy reads and writes, and function calls. Wall time depends on the machine's other work.
 """

@@ -1,4 +1,4 @@
-"""What agents are asked for: one list, a generation that never names two, and a way to wait for the next."""
+"""Subscriptions of agents: a list, its generation, and waiting for the next one."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The extender on a real port, and a client that can say what no well-behaved one would."""
+"""The extender on a real port, and a client that can send malformed requests."""
 
 import asyncio
 import contextlib

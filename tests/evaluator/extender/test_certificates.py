@@ -1,4 +1,4 @@
-"""The extender's port over TLS: whose certificates open it, what a renewal changes, and what a refusal tells."""
+"""The extender's port over TLS: accepted certificates, renewal, and rejections."""
 
 import asyncio
 import contextlib

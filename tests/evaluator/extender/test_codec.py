@@ -1,4 +1,4 @@
-"""The scheduler extender's JSON: understood in any case, refused with a sentence, and given back without a byte lost."""
+"""The scheduler extender's JSON: keys in any case, rejections with a sentence, nodes returned byte for byte."""
 
 import json
 import tracemalloc

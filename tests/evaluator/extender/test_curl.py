@@ -1,4 +1,4 @@
-"""A client that nobody here wrote: curl, in the ways it has of sending a request."""
+"""curl as an independent client."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the extender logs of each request, in the words that users of Telemetry Aware Scheduling look for."""
+"""Log lines of requests, with the phrases that users of Telemetry Aware Scheduling search for."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The flags of the scheduler's port: each limit is the one that it says, and what contradicts itself is a sentence."""
+"""Flags of the extender's port: each sets its limit, and contradictions are reported."""
 
 import pytest
 

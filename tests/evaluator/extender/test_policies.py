@@ -1,4 +1,4 @@
-"""The extender over real sockets: every request gets an answer in JSON that can be read, however broken it is."""
+"""The extender over real sockets: every request, however malformed, gets a valid JSON response."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""Every recorded request of a real kube-scheduler, replayed over a socket, against whole golden replies."""
+"""Recorded requests of a real kube-scheduler, replayed over a socket and compared with golden replies."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Scorers over real sockets: by kube-safe-scheduler's paths and by their own, in both modes, and what is wrong in words."""
+"""Scorers over real sockets: paths of kube-safe-scheduler and their own, both modes, and errors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""filter and prioritize as look-ups: which outcome, which nodes, and when no answer is possible yet."""
+"""filter and prioritize as look-ups: results, nodes, and when there is no answer yet."""
 
 from dataclasses import replace
 

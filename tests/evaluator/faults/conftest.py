@@ -1,4 +1,4 @@
-"""Bad weather between an evaluator and its API server: a proxy that a test can spoil, and everything around it, real."""
+"""A fault-injecting proxy between a real evaluator and its API server."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The token by which the evaluator talks to the API server is replaced, as kubelets do, or a little late."""
+"""The evaluator's API token is replaced in time, or late."""
 
 import pytest
 

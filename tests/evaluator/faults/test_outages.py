@@ -1,4 +1,4 @@
-"""The API server is away for longer than what is known of it may be old: answered on, said to be stale, caught up with."""
+"""The API server is unreachable for longer than the stale time: requests are answered, staleness reported, state recovered."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""An API server that is there, but slow, strict or silent: it is neither hammered nor waited for in vain."""
+"""A slow, throttling or silent API server is neither flooded with retries nor waited for without end."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pods, gangs and nodes in a few words, for tests of what is decided of gangs."""
+"""Short constructors of pods, gangs and nodes for tests of gang decisions."""
 
 import math
 

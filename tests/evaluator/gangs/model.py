@@ -1,4 +1,4 @@
-"""A small cluster of what the platform guarantees, and of nothing else, for tests of what is decided of gangs."""
+"""A model of a small cluster with exactly the guarantees of Kubernetes, for tests of gang decisions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

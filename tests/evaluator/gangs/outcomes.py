@@ -1,4 +1,4 @@
-"""Gangs in a few words, and what was decided of them, for tests of decide()."""
+"""Short constructors of gangs and their decisions, for tests of decide()."""
 
 from evaluator.gangs.core.types import GangHistory, GangTimings
 

@@ -1,4 +1,4 @@
-"""A replica that decides on gangs, and what one does and sees from outside: pods that are made, bound, and let go."""
+"""A replica that decides on gangs, and its environment: pods that are created, bound and ungated."""
 
 import asyncio
 from types import SimpleNamespace

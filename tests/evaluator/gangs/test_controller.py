@@ -1,4 +1,4 @@
-"""The loop that decides on gangs, on a real API server: who goes, and who decides."""
+"""The gang controller on the sandbox's API server: released pods, and leadership."""
 
 import asyncio
 

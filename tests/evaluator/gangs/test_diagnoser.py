@@ -1,4 +1,4 @@
-"""The Diagnoser against a fake API server and clock: when it diagnoses gangs, and what it finds."""
+"""The Diagnoser with a fake API server and clock: when it diagnoses gangs, and its results."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Events on the pods of gangs that wait, written to a real API server: what is so, counted on by whoever takes over."""
+"""Events on pods of waiting gangs, on the sandbox's API server, continued by a new leader."""
 
 import asyncio
 

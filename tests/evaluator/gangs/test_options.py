@@ -1,4 +1,4 @@
-"""The flags of gangs, and what is wrong with them together."""
+"""The flags of gangs and their combinations."""
 
 import math
 

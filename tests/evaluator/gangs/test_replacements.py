@@ -1,4 +1,4 @@
-"""Who was admitted stays so: pods that take the place of others go at once, namesakes do not."""
+"""Replacements of admitted pods are released at once; other pods of the same name are not."""
 
 from evaluator.gangs.core.types import GangHistory, GangReason, GangState
 from evaluator.model.gang_membership import Owner

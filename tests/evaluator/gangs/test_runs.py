@@ -1,4 +1,4 @@
-"""One gang after another under the same name, as a CronJob makes them: what is left of the last is no part of the next."""
+"""Successive gangs of one name, as created by a CronJob: pods of the last run do not count for the next."""
 
 import pytest
 

@@ -1,14 +1,14 @@
-"""Deciding about gangs, through whatever may happen to a cluster: what has to hold of each decision does, and in the end."""
+"""Invariants of gang decisions hold for random sequences of cluster events."""
 
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.evaluator.gangs.life import Life
+from tests.evaluator.gangs.state_machine import GangMachine
 
 
 def test_invariants_of_gangs_hold_under_random_events(soak):
     run_state_machine_as_test(
-        Life,
+        GangMachine,
         settings=settings(
             max_examples=20_000 if soak else 60,
             stateful_step_count=40,

@@ -1,4 +1,4 @@
-"""Gates lifted over a real socket: what is asked of an API server, and what becomes of each way in which it says no."""
+"""The ungater over a real socket: its requests, and each way in which an API server rejects them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The webhook on a real port: who is let in, what is answered by the book, and what one client may take."""
+"""The webhook on a real port: accepted clients, responses, and limits."""
 
 import base64
 import contextlib

@@ -1,4 +1,4 @@
-"""The webhook's flags, and what is wrong with them together with others."""
+"""The flags of the webhook and their combinations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API over a real socket: what is asked, and how every way of failing comes back as a KubeError."""
+"""The Kubernetes client over a real socket: its requests, and each failure as a KubeError."""
 
 import json
 

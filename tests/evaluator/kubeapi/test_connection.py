@@ -1,4 +1,4 @@
-"""What a kubeconfig, or the lack of one, leads to: a connection, or a sentence that shows no secret."""
+"""A kubeconfig leads to a connection, or to an error message without secrets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A copy of one kind, kept over a real socket: pages, bookmarks, 410, watches that end, break or lie, a server restarted."""
+"""A reflector over a real socket: pages, bookmarks, 410, watches that end, break or are invalid, a restarted server."""
 
 import asyncio
 import json

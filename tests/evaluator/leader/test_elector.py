@@ -1,4 +1,4 @@
-"""Elections on a real API server: one leads, the next takes over when it has to and not before, whoever is slow or deaf."""
+"""Leader election on the sandbox's API server: one leads, and the next takes over exactly when the lease expires."""
 
 import asyncio
 

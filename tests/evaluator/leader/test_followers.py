@@ -1,4 +1,4 @@
-"""What a replica does that is not the one that writes: nothing, and then all that is due when it becomes that one."""
+"""A follower writes nothing, and on becoming leader everything that is due."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""Who may write, from a lease as it was read: whatever anybody's clock says, never two at once, and never nobody for long."""
+"""Leadership from an observed lease: never two leaders, whatever the clocks, and never none for long."""
 
 from dataclasses import dataclass, field
 

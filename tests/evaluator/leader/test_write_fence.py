@@ -1,4 +1,4 @@
-"""The right to write: asked for at every write, over by the clock, and given back in order."""
+"""The write fence: checked at every write, closed by deadline, and released in order."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is understood of an API server's no, and of what a proxy makes of one."""
+"""Errors of an API server, or of a proxy before it, are decoded."""
 
 import json
 

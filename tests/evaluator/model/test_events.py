@@ -1,4 +1,4 @@
-"""Events as Kubernetes takes them: names of objects that are as long as they may be, and messages that are longer."""
+"""Events within the limits of Kubernetes: object names and messages."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which nodes would take a pod, as kube-scheduler sees it, as far as that is a matter of the node."""
+"""Which nodes are feasible for a pod, as in kube-scheduler, by node properties."""
 
 import pytest
 

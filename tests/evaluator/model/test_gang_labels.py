@@ -1,4 +1,4 @@
-"""What a pod says of its gang: labels as the plugin read them that they come from, gates, and the mark of having been let go."""
+"""Gang fields of a pod: labels as in the original plugin, gates, and the admission annotation."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Nodes as places in arrays: found by name, named by mask, and followed from one list to the next."""
+"""Node positions in arrays: by name, by mask, and across node lists."""
 
 import numpy as np
 from hypothesis import given

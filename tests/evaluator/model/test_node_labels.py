@@ -1,4 +1,4 @@
-"""Which labels are ours, which are wanted, and what has to be written, against the API server's own rules."""
+"""Owned labels, wanted labels and the resulting writes, by the API server's rules."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is read of Kubernetes objects: as real ones are, with everything that is of no interest passed over."""
+"""Decoding of Kubernetes objects, ignoring irrelevant fields."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The evaluator's placement and the sandbox's scheduler judge random pods and nodes alike."""
+"""The evaluator and the sandbox's scheduler judge random pods and nodes alike."""
 
 import msgspec
 from hypothesis import event, given, settings

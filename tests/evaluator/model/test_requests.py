@@ -1,4 +1,4 @@
-"""What a pod asks for in all, against what kube-scheduler and kube-safe-scheduler make of the same pod."""
+"""Effective requests of a pod, compared with kube-scheduler and kube-safe-scheduler."""
 
 import json
 from typing import Any

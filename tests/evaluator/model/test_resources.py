@@ -1,4 +1,4 @@
-"""Amounts of resources, as kube-scheduler rounds them."""
+"""Resource amounts are rounded as by kube-scheduler."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The conditions of a policy's status: for each strategy whether it is violated, and why that is not known."""
+"""Conditions of a policy's status: violated, not violated or unknown, per strategy."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Which pods leave: those of a violated policy, at their pace, and only where somebody else would take them."""
+"""Which pods are evicted: those of a violated policy, rate-limited, if another node can take them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""/explain: every reading with its age and state, every rule with the nodes that break it, in plain JSON."""
+"""/explain: every reading with age and state, every rule with its violating nodes, in plain JSON."""
 
 import json
 import math

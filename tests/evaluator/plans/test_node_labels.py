@@ -1,4 +1,4 @@
-"""The plan that is kept up to date says, whatever came in which order, what a plan made from scratch would say."""
+"""The incremental label plan equals a plan from scratch, for any order of events."""
 
 import numpy as np
 import pytest

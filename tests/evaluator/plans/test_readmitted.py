@@ -1,4 +1,4 @@
-"""Which nodes a policy has let in again, since when, and for how long that is remembered."""
+"""Nodes that a policy accepts again, since when, and for how long that is kept."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Who is nudged, when, and how seldom: plans on plain values."""
+"""Which pods are requeued, when, and how often."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A policy's status in words: does the cluster comply, what is wrong, what is not known."""
+"""A policy's status: compliance, problems and unknowns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""decide(): what all policies ask for at one moment, whoever came first, and what it says while something is awaited."""
+"""decide(): the decision of all policies at one moment, and pending nodes."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""`for`, `clearAfter` and `whenMissing` over time: through flapping, restarts, edits, and whoever comes first."""
+"""`for`, `clearAfter` and `whenMissing` over time: flapping, restarts, edits and order of arrival."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which nodes break which rule: strict at the boundary, exact, and blind to what is no number."""
+"""Which nodes match which rule: strict at the boundary, exact, and ignoring non-numbers."""
 
 import math
 

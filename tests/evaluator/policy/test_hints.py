@@ -1,4 +1,4 @@
-"""What to do about several series of one metric: the advice works as it is given, and stays short."""
+"""Hints for several series of one metric: the advice works as given and is short."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Labels as who bears which: read by node they are what dictionaries would be, also after two policies were merged."""
+"""Label assignments agree with dictionaries by node, also when merged."""
 
 import numpy as np
 import pytest

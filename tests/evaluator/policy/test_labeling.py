@@ -1,4 +1,4 @@
-"""Which value a label gets where several broken rules name it."""
+"""The value of a label that several matching rules name."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     table = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = finished(labeling.wanted(strategy, table, evaluate.violations(strategy, table)))
+    found = finished(labeling.assign_labels(strategy, table, evaluate.violations(strategy, table)))
     return dict(LabelAssignments(table.nodes, found.assignments).get("n", {}))
 
 

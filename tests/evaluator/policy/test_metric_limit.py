@@ -1,4 +1,4 @@
-"""How many metrics are asked for, and what those say that are not."""
+"""The limits on metrics and rules, and the problems of policies over them."""
 
 import numpy as np
 

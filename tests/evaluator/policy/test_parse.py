@@ -1,4 +1,4 @@
-"""TASPolicy objects, good and bad: what is understood of them, and in which words the rest is left out."""
+"""TASPolicy objects, valid and invalid: what is parsed, and the problems reported."""
 
 import math
 import re
@@ -187,11 +187,11 @@ def test_stored_status_is_kept_and_is_no_difference():
         ({}, "it has no metricname"),
         ({**GOOD, "metricname": ""}, "it has no metricname"),
         ({**GOOD, "metricname": 5}, "it has no metricname"),
-        ({**GOOD, "operator": "equals"}, "operator 'equals' is not known"),
+        ({**GOOD, "operator": "equals"}, "operator 'equals' is unknown"),
         ({**GOOD, "operator": "x" * 10_000}, "operator 'xxx"),
-        ({**GOOD, "operator": None}, "operator None is not known"),
-        ({**GOOD, "operator": ["Equals"]}, "operator .* is not known"),
-        ({"metricname": "m"}, "operator None is not known"),
+        ({**GOOD, "operator": None}, "operator None is unknown"),
+        ({**GOOD, "operator": ["Equals"]}, "operator .* is unknown"),
+        ({"metricname": "m"}, "operator None is unknown"),
         ({**GOOD, "metricname": "a/b"}, "metricname 'a/b' is not a metric name"),
         ({**GOOD, "metricname": "a\n"}, "metricname .* is not a metric name"),
         ({**GOOD, "target": "much"}, "target 'much' is neither a number nor a quantity"),

@@ -1,4 +1,4 @@
-"""Decisions for one pod: only rules on quantities are compared anew, and for a pod of nothing all is as decided."""
+"""Decisions for one pod: only rules on scorer metrics are compared again."""
 
 import numpy as np
 import pytest

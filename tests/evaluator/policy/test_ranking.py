@@ -1,4 +1,4 @@
-"""Scores 0..10 by rank: TAS's own where it made sense, and never beyond the scheduler's range."""
+"""Scores 0..10 by rank, as in TAS where valid, and always within the scheduler's range."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""What a rule remembers: worked out only where something can change, it is what working out every node would give."""
+"""Rule timers: an update of the changed nodes equals an update of all nodes."""
 
 import numpy as np
 from hypothesis import given

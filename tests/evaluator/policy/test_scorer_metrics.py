@@ -1,4 +1,4 @@
-"""Quantities as columns: for a pod that asks for nothing, missing and awaited as readings are."""
+"""Scorer metrics as columns: without a pod, missing and pending as readings are."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One node reports whatever a double can be: what is decided about the others is what would be decided without it."""
+"""Any double that one node reports leaves the decisions about other nodes unchanged."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Several sources as one: which of them has the word on a node, and who is waited for meanwhile."""
+"""Several sources as one: which source is used per node, and which is pending."""
 
 import math
 

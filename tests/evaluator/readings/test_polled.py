@@ -1,4 +1,4 @@
-"""What a polled source said last: whole answers, failures that leave readings to grow old, and who is waited for."""
+"""Polled readings: whole responses, failures that let readings age, and pending nodes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows by node name: found in the order asked for, once for each list of nodes, and anew when a node came or went."""
+"""Rows by node name: in the requested order, looked up once per node list."""
 
 from evaluator.readings.row_index import RowIndex
 

@@ -1,4 +1,4 @@
-"""The latest reading of every metric for every node: what a report says, vouches for, and leaves to grow old."""
+"""The latest reading per metric and node: what a report sets, confirms, and lets age."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""No request waits for a walk through all objects."""
+"""No request waits for a full garbage collection."""
 
 import gc
 import subprocess

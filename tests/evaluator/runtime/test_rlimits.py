@@ -1,4 +1,4 @@
-"""File descriptors, in a process of its own: a limit that was lowered cannot be raised again."""
+"""File descriptor limits, in a process of its own: a lowered limit cannot be raised again."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What /explain?pod= tells: the scorers' words and numbers for each node, and the sum that kube-scheduler adds."""
+"""/explain?pod=: reasons and numbers of the scorers per node, and kube-scheduler's sum."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""/explain?pod= over a real socket: everybody who is asked about a pod, from the inventory to the page."""
+"""/explain?pod= over a real socket, from the pod cache to the page."""
 
 import json
 from dataclasses import replace

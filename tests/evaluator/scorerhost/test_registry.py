@@ -1,6 +1,6 @@
-"""Scorers by name: ours, those of other distributions, and what is said of those that cannot be had.
+"""Scorers by name: built-in, external, and errors.
 
-The distribution is that of docs/adding-a-scorer.md: built, installed, and loaded by a running evaluator.
+The external one is that of docs/adding-a-scorer.md: built, installed, and loaded by a running evaluator.
 """
 
 import asyncio

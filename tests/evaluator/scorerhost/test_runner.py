@@ -1,4 +1,4 @@
-"""Who is asked, when it is not asked again, and what is seen of the pods before."""
+"""Which scorers run, when results are cached, and the demand they receive."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The cluster as scorers see it: put together from what watchers and agents tell, and no older than it may be."""
+"""The snapshot that scorers receive: built from watches and agents, within its age limit."""
 
 import json
 import math

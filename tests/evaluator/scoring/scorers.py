@@ -1,4 +1,4 @@
-"""The scorers that properties are tested of, each with its flags as they are, and as they are least like that."""
+"""The scorers under property tests, each with default and with extreme flags."""
 
 from evaluator.scoring.plugin import Scorer, WhenMissing
 from evaluator.scoring.plugins.congestion import Congestion, CongestionOptions

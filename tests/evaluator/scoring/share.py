@@ -1,4 +1,4 @@
-"""A scorer whose numbers can be worked out in the head, for tests of what is made of any scorer's numbers."""
+"""A scorer with numbers that are easy to compute, for tests that use any scorer."""
 
 from evaluator.model.pod_demand import Resource
 from evaluator.scoring.plugin import ScorerResult

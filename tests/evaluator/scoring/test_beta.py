@@ -1,4 +1,4 @@
-"""The beta distribution against 50 digits, and what holds of it whatever its parameters."""
+"""The beta distribution against 50-digit references, and its properties for any parameters."""
 
 import mpmath
 import numpy as np

@@ -1,4 +1,4 @@
-"""What pods asked for: what counts as asked, and the moments of all of it."""
+"""Requested resources: what counts, and the moments over all pods."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What rules may compare beside readings: which names, from which facts, and what is asked of sources instead."""
+"""Scorer metrics for rules: names, facts, and the sources' metrics they replace."""
 
 import numpy as np
 import pytest

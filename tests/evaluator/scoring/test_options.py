@@ -1,4 +1,4 @@
-"""The scorers' flags, and what is wrong with them together."""
+"""The flags of scorers and their combinations."""
 
 import pytest
 

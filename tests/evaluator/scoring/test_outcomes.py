@@ -1,4 +1,4 @@
-"""What pods did, as their kubelets tell it, and what is learned from it, and when."""
+"""Outcomes of pods from kubelet statuses: what counts, and when."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What holds for every scorer, whatever the cluster and the pod: nothing raises, warns or answers what is no score."""
+"""Properties of every scorer for any cluster and pod: no exception, no warning, valid scores."""
 
 import dataclasses
 import random
@@ -14,7 +14,7 @@ from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.scoring.scorers import SCORERS
-from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
+from tests.evaluator.scoring.snapshots import fixed, likely_views, pods, reordered, views
 
 ANY = st.one_of(views(), likely_views())
 HUGE = dict.fromkeys(Resource, 1e18)

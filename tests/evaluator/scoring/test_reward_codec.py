@@ -1,4 +1,4 @@
-"""What is written is read again; what was mangled is no state, and said to be none."""
+"""Rewards are encoded and decoded; corrupt data is reported."""
 
 import pytest
 

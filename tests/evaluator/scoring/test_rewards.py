@@ -1,4 +1,4 @@
-"""Values of kinds on nodes: how they move, where they start, and what is forgotten."""
+"""Rewards of kinds on nodes: changes, start values, and eviction."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The operator's port over a real socket: health, readiness, metrics, and why."""
+"""The ops port over a real socket: health, readiness, metrics and explanations."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Programs to run beside a test of sources: agents, Prometheus, the evaluator."""
+"""Programs for tests of sources: agents, Prometheus, the evaluator."""
 
 import asyncio
 import os

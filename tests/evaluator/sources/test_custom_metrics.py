@@ -1,4 +1,4 @@
-"""The custom metrics API over a real socket: which version is spoken, what is asked, and every way it can fail."""
+"""The custom metrics API over a real socket: version discovery, requests, and each failure."""
 
 import asyncio
 import datetime
@@ -36,7 +36,7 @@ async def source(stand, connect):
 
 async def refused(source, metric="health_metric"):
     with pytest.raises(SourceError) as caught:
-        await source.ask(metric)
+        await source.fetch(metric)
     return caught.value.reason, str(caught.value)
 
 
@@ -54,8 +54,8 @@ async def test_version_is_discovered_once_and_the_metric_read_by_name(
 ):
     stand.then(answer.says(200, group(*served)))
     stand.otherwise(answer.says(200, values(a="1500m")))
-    assert (await source.ask("health_metric")).readings["a"].value == 1.5
-    await source.ask("node/odd name")
+    assert (await source.fetch("health_metric")).readings["a"].value == 1.5
+    await source.fetch("node/odd name")
     asked = [one.path for one in stand.asked]
     assert asked[:2] == [GROUP, f"{GROUP}/{spoken}/nodes/*/health_metric"]
     assert asked[2:] == [f"{GROUP}/{spoken}/nodes/*/node/odd name"]  # as the server decodes it
@@ -68,8 +68,8 @@ async def test_version_is_discovered_again_after_a_failure(source, stand, answer
         answer.says(200, group("v1beta2")),
         answer.says(200, values(a="1")),
     )
-    assert await refused(source) == ("http_404", "404: the API knows no such metric")
-    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+    assert await refused(source) == ("http_404", "404: the API has no such metric")
+    assert (await source.fetch("health_metric")).readings.keys() == {"a"}
     assert stand.asked[3].path == f"{GROUP}/v1beta2/nodes/*/health_metric"
 
 
@@ -88,7 +88,7 @@ async def test_concurrent_requests_share_one_discovery(source, stand, answer):
         return await answer.says(200, body)(request)
 
     stand.otherwise(reply)
-    await asyncio.gather(*(source.ask(f"m{number}") for number in range(10)))
+    await asyncio.gather(*(source.fetch(f"m{number}") for number in range(10)))
     assert [one.path for one in stand.asked].count(GROUP) == 1
 
 
@@ -145,17 +145,17 @@ async def test_empty_list_has_no_readings(source, stand, answer):
 
 async def test_hanging_discovery_can_be_cancelled_and_restarted(source, stand, answer):
     stand.then(answer.hangs, answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
-    asking = asyncio.create_task(source.ask("health_metric"))
+    asking = asyncio.create_task(source.fetch("health_metric"))
     await stand.until(1)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    assert (await source.ask("health_metric")).readings.keys() == {"a"}
+    assert (await source.fetch("health_metric")).readings.keys() == {"a"}
 
 
 async def test_age_uses_the_servers_clock(stand, connect, answer):
     """Its Date is an hour ahead of our wall clock, and so are its readings."""
     source = CustomMetrics(await connect(stand.url), clock=lambda: 500.0, wall=NOON.timestamp)
     stand.then(answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
-    at = (await source.ask("health_metric")).readings["a"].at
+    at = (await source.fetch("health_metric")).readings["a"].at
     assert 440.0 < at <= 500.0

@@ -1,4 +1,4 @@
-"""The evaluator on the custom metrics API of a cluster: what an adapter says, and what it does not, decides."""
+"""The evaluator on a cluster's custom metrics API: present and absent metrics decide."""
 
 import asyncio
 import datetime
@@ -127,7 +127,7 @@ async def test_hanging_and_missing_metrics_delay_no_other(api, adapter, start, t
     await api.seen(policy_path("demo"), says("no usable reading of health_metric on 1 of 2 nodes"))
     for name, text in (
         ("none", "no source has metric nobody_has_it (custom-metrics: 404"),
-        ("slow", "no source has metric slow (custom-metrics: no answer within 300ms)"),
+        ("slow", "no source has metric slow (custom-metrics: no response within 300ms)"),
     ):
         await api.seen(policy_path(name), says(text))
     await evaluator.said("custom-metrics has no answer for nobody_has_it: 404")

@@ -1,4 +1,4 @@
-"""The flags that say where readings come from, and what is wrong with them together."""
+"""The flags of metric sources and their combinations."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_compatible_flags_are_accepted(argv):
                 "--prometheusPasswordFile=/p",
                 "--prometheusTokenFile=/t",
             ],
-            "--prometheusUser and --prometheusTokenFile exclude one another",
+            "--prometheusUser and --prometheusTokenFile exclude each other",
         ),
         (["--sourceTimeout=0"], "--sourceTimeout must be more than 0"),
     ],
@@ -85,8 +85,11 @@ def test_incompatible_flags_are_rejected(argv, sentence):
         (["--prometheusUrl=htp://jo:geheim@prom"], "not an http or https URL"),
         (["--prometheusUrl=http://jo:geheim@[::1"], "not an http or https URL"),
         (["--prometheusUrl=http://"], "not an http or https URL"),
-        (["--prometheusUrl=http://jo:geheim@prom"], "a URL without user"),
-        (["--prometheusUrl=http://prom/?x=1"], "a URL without user, query and fragment"),
+        (["--prometheusUrl=http://jo:geheim@prom"], "the URL must not have a user"),
+        (
+            ["--prometheusUrl=http://prom/?x=1"],
+            "the URL must not have a user, a query or a fragment",
+        ),
         (["--prometheusUrl=http://[prom"], "--prometheusUrl: "),
         (["--prometheusUrl=http://prom:web"], "--prometheusUrl: "),
         (["--sourceTimeout=5"], "--sourceTimeout: not a duration"),

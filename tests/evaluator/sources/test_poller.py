@@ -1,4 +1,4 @@
-"""The loop that asks: how often, how many at once, what a question that hangs or fails does to the others."""
+"""The polling loop: frequency, concurrency, and effects of hanging or failing requests."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ class Source:
     def says(self, metric, *answers):
         self.script[metric] = list(answers)
 
-    async def ask(self, metric):
+    async def fetch(self, metric):
         script = self.script.get(metric, [{"a": 1.0, "b": 2.0}])
         answer = script.pop(0) if len(script) > 1 else script[0]
         self.asked.append(metric)
@@ -75,7 +75,7 @@ def make(background):
             found.polls,
             found.subscriptions,
             found.metrics,
-            pace=pace,
+            timings=pace,
             nodes=lambda: NODES,
             on_change=lambda: found.changes.append(found.polls.version),
             clock=lambda: 0.0,
@@ -204,7 +204,7 @@ async def test_bug_in_a_source_is_a_failure(make, until, log_lines):
     found = make("cpu", "mem", source=source)
     await until(lambda: sample(found, "plimsoll_source_errors_total", reason="bug"))
     await source.until(lambda: source.asked.count("mem") > 3)
-    assert "a fault of this program" in found.column("cpu").fault
+    assert "internal error" in found.column("cpu").fault
     assert any("nobody thought of this" in line for line in lines())
 
 

@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API over a real socket: what is asked and how, credentials, and every way it can fail."""
+"""Prometheus' HTTP API over a real socket: requests, credentials, and each failure."""
 
 import base64
 import shutil
@@ -49,13 +49,13 @@ async def make(stand, tmp_path):
 
 async def refused(source, metric="health_metric"):
     with pytest.raises(SourceError) as caught:
-        await source.ask(metric)
+        await source.fetch(metric)
     return caught.value.reason, str(caught.value)
 
 
 async def test_metric_is_queried_by_name(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
-    found = await make().ask("health_metric")
+    found = await make().fetch("health_metric")
     assert found.readings.keys() == {"a"}
     (asked,) = stand.asked
     assert (asked.method, asked.path) == ("GET", "/api/v1/query")
@@ -69,20 +69,20 @@ async def test_metric_is_queried_by_name(make, stand, answer):
 @pytest.mark.parametrize("tail", ["", "/"])
 async def test_path_of_the_url_is_kept(make, stand, answer, tail):
     stand.then(answer.says(200, vector(a="1")))
-    await make(url=f"{stand.url}/team/prom{tail}").ask("m")
+    await make(url=f"{stand.url}/team/prom{tail}").fetch("m")
     assert stand.asked[0].path == "/team/prom/api/v1/query"
 
 
 async def test_configured_query_replaces_the_name(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
-    await make("m: max by (node) (x{a='+ &'})").ask("m")
+    await make("m: max by (node) (x{a='+ &'})").fetch("m")
     assert stand.asked[0].query["query"] == "max by (node) (x{a='+ &'})"
 
 
 async def test_long_query_is_posted(make, stand, answer):
     stand.then(answer.says(200, vector(a="1")))
     long = " or ".join(["metric"] * 1000)
-    await make(f"m: {long}").ask("m")
+    await make(f"m: {long}").fetch("m")
     (asked,) = stand.asked
     assert (asked.method, asked.query) == ("POST", {})
     assert asked.body.startswith(b"query=metric+or+metric")
@@ -94,14 +94,14 @@ async def test_token_is_read_for_each_request(make, stand, answer, tmp_path):
     stand.otherwise(answer.says(200, vector(a="1")))
     for secret in ("one", "two"):
         token.write_text(f"{secret}\n")
-        await source.ask("m")
+        await source.fetch("m")
     assert [one.headers["Authorization"] for one in stand.asked] == ["Bearer one", "Bearer two"]
 
 
 async def test_user_and_password_are_sent(make, stand, answer, tmp_path):
     (tmp_path / "password").write_text("geheim:ü\n")
     stand.then(answer.says(200, vector(a="1")))
-    await make(user="jo", password_file=str(tmp_path / "password")).ask("m")
+    await make(user="jo", password_file=str(tmp_path / "password")).fetch("m")
     sent = stand.asked[0].headers["Authorization"].removeprefix("Basic ")
     assert base64.b64decode(sent).decode() == "jo:geheim:ü"
 
@@ -200,7 +200,7 @@ async def test_readings_are_dated_by_the_servers_clock(make, stand):
         return web.json_response(vector(a="1"), headers={"Date": DATE})
 
     stand.then(dated)
-    assert (await make().ask("m")).readings["a"].at == 500.0
+    assert (await make().fetch("m")).readings["a"].at == 500.0
 
 
 def test_unusable_ca_is_reported_at_startup(make, tmp_path):
@@ -242,7 +242,7 @@ async def secure(certificate):
 
 async def test_server_certificate_is_verified_against_the_ca(make, secure):
     url, cacert = secure
-    assert (await make(url=url, cacert=cacert).ask("m")).readings.keys() == {"a"}
+    assert (await make(url=url, cacert=cacert).fetch("m")).readings.keys() == {"a"}
     reason, says = await refused(make(url=url))
     assert reason == "unreachable"
     assert "certificate" in says

@@ -1,4 +1,4 @@
-"""Prometheus itself, scraping real agents: from a file on a node to a reading, and to what the scheduler is told."""
+"""A real Prometheus scraping real agents: from a file on a node to the scheduler's answer."""
 
 import asyncio
 import contextlib
@@ -111,7 +111,7 @@ async def settled(source, metric, wanted):
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                answer = await source.ask(metric)
+                answer = await source.fetch(metric)
                 found = {node: reading.value for node, reading in answer.readings.items()}
             except SourceError as error:
                 found = error.reason
@@ -132,10 +132,10 @@ async def test_file_on_a_node_becomes_a_reading(fleet, source):
     await settled(asked, "node_health_metric", {"node-a": 1.0, "node-b": 0.0})
     await settled(asked, "twice", {"node-a": 8.0, "node-b": 16.0})
     await settled(asked, "busy", {"node-a": 3.0, "node-b": 1.0})
-    odd = (await asked.ask("odd")).readings
+    odd = (await asked.fetch("odd")).readings
     assert math.isnan(odd["node-a"].value)
     assert odd["node-b"].value == math.inf
-    many = (await asked.ask("many")).readings
+    many = (await asked.fetch("many")).readings
     assert (many["node-a"].samples, many["node-b"].samples) == (2, 1)
 
     for metric, reason, says in (
@@ -144,7 +144,7 @@ async def test_file_on_a_node_becomes_a_reading(fleet, source):
         ("no_node", "unjoined", "name no node"),
     ):
         with pytest.raises(SourceError, match=says) as caught:
-            await asked.ask(metric)
+            await asked.fetch(metric)
         assert caught.value.reason == reason
 
 

@@ -1,4 +1,4 @@
-"""The file of queries: what it may look like, what is said of mistakes, and that a change takes effect."""
+"""The file of queries: its format, error messages, and reloading."""
 
 import pytest
 
@@ -30,9 +30,9 @@ def test_mapping_of_names_to_queries_is_read():
     [
         ("- a\n", "not a mapping"),
         ("a", "not a mapping"),
-        ("a:\n", "a: its query is not a text"),
-        ("a: [x]", "a: its query is not a text"),
-        ("a: {x: y}", "a: its query is not a text"),
+        ("a:\n", "a: its query is not a string"),
+        ("a: [x]", "a: its query is not a string"),
+        ("a: {x: y}", "a: its query is not a string"),
         ("'': x", "not a metric name"),
         ("a: 1\na: 2", "a appears twice"),
         ("a: {", "not YAML"),
@@ -77,4 +77,4 @@ def test_changed_file_takes_effect_and_an_invalid_one_does_not(tmp_path, log_lin
     path.write_text("b: third one")
     assert (found.of("a"), found.of("b")) == (None, "third one")
     told = [line.partition(" msg=")[2] for line in lines()]
-    assert [line.startswith('"queries kept') for line in told] == [False, True, True, False]
+    assert [line.startswith('"queries not reloaded') for line in told] == [False, True, True, False]

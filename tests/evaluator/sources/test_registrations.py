@@ -1,4 +1,4 @@
-"""A node that is deleted and registered anew is another node: nothing of the first one counts for it."""
+"""A deleted and recreated node is a new node: readings of the first do not count."""
 
 import numpy as np
 import pytest

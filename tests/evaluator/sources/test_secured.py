@@ -1,4 +1,4 @@
-"""The agents' port with TLS, over real connections: who gets in, as whom, and what becomes of those who do not."""
+"""The agents' port with TLS over real connections: authentication and authorization."""
 
 import asyncio
 import contextlib
@@ -97,7 +97,7 @@ class Port:
             on_report=self.reports.put_nowait,
             on_refusal=self.refused.append,
             limits=AgentLimits(**limits),
-            verifier=Authorizer(check, exists=lambda node: node in self.nodes),
+            authorizer=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
 

@@ -1,4 +1,4 @@
-"""Readings from a table, in quantities."""
+"""Readings from a table of quantities."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files on a node to readings in the store: the real agent's stream and the evaluator's own end of it."""
+"""From files on a node to readings in the store: the real agent and the evaluator's server."""
 
 import asyncio
 

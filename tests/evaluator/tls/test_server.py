@@ -1,4 +1,4 @@
-"""The extender port with mutual TLS: only a scheduler whose certificate the CA signed gets in."""
+"""The extender port with mutual TLS: only a scheduler with a certificate of the CA is accepted."""
 
 import asyncio
 import json

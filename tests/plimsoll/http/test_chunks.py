@@ -1,4 +1,4 @@
-"""Bodies in chunks: what is understood does not depend on how it was cut, and what surrounds a body is bounded by it."""
+"""Chunked bodies: parsing does not depend on how they are split, and overhead is bounded."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Handshakes: what is let in and what is told to use https."""
+"""TLS handshakes: accepted clients, and plain HTTP on a TLS port."""
 
 import asyncio
 import gc

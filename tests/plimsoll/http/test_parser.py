@@ -1,4 +1,4 @@
-"""Headers byte by byte: what is understood does not depend on how it was cut, and nothing is understood in two ways."""
+"""Headers byte by byte: parsing does not depend on how they are split and is never ambiguous."""
 
 import itertools
 from http import HTTPStatus

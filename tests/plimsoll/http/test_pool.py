@@ -1,4 +1,4 @@
-"""Which connection is ended when there is no room: of the peer that holds most, the one that has waited longest."""
+"""Which connection is closed at the limit: of the peer with the most, the one that has waited longest."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A connection that has ended is freed at once, without the garbage collector: it runs late in the evaluator."""
+"""Ended connections are freed at once, without the garbage collector, which runs rarely in the evaluator."""
 
 import asyncio
 import contextlib

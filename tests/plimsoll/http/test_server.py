@@ -1,4 +1,4 @@
-"""Everything over real sockets: what a client can do wrong, and that it harms nobody else."""
+"""The HTTP server over real sockets: client errors, and no harm to other clients."""
 
 import asyncio
 import contextlib

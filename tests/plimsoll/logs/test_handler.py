@@ -1,4 +1,4 @@
-"""Where log lines go when they cannot be written: nowhere, without a word until there is somewhere to say how many."""
+"""Log lines that cannot be written are dropped, and counted once writing works again."""
 
 import errno
 import io

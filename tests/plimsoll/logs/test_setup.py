@@ -1,4 +1,4 @@
-"""Log lines as an operator's tools read them: one line an event, in both formats, whatever is in the values."""
+"""Log lines in both formats: one line per event, for any values."""
 
 import json
 import re

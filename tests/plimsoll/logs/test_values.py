@@ -1,4 +1,4 @@
-"""Whatever is logged: one event is one line, which readers of logfmt and of JSON take apart into what was logged, and no more."""
+"""Each event is one line that logfmt and JSON parsers read back exactly."""
 
 import io
 import json

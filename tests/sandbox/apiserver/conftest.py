@@ -1,4 +1,4 @@
-"""An API server on loopback, a raw HTTP client for it, watches, and the real kubectl."""
+"""An API server on loopback, a raw HTTP client, watches, and the real kubectl."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""CRDs and the resources they define: served, checked, pruned, defaulted, and gone with their definition."""
+"""CRDs and their resources: served, validated, pruned, defaulted, and deleted with the CRD."""
 
 import pytest
 

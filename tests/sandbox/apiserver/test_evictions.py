@@ -1,4 +1,4 @@
-"""Evictions and the disruption budgets that hold them back."""
+"""Evictions and disruption budgets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What goes with its owner, and with its namespace."""
+"""Garbage collection by owner and namespace."""
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

@@ -1,4 +1,4 @@
-"""The real kubectl as the client: what a user types must work, without a flag to switch validation off."""
+"""The real kubectl as client, with validation enabled."""
 
 import asyncio
 import json

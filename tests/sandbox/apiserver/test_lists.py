@@ -1,4 +1,4 @@
-"""Lists: selectors, pieces, and what happens to a list whose history is gone."""
+"""Lists: selectors, pages, and expired history."""
 
 import pytest
 

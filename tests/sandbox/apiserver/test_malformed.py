@@ -1,4 +1,4 @@
-"""No object, however malformed, makes the server fail: it is taken, or refused with a reason."""
+"""Malformed objects are stored or rejected with a reason, never a server error."""
 
 import copy
 import itertools

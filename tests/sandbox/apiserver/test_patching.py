@@ -1,4 +1,4 @@
-"""PATCH over HTTP: its formats, and the rules that hold whatever the format."""
+"""PATCH over HTTP: its formats, and the rules of all formats."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What kubernetes' server-side apply promises to an owner of node labels, line by line."""
+"""Server-side apply as Kubernetes guarantees it to an owner of node labels."""
 
 import pytest
 

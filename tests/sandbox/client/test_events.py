@@ -1,4 +1,4 @@
-"""Events of the sandbox's own parts."""
+"""Events of the sandbox's own components."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""A mirror holds what the API holds, also across an outage of its watch, and tells each change once."""
+"""An informer holds the API's objects, also across a watch outage, and reports each change once."""
 
 import asyncio
 

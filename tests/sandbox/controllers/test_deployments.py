@@ -1,4 +1,4 @@
-"""A Deployment in the API has its pods, whoever takes them away."""
+"""A Deployment keeps its pods, whatever deletes them."""
 
 import asyncio
 import random

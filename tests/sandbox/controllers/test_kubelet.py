@@ -1,4 +1,4 @@
-"""Bound pods run, deleted pods go away, and only on nodes that are simulated here."""
+"""Bound pods run and deleted pods are removed, on simulated nodes only."""
 
 import asyncio
 

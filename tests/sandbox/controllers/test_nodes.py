@@ -1,4 +1,4 @@
-"""Simulated nodes look and live like real ones."""
+"""Simulated nodes look and behave like real ones."""
 
 from plimsoll import quantity
 from sandbox.client.objects import LEASES, NODES

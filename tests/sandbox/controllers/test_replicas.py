@@ -1,4 +1,4 @@
-"""What keeps Deployments at their number, decided on plain values and played to its end."""
+"""The Deployment controller on plain values, until it converges."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""Gangs in the product, whole: pods with the gate, the real evaluator, and a binder that honours gates as kube-scheduler does."""
+"""Gangs end to end: gated pods, the real evaluator, and the sandbox's scheduler."""
 
 import aiohttp
 import pytest

@@ -1,4 +1,4 @@
-"""A story is told as it happens: to its end where all of it is seen, and else to where it was not, with status 1."""
+"""A demo runs to its end with status 0, or stops at the first missing observation with status 1."""
 
 import re
 import shlex
@@ -12,17 +12,17 @@ from sandbox.cluster import ClusterSpec
 from sandbox.config import DemoSettings
 from sandbox.demo.narrator import Narrator, NotSeenError
 from sandbox.demo.stage import Play, perform
-from sandbox.main import STORIES
+from sandbox.main import DEMOS
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", DEMOS)
 async def test_shipped_demo_runs_to_its_end(spawn, story):
     told = await spawn(sys.executable, "-m", "sandbox", "demo", story)
     said, complained = await told.communicate()
     assert (told.returncode, complained.decode()) == (0, ""), said.decode()
-    assert f"All {said.decode().count('✓')} observations were made" in said.decode()
+    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
 
 
 def commands(text):
@@ -40,7 +40,7 @@ def assert_pasteable(line):
             assert Path(argument).exists(), line
 
 
-@pytest.mark.parametrize("story", STORIES)
+@pytest.mark.parametrize("story", DEMOS)
 async def test_commands_of_a_demo_can_be_pasted(spawn, story, tmp_path):
     """Each is complete, and names files and programs as they are reached from here."""
     folder = tmp_path / "with a space"
@@ -64,11 +64,11 @@ async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
     play = Play("A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), tell, "up")
     assert await perform(play, DemoSettings(dir=str(tmp_path))) == 1
     said = capsys.readouterr().out
-    assert "not seen was «a miracle»" in said
+    assert "«a miracle» was not observed" in said
     evaluators = [line for line in said.splitlines() if "evaluator: " in line]
     assert len(evaluators) == 3
     assert not any("stopping" in line for line in evaluators)
-    assert "observations were made" not in said
+    assert "expected effects were observed" not in said
 
 
 async def test_narrator_times_out(capsys):

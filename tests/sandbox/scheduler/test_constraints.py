@@ -1,4 +1,4 @@
-"""Selectors, affinity, taints: which nodes are for a pod, and the words for those that are not."""
+"""Selectors, affinity and taints: feasible nodes, and the reasons for others."""
 
 import pytest
 

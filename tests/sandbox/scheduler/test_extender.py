@@ -1,4 +1,4 @@
-"""What the binder says to an extender, and how it reads the answer."""
+"""What the scheduler sends to an extender, and how it reads the response."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Several extenders of a few lines, asked over real sockets: in which order, about which nodes, and what becomes of their answers."""
+"""Several small extenders over real sockets: order, nodes sent, and use of their responses."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Room on nodes, and the scheduler's sentence when there is none."""
+"""Free capacity of nodes, and the scheduler's message without any."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What makes a scheduler try again, and what does not."""
+"""Which changes requeue a pod."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The binder against the API server and an extender of a few lines: what it does to pods, and how often it tries."""
+"""The scheduler against the API server and a small extender: effects on pods, and retries."""
 
 import asyncio
 import json

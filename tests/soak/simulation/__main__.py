@@ -1,10 +1,10 @@
-"""A day in the life of two replicas, in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
+"""Simulates a day of two replicas in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
 
-Prints a line of JSON whenever all is calm, with what was measured then, and one at the end, with what was wrong (nothing,
-one hopes). Run it with PYTHONHASHSEED=0, and a seed gives the same day again.
+Prints a JSON line with measurements at each quiet period, and one at the end with the violations found. With
+PYTHONHASHSEED=0 a seed is reproducible.
 """
 
-import timewarp  # noqa: I001  (before anything that might read a clock)
+import simulated_time  # noqa: I001  (before anything that might read a clock)
 
 import argparse
 import asyncio
@@ -16,12 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from audit import Audit, measures
+from invariants import Audit, measures
 from cluster import Admin, Server
 from gangs import Gangs
 from nodes import Agent
 from replica import Replica
-from storm import NAMES, STILL, Storm
+from fault_schedule import NAMES, STILL, Storm
 
 from plimsoll import logs
 
@@ -30,7 +30,7 @@ class World:
     """All that there is; both the storm and the audit look into it."""
 
     def __init__(self, rng, folder):
-        self.clock = timewarp.clock
+        self.clock = simulated_time.clock
         self.rng = rng
         self.server = Server()
         self.admin = Admin(self.server)
@@ -166,7 +166,7 @@ def main():
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two faults")
     given = parser.parse_args()
     logs.setup("info")
-    loop = timewarp.Loop()
+    loop = simulated_time.Loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory() as folder:
         found = loop.run_until_complete(live(given, Path(folder)))

@@ -1,12 +1,12 @@
-"""The sandbox's API server without its port: its real logic, over wires that can be cut, and weather before its door."""
+"""The sandbox's API server without its port: real logic over in-memory connections, with injected faults."""
 
 import asyncio
 import contextlib
 
 import aiohttp
 from aiohttp import web
+from connections import Connector
 from kubernetes.aio.client import rest
-from wires import Connector
 
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer

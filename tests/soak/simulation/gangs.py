@@ -1,6 +1,6 @@
-"""Gangs in the life of two replicas: pods that come and go, a scheduler for those that no gate holds, and what must be so.
+"""Gangs in the simulation: pods that come and go, a scheduler for ungated pods, and invariants.
 
-The pods have no controller: a gang is admitted as long as one of them lives whose gate was lifted.
+The pods have no controller: a gang is admitted while one of its ungated pods lives.
 """
 
 import asyncio

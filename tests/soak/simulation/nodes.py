@@ -1,4 +1,4 @@
-"""What agents say, to the evaluator's intake just below gRPC: the servicer's own method, the real codec, no network."""
+"""Simulated agents, connected below gRPC: the servicer's own method and the real codec, without a network."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Policies by chance: every strategy and term that there is, on a handful of metrics, now and then with a mistake."""
+"""Random policies: every strategy and option on a few metrics, sometimes with a mistake."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""One replica of the evaluator as its service wires it, without its ports: the only file that knows its inside."""
+"""One replica of the evaluator, wired as in the service, without ports: the only file that knows its internals."""
 
 import asyncio
 import gc

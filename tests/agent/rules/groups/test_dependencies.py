@@ -1,4 +1,4 @@
-"""Which groups build on which, in which order they are evaluated, and which collectors they take."""
+"""Dependencies between groups, their order of evaluation, and the collectors they need."""
 
 import pytest
 

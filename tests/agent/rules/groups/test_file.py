@@ -1,4 +1,4 @@
-"""Rule files as text, in; groups and named errors, out. promtool, where it is installed, has the same opinion."""
+"""Rule files are parsed into groups and named errors; promtool, if installed, must agree."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Prometheus itself over the same day of samples, to be asked what is right."""
+"""A Prometheus server loaded with the same day of samples, as the reference."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The client that queries Prometheus outlives the connections that Prometheus closes."""
+"""The client that queries Prometheus survives connections that Prometheus closes."""
 
 import contextlib
 import http.server

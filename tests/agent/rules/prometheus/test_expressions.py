@@ -1,13 +1,13 @@
-"""The same samples and the same expressions, asked of Prometheus and of us: the answers are the same.
+"""The same expressions over the same samples have the same results as in Prometheus.
 
-The expressions are in `expressions/`, one on each line; a `$NAME` stands for each of its alternatives in turn. Those in
-`unsupported.promql` Prometheus computes and we do not. Answers may differ in five things that are nobody's promise:
+The expressions are in `expressions/`, one per line; a `$NAME` stands for each of its alternatives in turn. Prometheus
+supports those in `unsupported.promql`, the agent does not. Results may differ in five unspecified cases:
 
-- which of equals topk and bottomk leave of a vector that was computed, not selected;
-- the sign of a zero that was computed from a range with zeros of both signs, which are one value to us;
-- logarithms of subnormal numbers and exp() between 709.44 and 709.78, where Go's assembly for amd64 is wrong;
-- (?i)i in a regular expression, which in Python's also means the Turkish letters dotless i and I with a dot;
-- count_values in a subquery, with a label that sorts before one of `by`, where Prometheus puts groups together.
+- which of several equal elements topk and bottomk keep, for a computed vector;
+- the sign of a zero computed from a range with zeros of both signs, which the agent stores as one value;
+- logarithms of subnormal numbers and exp() between 709.44 and 709.78, where Go's amd64 assembly is wrong;
+- (?i)i in a regular expression: in Python it also matches the Turkish dotless i and I with a dot;
+- count_values in a subquery with a label that sorts before one of `by`: Prometheus merges groups.
 """
 
 import itertools

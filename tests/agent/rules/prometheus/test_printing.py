@@ -1,6 +1,6 @@
-"""What is printed, as Prometheus' own tool prints it.
+"""`eval` prints results as promtool does.
 
-But for strings, which that refuses, and for no series, for which it prints an empty line.
+Exceptions: strings, which promtool rejects, and empty results, for which it prints an empty line.
 """
 
 import subprocess

@@ -1,8 +1,8 @@
-"""Expressions that nobody thought of, asked of Prometheus and of us.
+"""Random expressions have the same results as in Prometheus.
 
-Two implementations may differ in the last digit of a logarithm, and then in all of what is made of it by `%`, `==` or
-floor(). So expressions are of two kinds: exact ones, of samples and of what has one right result to the last digit; and
-those around them, which keep small differences small. In the normal run they are always the same; --soak looks for new ones.
+Two implementations may differ in the last digit of a logarithm, and `%`, `==` or floor() amplify that difference. So there
+are two kinds of expressions: exact ones, with one correct result, and approximate ones, which keep small differences
+small. The normal run is deterministic; --soak generates new expressions.
 """
 
 from hypothesis import HealthCheck, given, settings

@@ -1,4 +1,4 @@
-"""Regular expressions that nobody thought of: what Prometheus' own (RE2) match we match, or refuse by name."""
+"""Random regular expressions match as in Prometheus (RE2), or are rejected by name."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

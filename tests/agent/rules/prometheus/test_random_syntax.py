@@ -1,7 +1,6 @@
-"""Expressions that somebody mistyped: what we do not refuse means the same to Prometheus.
+"""Expressions with random typos: those that the agent accepts, Prometheus accepts with the same meaning.
 
-Without `+`: the parser passes over one that stands before a single operand, be that a range, of which Prometheus says that
-it has no sign.
+Without `+`: the parser drops a unary plus even before a range, where Prometheus rejects it.
 """
 
 import re

@@ -1,7 +1,6 @@
-"""Series that vanish and come back, scraped by Prometheus and kept by us: stale at the same times.
+"""Series that vanish and return are stale at the same times in the agent and in Prometheus.
 
-Prometheus scrapes when it likes, so nothing here depends on when: it is asked afterwards at which times it scraped which
-document, and our storages are told the same.
+The test does not depend on when Prometheus scrapes: it queries the scrape times afterwards and replays them in our storages.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Laws of operators and aggregations as whole expressions: pairs that say the same, and expressions of any shape."""
+"""Equivalent pairs of whole expressions, and random expressions of any shape."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Expressions: what is taken, what is refused and why, what is needed, and what comes out."""
+"""Expressions: accepted, rejected with a reason, their inputs and their values."""
 
 import math
 

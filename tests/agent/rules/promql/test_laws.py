@@ -1,4 +1,4 @@
-"""What holds for all samples, whatever they are."""
+"""Properties of expressions for all samples."""
 
 import itertools
 import math

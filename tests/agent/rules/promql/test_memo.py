@@ -1,4 +1,4 @@
-"""What is remembered of a vector's label sets, and when it is worked out anew."""
+"""Cached results per set of label sets, and their invalidation."""
 
 from hypothesis import given
 from hypothesis import strategies as st

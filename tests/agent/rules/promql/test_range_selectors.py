@@ -1,4 +1,4 @@
-"""Subqueries: the windows that they make of a vector's values."""
+"""Subqueries: the windows made of a vector's values."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Regular expressions mean what they mean to Prometheus, or are refused."""
+"""Regular expressions mean the same as in Prometheus, or are rejected."""
 
 import subprocess
 import sys

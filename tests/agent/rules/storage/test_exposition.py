@@ -1,4 +1,4 @@
-"""Recorded expositions: both formats, with and without times, and what is none."""
+"""Recorded expositions: both formats, with and without timestamps, and invalid ones."""
 
 import pytest
 

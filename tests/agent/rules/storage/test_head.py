@@ -1,4 +1,4 @@
-"""What a group's history answers equals what Prometheus would know, within its reach; and it stays small for ever."""
+"""A group's head returns what Prometheus would within its range, in bounded memory."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""The storage of samples that are written down: what is seen of them at which time."""
+"""The storage of recorded samples: which are visible at which time."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The bytes of saved histories are pinned: what one release wrote, on any machine, the next one reads."""
+"""The bytes of saved heads are pinned: any later release, on any machine, can read them."""
 
 from array import array
 

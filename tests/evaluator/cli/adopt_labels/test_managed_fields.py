@@ -1,4 +1,4 @@
-"""Which labels of Telemetry Aware Scheduling are taken over, and the `managedFields` that result."""
+"""Which labels of Telemetry Aware Scheduling are adopted, and the resulting `managedFields`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check, as a user calls it: what it prints, and its exit status."""
+"""plimsoll-evaluator check: output and exit status."""
 
 import io
 import json
@@ -81,17 +81,17 @@ def test_valid_policy_is_described_in_sentences(check):
         0,
         [
             "FILE: policy ns/demo",
-            "  deschedule: where all of these rules hold, the node is labelled demo=violating, and pods of this policy should leave it",
-            "    1. Holds while m is above 5.",
-            "    2. Holds while n is above 5.",
-            "  dontschedule: where any of these rules holds, no new pod of this policy may go to the node",
-            "    1. Holds while m is above 5.",
-            "    2. Holds while m is exactly -1.",
-            "  labeling: where this rule holds, the node gets the labels",
-            "    1. Holds once m has been above 1500m (1.5) for 30s, until 1m30s after it no longer is. A node without a reading "
-            f"counts as if it were so. Sets {key}/hot=yes and {key}/tier=low.",
+            "  deschedule: where all of these rules match, the node is labelled demo=violating, and pods of this policy are to be evicted",
+            "    1. Matches while m is above 5.",
+            "    2. Matches while n is above 5.",
+            "  dontschedule: where any of these rules matches, no new pod of this policy is scheduled on the node",
+            "    1. Matches while m is above 5.",
+            "    2. Matches while m is exactly -1.",
+            "  labeling: where this rule matches, the node gets the labels",
+            "    1. Matches once m has been above 1500m (1.5) for 30s, until 1m30s after it no longer is. A missing reading "
+            f"counts as a match. Sets {key}/hot=yes and {key}/tier=low.",
             "  scheduleonmetric: nodes are ranked for new pods of this policy",
-            "    1. The lower m is, the better; a node without a reading comes last.",
+            "    1. Lower values of m are better; nodes without a reading are not ranked.",
             "1 policy, 0 errors, 0 warnings",
         ],
     )
@@ -99,7 +99,7 @@ def test_valid_policy_is_described_in_sentences(check):
 
 def test_clear_after_without_for_is_described(check):
     _, lines = check(policy(dontschedule=[{**RULE, "clearAfter": "1m"}]))
-    assert "    1. Holds while m is above 5, and for 1m after." in lines
+    assert "    1. Matches while m is above 5, and 1m longer." in lines
 
 
 def test_other_objects_are_skipped_and_lists_are_expanded(check):
@@ -116,17 +116,17 @@ def test_other_objects_are_skipped_and_lists_are_expanded(check):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "there is no TASPolicy in it"),
-        ("kind: Namespace\n", "there is no TASPolicy in it"),
-        ("a: [", "it is not YAML"),
-        ("just words", "a document in it is no Kubernetes object"),
-        ("[1, 2]", "a document in it is no Kubernetes object"),
+        ("", "no TASPolicy found"),
+        ("kind: Namespace\n", "no TASPolicy found"),
+        ("a: [", "invalid YAML"),
+        ("just words", "a document is not a Kubernetes object"),
+        ("[1, 2]", "a document is not a Kubernetes object"),
         ("kind: A\nkind: B\n", "line 2, column 1: kind appears twice"),
-        ("kind: TASPolicy\n", "apiVersion: a TASPolicy has telemetry.intel.com/v1alpha1, not None"),
-        ("kind: TasPolicy\napiVersion: telemetry.intel.com/v1alpha1\n", "no kind 'TasPolicy'"),
-        ("!!python/object:os.system {}", "it is not YAML"),
-        ("&a [*a]", "it is not YAML"),
-        ("? [1]\n: 2", "it is not YAML"),
+        ("kind: TASPolicy\n", "apiVersion: must be telemetry.intel.com/v1alpha1, not None"),
+        ("kind: TasPolicy\napiVersion: telemetry.intel.com/v1alpha1\n", "unknown kind 'TasPolicy'"),
+        ("!!python/object:os.system {}", "invalid YAML"),
+        ("&a [*a]", "invalid YAML"),
+        ("? [1]\n: 2", "invalid YAML"),
     ],
 )
 def test_invalid_policy_document_is_an_error(check, text, says):
@@ -138,15 +138,15 @@ def test_invalid_policy_document_is_an_error(check, text, says):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"targt": 1}, "spec.strategies.dontschedule.rules[0].targt: there is no such field"),
-        ({"for": 30}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
-        ({"for": "1d"}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
-        ({"for": "1us"}, "spec.strategies.dontschedule.rules[0].for: it is not a duration"),
-        ({"labels": ["a", 5]}, "spec.strategies.dontschedule.rules[0].labels: it is not a list of"),
+        ({"targt": 1}, "spec.strategies.dontschedule.rules[0].targt: unknown field"),
+        ({"for": 30}, "spec.strategies.dontschedule.rules[0].for: must be a duration"),
+        ({"for": "1d"}, "spec.strategies.dontschedule.rules[0].for: must be a duration"),
+        ({"for": "1us"}, "spec.strategies.dontschedule.rules[0].for: must be a duration"),
+        ({"labels": ["a", 5]}, "spec.strategies.dontschedule.rules[0].labels: must be a list of"),
         ({"target": True}, "dontschedule: rule 1: target True is neither a number nor a quantity"),
         ({"target": float("inf")}, "rule 1: target inf is neither a number nor a quantity"),
         ({"whenMissing": "no"}, "rule 1: whenMissing 'no' is neither ignore nor violate"),
-        ({"operator": "Above"}, "rule 1: operator 'Above' is not known"),
+        ({"operator": "Above"}, "rule 1: operator 'Above' is unknown"),
         ({"metricname": "a b"}, "rule 1: metricname 'a b' is not a metric name"),
     ],
 )
@@ -166,11 +166,11 @@ def test_errors_of_strategies_and_policies_are_reported(check):
     text = "\n".join(lines)
     for says in (
         "metadata.name: 'Bad_Name' is not a name",
-        "spec.more: there is no such field (known are strategies)",
-        "deschedule.policyName: it is not text",
-        "deschedule.logicalOperator: it is neither anyOf nor allOf",
-        "strategy 'reschedule' is not known",
-        "strategy '1' is not known",
+        "spec.more: unknown field (known: strategies)",
+        "deschedule.policyName: must be a string",
+        "deschedule.logicalOperator: must be anyOf or allOf",
+        "strategy 'reschedule' is unknown",
+        "strategy '1' is unknown",
     ):
         assert says in text
 
@@ -180,21 +180,21 @@ def test_errors_of_strategies_and_policies_are_reported(check):
     [
         ({}, "it has no strategies"),
         ({"dontschedule": []}, "dontschedule: it has no rules"),
-        ({"dontschedule": [RULE, RULE]}, "dontschedule: rule 2 is there twice"),
+        ({"dontschedule": [RULE, RULE]}, "dontschedule: rule 2 is a duplicate"),
         ({"dontschedule": [{**RULE, "target": 2**60}]}, "beyond 2^53"),
         ({"scheduleonmetric": [RULE]}, "a ranking has no target"),
         ({"scheduleonmetric": [{**RULE, "target": 0}] * 3}, "ignored: 2 rules"),
         ({"scheduleonmetric": [{**RULE, "target": 0}] * 2}, "ignored: 1 rule"),
         ({"dontschedule": [{**RULE, "labels": ["a=b"]}]}, "labels are set by the strategy labeling"),
-        ({"deschedule": [RULE]}, "they may come back at once"),
-        ({"deschedule": [RULE], "dontschedule": [{**RULE, "target": 6}]}, "they may come back"),
+        ({"deschedule": [RULE]}, "pods may be scheduled there again"),
+        ({"deschedule": [RULE], "dontschedule": [{**RULE, "target": 6}]}, "pods may be scheduled there again"),
         (
             {"deschedule": [{**RULE, "whenMissing": "violate"}], "dontschedule": [RULE]},
-            "pods leave a node whose telemetry fails",
+            "pods are evicted from a node whose telemetry fails",
         ),
         (
             {"dontschedule": [RULE, {**RULE, "operator": "LessThan", "target": 9}]},
-            "leave no value of m",
+            "every value of m matches",
         ),
         (
             {
@@ -213,7 +213,7 @@ def test_errors_of_strategies_and_policies_are_reported(check):
                     {**RULE, "operator": "LessThan", "metricname": "n", "labels": ["a=3", "b=1"]},
                 ]
             },
-            "labeling: label telemetry.aware.scheduling.demo/a is not set on nodes where rules 1 and 3 both hold",
+            "labeling: label telemetry.aware.scheduling.demo/a is not set on nodes where rules 1 and 3 both match",
         ),
     ],
 )  # fmt: skip
@@ -265,7 +265,7 @@ def rules(*texts):
 )  # fmt: skip
 def test_warns_if_evicted_pods_could_return_to_the_node(warned, leave, stay_away, covered):
     found = warned(deschedule=leave, dontschedule=stay_away)
-    assert any("they may come back" in warning for warning in found) is not covered
+    assert any("pods may be scheduled there again" in warning for warning in found) is not covered
 
 
 def test_standard_input_and_several_files_are_checked(tmp_path, capsys, monkeypatch):
@@ -276,7 +276,7 @@ def test_standard_input_and_several_files_are_checked(tmp_path, capsys, monkeypa
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{path}: policy ns/one"
     assert "standard input: policy ns/two" in lines
-    assert "  error: it cannot be read: No such file or directory" in lines
+    assert "  error: cannot be read: No such file or directory" in lines
     assert lines[-1] == "2 policies, 2 errors, 0 warnings"
 
 
@@ -299,19 +299,19 @@ def test_folder_is_checked_with_its_subfolders(tmp_path, capsys):
 def test_unreadable_policy_in_a_folder_is_an_error(tmp_path, capsys):
     (tmp_path / "broken.yaml").write_text("a: [")
     assert main.main([str(tmp_path)]) == 1
-    assert f"{tmp_path}/broken.yaml\n  error: it is not YAML" in capsys.readouterr().out
+    assert f"{tmp_path}/broken.yaml\n  error: invalid YAML" in capsys.readouterr().out
 
 
 def test_folder_without_a_policy_is_an_error(tmp_path, capsys):
     (tmp_path / "rules.yaml").write_text("groups: []")
     assert main.main([str(tmp_path)]) == 1
-    assert "there is no TASPolicy in it" in capsys.readouterr().out
+    assert "no TASPolicy found" in capsys.readouterr().out
 
 
 def test_binary_file_is_not_text(tmp_path, capsys):
     (tmp_path / "x").write_bytes(b"\xff\xfe\x00")
     assert main.main([str(tmp_path / "x")]) == 1
-    assert "error: it is not text" in capsys.readouterr().out
+    assert "error: not a text file" in capsys.readouterr().out
 
 
 @pytest.mark.e2e
@@ -377,9 +377,9 @@ def test_scorer_rule_is_described_per_pod_for_placement_only(check):
     risk = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     ranked = {"metricname": "plimsoll_risk", "operator": "LessThan"}
     _, lines = check(policy(dontschedule=[risk], deschedule=[risk], scheduleonmetric=[ranked]))
-    says = "plimsoll_risk (for the pod that is to be placed) is"
+    says = "plimsoll_risk (for the pod being scheduled) is"
     assert [line[7:] for line in lines if line.startswith("    1. ")] == [
-        "Holds while plimsoll_risk is above 0.3.",
-        f"Holds while {says} above 0.3.",
-        f"The lower {says}, the better; a node without a reading comes last.",
+        "Matches while plimsoll_risk is above 0.3.",
+        f"Matches while {says} above 0.3.",
+        "Lower values of plimsoll_risk (for the pod being scheduled) are better; nodes without a reading are not ranked.",
     ]

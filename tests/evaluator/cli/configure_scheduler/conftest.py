@@ -1,4 +1,4 @@
-"""A manifest as kubeadm writes it."""
+"""A manifest as written by kubeadm."""
 
 from pathlib import Path
 

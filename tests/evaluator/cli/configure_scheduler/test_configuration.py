@@ -1,4 +1,4 @@
-"""The configuration file that kube-scheduler is given."""
+"""The generated kube-scheduler configuration file."""
 
 import pytest
 import yaml

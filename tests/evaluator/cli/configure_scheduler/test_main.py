@@ -1,4 +1,4 @@
-"""plimsoll-evaluator configure-scheduler on a folder that looks like a control plane's."""
+"""plimsoll-evaluator configure-scheduler on a folder like that of a control plane node."""
 
 import re
 
@@ -130,7 +130,7 @@ def test_existing_configuration_is_the_base_and_is_kept(node, kubeadm):
 @pytest.mark.parametrize(
     ("spoil", "url", "says"),
     [
-        (lambda node: node.manifest.unlink(), URL, "a control plane node of kubeadm's"),
+        (lambda node: node.manifest.unlink(), URL, "a kubeadm control plane node"),
         (lambda node: node.manifest.write_bytes(b"\xff"), URL, "is not text"),
         (lambda node: node.manifest.write_text("kind: Pod"), URL, "it has no spec"),
         (lambda node: (node.folder / "tls.key").unlink(), URL, "no .*tls.key"),
@@ -155,7 +155,7 @@ def test_impossible_change_is_reported_in_a_sentence(node, capsys, spoil, url, s
 def test_folder_among_the_manifests_is_rejected(node, capsys):
     node.folder = node.manifests / "plimsoll"
     assert node.run() == 1
-    assert "the kubelet would start what lies there" in capsys.readouterr().err
+    assert "the kubelet would start the files there as pods" in capsys.readouterr().err
 
 
 def test_missing_url_is_a_usage_error(node, capsys):

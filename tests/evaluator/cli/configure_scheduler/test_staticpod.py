@@ -1,4 +1,4 @@
-"""A manifest as text: what is put in, that it can be taken out to the byte, and what is refused."""
+"""Editing a manifest as text: additions, exact undo, and rejected manifests."""
 
 import pytest
 import yaml
@@ -82,12 +82,12 @@ def test_later_edits_survive_the_undo(kubeadm):
         (("status: {}", "---\nkind: Pod"), "not one YAML document"),
         (("status: {}", "status: ["), "not one YAML document"),
         (("    - kube-scheduler\n", "    - sh\n"), "not kube-scheduler and its flags"),
-        (("- --leader-elect=true", "- --leader-elect\n    - true"), "no --flag=value"),
+        (("- --leader-elect=true", "- --leader-elect\n    - true"), "is not --flag=value"),
         (("    image:", "    args: [--v=2]\n    image:"), "not kube-scheduler and its flags"),
         (("    image:", "  - command: [x]\n    image:"), "2 containers"),
         (("  volumes:\n", "  tolerations:\n"), "no list of volumes"),
         (("    name: kubeconfig\nstatus", "    name: plimsoll\nstatus"), "not /etc/kubernetes/pli"),
-        (("status: {}\n", "status: {}"), "its last line has no end"),
+        (("status: {}\n", "status: {}"), "its last line has no newline"),
     ],
 )
 def test_unsupported_manifest_is_rejected(kubeadm, change, says):
@@ -100,7 +100,7 @@ def test_flow_style_lists_are_rejected(kubeadm):
     text = styled(
         "".join(lines), ("  - command:\n    - kube-scheduler\n", "  - command: [kube-scheduler]\n")
     )
-    with pytest.raises(ManifestError, match="command are written in brackets"):
+    with pytest.raises(ManifestError, match="command must be in block style"):
         staticpod.configured(text, FOLDER, CONFIG)
 
 

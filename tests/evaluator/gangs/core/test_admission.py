@@ -1,4 +1,4 @@
-"""Which pods are given the gate as they are created, and what the API server is answered."""
+"""Which pods get the gate at creation, and the admission response."""
 
 import base64
 import copy

@@ -1,4 +1,4 @@
-"""The room that nodes have: kept up event by event, it is what counting from scratch gives."""
+"""Capacity of nodes, maintained incrementally, equals capacity from scratch."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""decide(): which gates are removed, in which order, and the verdicts on gangs that wait."""
+"""decide(): which gates are removed, in which order, and the verdicts on waiting gangs."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""When something is told of a pod: once it has stood for a moment, again when it changed, and again before events end."""
+"""When events are written: after a stable moment, after changes, and before they expire."""
 
 from types import SimpleNamespace
 

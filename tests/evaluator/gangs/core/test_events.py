@@ -1,4 +1,4 @@
-"""What events say of gangs: on the pods that wait, why they do."""
+"""Events on the waiting pods of a gang, with the reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""/explain?gang= over a real socket: how a gang stands, who goes before it, and where it fits."""
+"""/explain?gang= over a real socket: state, queue position and fitting nodes of a gang."""
 
 import json
 

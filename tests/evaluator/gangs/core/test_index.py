@@ -1,4 +1,4 @@
-"""Gangs kept up event by event: they are what putting them together from scratch gives."""
+"""The gang index, maintained incrementally, equals one built from scratch."""
 
 import json
 from typing import Any

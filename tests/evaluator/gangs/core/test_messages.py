@@ -1,4 +1,4 @@
-"""What is told of a gang that waits is true of the pods that wait, and names who is in the way."""
+"""Messages about waiting gangs are true of the waiting pods and name the cause."""
 
 import pytest
 

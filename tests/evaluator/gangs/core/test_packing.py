@@ -1,4 +1,4 @@
-"""Whether pods fit together: what is said of it is what kube-scheduler would find, pod by pod."""
+"""Whether pods fit together agrees with pod-by-pod placement as by kube-scheduler."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""One gang at a time, for whom room is kept and for how long, and how others have their turn all the same."""
+"""One gang at a time: for which gang and how long capacity is reserved, without starving others."""
 
 from evaluator.gangs.core import messages
 from evaluator.gangs.core.decide import deciding

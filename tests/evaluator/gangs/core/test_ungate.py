@@ -1,4 +1,4 @@
-"""The patch that lifts a gate, done to pods as a JSON patch is; and which pods a release still comes to."""
+"""The JSON patch that lifts a gate, and the pods that a release still includes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""blockers() on controllers as the API server has them."""
+"""blockers() on controllers as stored by the API server."""
 
 import msgspec
 import pytest

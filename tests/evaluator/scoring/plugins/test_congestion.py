@@ -1,4 +1,4 @@
-"""By annotation as kube-safe-scheduler scores it, by measurement where there is none; and what is not known is not idle."""
+"""Scores by annotation as in kube-safe-scheduler, else by measurement; unknown is not idle."""
 
 import math
 

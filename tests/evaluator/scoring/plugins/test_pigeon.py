@@ -1,4 +1,4 @@
-"""Packing by an objective over the whole cluster: the numbers of the original, and what is ours."""
+"""Packing by a cluster-wide objective: the original's numbers, and our differences."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The objectives, against what they say: put the pod there, and look at all nodes anew."""
+"""The objectives equal a recomputation over all nodes with the pod placed."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The score by what was learned, and the flags."""
+"""Scores by learned rewards, and the flags."""
 
 import pytest
 

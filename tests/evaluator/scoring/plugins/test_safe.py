@@ -1,4 +1,4 @@
-"""The risk of overload: numbers that are known, ends and gaps, and what holds of it whatever nodes are like."""
+"""The risk of overload: known numbers, limits, gaps, and properties for any node."""
 
 import math
 

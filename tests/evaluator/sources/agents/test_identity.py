@@ -1,4 +1,4 @@
-"""Whose agent a certificate or a token stands for."""
+"""The node that a certificate or token stands for."""
 
 import pytest
 
@@ -73,14 +73,14 @@ def test_token_before_kubernetes_1_30_names_its_pod_only():
     [
         (review({NODE: "a"}, authenticated=False, error="it has expired"), "it has expired"),
         (review({NODE: "a"}, authenticated=False), "not valid"),
-        (review({NODE: "a"}, audiences=["api"]), "not meant for the audience us"),
-        (review({NODE: "a"}, audiences=[]), "not meant for the audience us"),
+        (review({NODE: "a"}, audiences=["api"]), "not for the audience us"),
+        (review({NODE: "a"}, audiences=[]), "not for the audience us"),
         (review({NODE: "a"}, username="system:serviceaccount:default:default"), "default:default"),
         (review({NODE: "a"}, username="plimsoll:plimsoll-agent"), "not ServiceAccount"),
         (review({NODE: "a"}, username="system:node:a"), "system:node:a's"),
-        (review(), "bound to no node"),
-        (review({POD: "agent-x"}), "bound to no node"),
-        (review({NODE: ""}), "bound to no node"),
+        (review(), "bound to neither a node"),
+        (review({POD: "agent-x"}), "bound to neither a node"),
+        (review({NODE: ""}), "bound to neither a node"),
         (TokenReview(), "not valid"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What one agent may take of its port, over real connections: gRPC heeds what it is told, and so does what is around it."""
+"""What one agent may use of the port, over real connections: limits of gRPC and our own."""
 
 import asyncio
 import contextlib
@@ -85,7 +85,7 @@ async def test_two_agents_of_one_name_replace_each_other_at_a_limited_rate(port,
     await third.say()
     assert await third.ended() == (
         Code.RESOURCE_EXHAUSTED,
-        "streams of node node-a begin too often",
+        "streams of node node-a are opened too often",
     )
     evaluator.want("a", "b")
     assert list((await second.hear()).metrics) == ["a", "b"], "the one that stands is left alone"
@@ -122,6 +122,6 @@ async def test_unread_subscription_is_replaced_by_the_newest(port, until):
         evaluator.want("a", f"b{generation}")
         await asyncio.sleep(0)
     await until(lambda: stream._next is not None and "b99" in stream._next.metrics)
-    assert len(stream._protocol._told) == 1
+    assert len(stream._protocol._subscriptions) == 1
     deaf.vanish()
     await until(lambda: evaluator.agents.connected == 0)

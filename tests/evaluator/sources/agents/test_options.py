@@ -1,4 +1,4 @@
-"""The flags of the agents' port, and the limits that they become."""
+"""The flags of the agents' port, and the resulting limits."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One stream by the protocol, without a network: what is understood, and that nothing else ever is."""
+"""The protocol of one stream, without a network: what is decoded and what is rejected."""
 
 import contextlib
 
@@ -21,13 +21,13 @@ def said(**fields):
 @pytest.fixture
 def talk():
     made = StreamProtocol("node-a")
-    made.tell(1, METRICS)
+    made.subscribe(1, METRICS)
     return made
 
 
 def test_reports_are_decoded_by_their_generation_until_a_later_one_is_answered(talk):
     talk.decode(said(full=True, indices=[0], values=[1.0]), known=False)
-    talk.tell(2, ("z", "a"))
+    talk.subscribe(2, ("z", "a"))
     assert talk.decode(said(indices=[0], values=[2.0]), known=True).values == {"a": 2.0}
     after = talk.decode(said(generation=2, full=True, indices=[0], values=[3.0]), known=True)
     assert after.values == {"z": 3.0}
@@ -37,8 +37,8 @@ def test_reports_are_decoded_by_their_generation_until_a_later_one_is_answered(t
 
 def test_only_the_latest_of_many_unanswered_subscriptions_are_kept(talk):
     for generation in range(2, 1000):
-        talk.tell(generation, METRICS)
-    assert len(talk._told) == 16
+        talk.subscribe(generation, METRICS)
+    assert len(talk._subscriptions) == 16
     with pytest.raises(MalformedReportError, match="never subscribed"):
         talk.decode(said(full=True), known=True)
     assert talk.decode(said(generation=999, full=True), known=True)
@@ -51,7 +51,7 @@ def test_more_readings_than_metrics_are_rejected_before_decoding(talk):
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\x05abc", b"\x0a\x02\xff\xfe", b"\x08"])
 def test_invalid_bytes_cause_no_traceback(garbage):
-    with pytest.raises(MalformedReportError, match="no Report"):
+    with pytest.raises(MalformedReportError, match="not a Report"):
         parse(garbage)
 
 
@@ -79,8 +79,8 @@ def test_any_report_is_of_its_own_node_or_rejected(said_by_it):
     """And what is understood, the store can take."""
     talk, store = StreamProtocol("node-a"), Store(stale_after=30.0, started=0.0)
     store.subscribe(METRICS)
-    talk.tell(1, METRICS)
-    talk.tell(2, METRICS[:2])
+    talk.subscribe(1, METRICS)
+    talk.subscribe(2, METRICS[:2])
     for report in said_by_it:
         try:
             delta = talk.decode(report, known=store.knows("node-a"))
@@ -95,6 +95,6 @@ def test_any_report_is_of_its_own_node_or_rejected(said_by_it):
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_report_or_rejected(garbage):
     talk = StreamProtocol("node-a")
-    talk.tell(1, METRICS)
+    talk.subscribe(1, METRICS)
     with contextlib.suppress(MalformedReportError):
         talk.decode(parse(garbage), known=True)

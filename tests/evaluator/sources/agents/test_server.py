@@ -1,4 +1,4 @@
-"""The agents' streams over a real gRPC connection, with a client that is driven by hand and may say anything."""
+"""The agents' streams over real gRPC, with a scripted client."""
 
 import asyncio
 import contextlib
@@ -226,8 +226,8 @@ async def test_each_node_has_its_readings(evaluator, agent):
         ({"generation": 2, "full": True, "absent": [0], "unread": [0]}, "named more than once"),
         ({"generation": 2, "full": True, "several": [several(0, 1)]}, "1 samples"),
         ({"generation": 2, "full": True, "several": [several(0, 2**32 - 1)]}, "4294967295 samples"),
-        ({"generation": 2, "indices": [0], "values": [1.0]}, "a full report has to come first"),
-        ({"generation": 2}, "a full report has to come first"),
+        ({"generation": 2, "indices": [0], "values": [1.0]}, "a full report is required first"),
+        ({"generation": 2}, "a full report is required first"),
     ],
 )
 async def test_protocol_error_ends_the_stream_with_a_clear_status(
@@ -277,7 +277,7 @@ async def test_new_subscription_must_be_answered_in_full_first(evaluator, agent)
     await node.hear()
     await node.say(generation=3, indices=[1], values=[1.0])
     code, details = await node.ended()
-    assert (code, details) == (INVALID, "a full report has to come first")
+    assert (code, details) == (INVALID, "a full report is required first")
 
 
 async def test_forgotten_node_must_start_over(evaluator, agent):

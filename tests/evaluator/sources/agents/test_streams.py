@@ -1,4 +1,4 @@
-"""How many streams a node may have, how often they begin, and which of them counts."""
+"""Streams per node: how many, how often they start, and which one counts."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_streams_are_counted_until_they_end():
     made = registry()
     for stream in ("first", "second", "third"):
         made.enter("a", stream, 0.0)
-    with pytest.raises(TooManyError, match="node a has 3 streams already"):
+    with pytest.raises(TooManyError, match="node a already has 3 open streams"):
         made.enter("a", "fourth", 0.0)
     assert made.current == ("third",)
     made.enter("b", "of another node", 0.0)
@@ -47,7 +47,7 @@ def test_new_streams_are_rate_limited_per_node():
         made.enter("a", stream, 0.0)
         made.leave("a", stream)
     for now in (0.0, 4.9):
-        with pytest.raises(TooManyError, match="streams of node a begin too often"):
+        with pytest.raises(TooManyError, match="streams of node a are opened too often"):
             made.enter("a", "third", now)
     made.enter("b", "other", 4.9)
     made.enter("a", "third", 5.1)

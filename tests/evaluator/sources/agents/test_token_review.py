@@ -1,4 +1,4 @@
-"""Tokens are reviewed once in a while, and an API server that is away costs no agent its stream."""
+"""Tokens are reviewed rarely, and an API outage ends no stream."""
 
 import asyncio
 

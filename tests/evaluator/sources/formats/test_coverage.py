@@ -1,4 +1,4 @@
-"""What the log says of a source: which metrics it has for which nodes, each change once, in few sentences."""
+"""Log lines about a source's coverage: metrics and nodes, once per change, in few sentences."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_coverage_lists_matching_metrics_and_those_without_a_node(coverage):
     coverage.note("d", frozenset({"node-1", "node-2", "node-3"}), "")
     coverage.note("e", None, "no series")
     coverage.note("f", frozenset(), "warning: partial response")
-    assert coverage.tell(3) == [
+    assert coverage.changes(3) == [
         Line("prometheus has a, b for 3 of 3 nodes", False),
         Line("prometheus has c for 1 of 3 nodes, not for node-1, node-2", False),
         Line("prometheus has d for 0 of 3 nodes, not for node-1, node-2, node-3", True),
@@ -29,22 +29,22 @@ def test_coverage_lists_matching_metrics_and_those_without_a_node(coverage):
 
 def test_each_change_is_reported_once(coverage):
     coverage.note("a", frozenset(), "")
-    assert coverage.new
-    coverage.tell(3)
+    assert coverage.changed
+    coverage.changes(3)
     coverage.note("a", frozenset(), "")
-    assert not coverage.new
-    assert coverage.tell(3) == []
+    assert not coverage.changed
+    assert coverage.changes(3) == []
     coverage.note("a", None, "500")
-    assert coverage.new
-    assert len(coverage.tell(3)) == 1
+    assert coverage.changed
+    assert len(coverage.changes(3)) == 1
     coverage.note("a", frozenset(), "")
-    assert coverage.tell(3) == [Line("prometheus has a for 3 of 3 nodes", False)]
+    assert coverage.changes(3) == [Line("prometheus has a for 3 of 3 nodes", False)]
 
 
 def test_total_outage_is_one_sentence(coverage):
     for number in range(400):
         coverage.note(f"m{number:03}", None, "unreachable")
-    assert coverage.tell(3) == [
+    assert coverage.changes(3) == [
         Line(
             "prometheus has no answer for m000, m001, m002, m003, m004 and 395 more: unreachable",
             True,
@@ -54,8 +54,8 @@ def test_total_outage_is_one_sentence(coverage):
 
 def test_metric_of_no_policy_is_forgotten(coverage):
     coverage.note("a", None, "500")
-    coverage.tell(3)
+    coverage.changes(3)
     coverage.keep(["b"])
-    assert (coverage.failing, coverage.new) == (0, False)
+    assert (coverage.failing, coverage.changed) == (0, False)
     coverage.note("a", None, "500")
-    assert len(coverage.tell(3)) == 1
+    assert len(coverage.changes(3)) == 1

@@ -1,4 +1,4 @@
-"""The custom metrics API's answers, of both versions: quantities, time stamps, and items that are broken."""
+"""Responses of the custom metrics API in both versions: quantities, timestamps, and invalid items."""
 
 import json
 import math
@@ -107,7 +107,7 @@ def test_several_values_of_a_node_are_several_samples_of_the_oldest_age():
         (item("b", timestamp="noon"), "noon"),
         (item("b", timestamp="2026-11-20T12:00:00"), "a time without a zone"),
         (item(""), "it names no node"),
-        (item("b", window=-1), "a window of less than nothing"),
+        (item("b", window=-1), "a negative window"),
         (item("b", windowSeconds="x"), "windowSeconds"),
         (7, "Expected `object`"),
     ],

@@ -1,4 +1,4 @@
-"""Which node a series is about: by its label, else by the instance that was scraped."""
+"""The node of a series: by its label, else by the scraped instance."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Prometheus' answers: joined with nodes by label, several series of a node, odd values, and what is no vector."""
+"""Prometheus vectors: joined with nodes, several series per node, unusual values, invalid results."""
 
 import json
 import math
@@ -94,7 +94,7 @@ def test_series_without_any_node_are_explained_by_an_example():
     error = refused(json.dumps(body).encode())
     assert error.reason == "unjoined"
     assert str(error) == (
-        'its series name no node of the cluster (labels: instance="10.0.0.1:9100", job="x")'
+        'no series belongs to a node of the cluster (labels: instance="10.0.0.1:9100", job="x")'
     )
 
 
@@ -125,8 +125,8 @@ def test_series_without_any_node_are_explained_by_an_example():
         ),
         (b'{"status":"success"}', "refused", "neither a result nor an error"),
         (b"{}", "refused", "neither"),
-        (b"<html>log in</html>", "malformed", "not an answer of Prometheus"),
-        (b"\xff", "malformed", "not an answer of Prometheus"),
+        (b"<html>log in</html>", "malformed", "not a response of Prometheus"),
+        (b"\xff", "malformed", "not a response of Prometheus"),
         (
             b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"node":"a"},'
             b'"value":[1,"one"]}]}}',
@@ -136,7 +136,7 @@ def test_series_without_any_node_are_explained_by_an_example():
         (
             b'{"status":"success","data":{"resultType":"vector","result":[7]}}',
             "malformed",
-            "a vector that cannot be read",
+            "an invalid vector",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What clients ask before they ask for objects: versions, groups, resources, OpenAPI."""
+"""Discovery: versions, groups, resources, OpenAPI."""
 
 import pytest
 

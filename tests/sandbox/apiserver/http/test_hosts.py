@@ -1,4 +1,4 @@
-"""A web page whose name was made to resolve to 127.0.0.1 (DNS rebinding) does not reach the API, which has no credentials."""
+"""A web page that uses DNS rebinding cannot reach the API, which has no credentials."""
 
 import aiohttp
 import pytest

@@ -1,4 +1,4 @@
-"""The protobuf that kubectl create sends; test_kubectl shows that the real one is understood."""
+"""The protobuf that kubectl create sends; test_kubectl uses the real kubectl."""
 
 import pytest
 

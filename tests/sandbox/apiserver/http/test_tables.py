@@ -1,4 +1,4 @@
-"""What kubectl prints of each kind."""
+"""Table columns that kubectl prints for each kind."""
 
 import pytest
 

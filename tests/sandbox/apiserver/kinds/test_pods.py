@@ -1,4 +1,4 @@
-"""Pods: what the server fills in, what may change, how they are bound, and how they go."""
+"""Pods: defaults, mutable fields, binding and deletion."""
 
 import pytest
 

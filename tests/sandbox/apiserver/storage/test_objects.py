@@ -1,4 +1,4 @@
-"""Creating, reading, replacing and deleting objects, and what each refusal says."""
+"""Create, read, replace and delete objects, and the error of each rejection."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Watches: replay, live changes, selections that objects enter and leave, bookmarks, and histories that are gone."""
+"""Watches: replay, live changes, selections, bookmarks, and dropped history."""
 
 import asyncio
 

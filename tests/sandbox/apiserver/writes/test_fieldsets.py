@@ -1,4 +1,4 @@
-"""Sets of fields: what FieldsV1 can say survives the trip, and the operations on sets are those of sets."""
+"""Field sets: FieldsV1 round-trips, and operations are those of sets."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""JSON, merge and strategic merge patches, on plain values."""
+"""JSON, merge and strategic merge patches on plain values."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Windows of samples, written as values at a steady pace."""
+"""Sample windows, written as values at a constant interval."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""How often series change and fall."""
+"""changes() and resets()."""
 
 import math
 

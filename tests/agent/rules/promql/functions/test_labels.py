@@ -1,4 +1,4 @@
-"""Labels made of other labels; the answers are those of Prometheus 2.42."""
+"""label_replace() and label_join(); the expected results are from Prometheus 2.42."""
 
 import pytest
 

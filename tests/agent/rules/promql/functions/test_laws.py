@@ -1,4 +1,4 @@
-"""What holds for all samples: no function raises, runs of equal samples change nothing, and results stay in their bounds."""
+"""Properties for all samples: no function raises, run-length encoding does not matter, results stay within bounds."""
 
 import math
 from itertools import accumulate, pairwise

@@ -1,4 +1,4 @@
-"""Functions of one value, as Go computes them."""
+"""Functions of one value, as computed by Go."""
 
 import math
 

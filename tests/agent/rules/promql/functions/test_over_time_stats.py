@@ -1,4 +1,4 @@
-"""Sums, means and spreads over a range, where rounding shows above all."""
+"""Sums, means and deviations over a range, where rounding matters most."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How fast counters and gauges move; the numbers are Prometheus 2.42's answers, or worked out by hand where that is said."""
+"""Rates of counters and gauges; expected results are from Prometheus 2.42 or computed by hand where noted."""
 
 import math
 

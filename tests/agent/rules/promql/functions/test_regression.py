@@ -1,4 +1,4 @@
-"""Straight lines through samples."""
+"""deriv() and predict_linear()."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Aggregations, as Prometheus 2.42 answers for the same values."""
+"""Aggregations; expected results are from Prometheus 2.42."""
 
 import math
 

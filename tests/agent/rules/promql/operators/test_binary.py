@@ -1,4 +1,4 @@
-"""Binary operators, as Prometheus 2.42 answers for the same values."""
+"""Binary operators; expected results are from Prometheus 2.42."""
 
 import math
 

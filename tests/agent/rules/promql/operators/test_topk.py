@@ -1,4 +1,4 @@
-"""The largest of some numbers; which of equal ones is asked of aggregations, as Prometheus answers."""
+"""topk: the largest numbers; ties are tested with the aggregations."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Which elements of two vectors find each other, what results are called, and which matches are errors."""
+"""Vector matching: pairs, result labels, and errors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Numbers as text, as Go's strconv.FormatFloat(x, 'f', -1, 64) writes them."""
+"""Numbers are formatted as by Go's strconv.FormatFloat(x, 'f', -1, 64)."""
 
 import math
 import re

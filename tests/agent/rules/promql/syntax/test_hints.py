@@ -1,4 +1,4 @@
-"""Why there is no result: a name that is nearly right, labels that nothing has, or neither."""
+"""Hints for empty results: a similar name, labels without a match, or neither."""
 
 from agent.rules.promql.labels import make
 from agent.rules.promql.syntax.hints import nothing

@@ -1,4 +1,4 @@
-"""Selectors: which series pass."""
+"""Selectors: which series match."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Values as promtool prints them; tests/agent/eval/test_command.py asks promtool itself."""
+"""Values are printed as by promtool; tests/agent/eval/test_command.py compares with promtool itself."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a selector says exactly of its series, as absent() answers it."""
+"""Labels that a selector fixes exactly, for absent()."""
 
 import pytest
 

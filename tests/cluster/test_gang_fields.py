@@ -1,4 +1,4 @@
-"""What is read of a pod's gang is what the API server has it to be: its class, what it asks for, and where it may go."""
+"""Gang fields decoded from a pod agree with the API server: QoS class, requests and constraints."""
 
 import copy
 

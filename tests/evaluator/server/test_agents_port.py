@@ -1,4 +1,4 @@
-"""The agents' port is what the flags say: which files, who is believed, and for which nodes."""
+"""The agents' port as configured by flags: certificate files, authentication, and known nodes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The loop that decides on gangs when leaders change, the API server refuses or says nothing, and clocks are set back."""
+"""The gang controller under leader changes, API failures and clocks set back."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""The published numbers of each scorer, asked over HTTP of the real evaluator: nodes and pods in an API server, scores out."""
+"""The documented numbers of each scorer, over HTTP from the real evaluator."""
 
 import asyncio
 import contextlib

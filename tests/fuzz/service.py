@@ -1,4 +1,4 @@
-"""A running evaluator with something to decide on: an API server, two nodes, a policy that one of them violates, and agents."""
+"""A running evaluator with an API server, two nodes, a policy that one of them violates, and agents."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Requests at the scheduler's port, right and wrong: each with what may be answered to it."""
+"""Valid and invalid requests for the extender's port, each with its permitted responses."""
 
 import json
 import random

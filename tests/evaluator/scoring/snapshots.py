@@ -1,4 +1,4 @@
-"""Clusters and pods of every kind for the properties of scorers, and the same cluster with its nodes in another order."""
+"""Random clusters and pods for the properties of scorers, and the same cluster in another node order."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""The scorer `reward` with a whole evaluator: a pod fails, the scheduler hears of it, and so it does after a restart."""
+"""The scorer `reward` in a whole evaluator: a failed pod changes scores, also after a restart."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Nobody waits for ever for somebody else: not for a line that is held, nor for a turn that does not end."""
+"""No gang starves: neither behind a blocked queue nor behind a reservation without end."""
 
 import random
 

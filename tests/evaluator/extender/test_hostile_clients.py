@@ -1,4 +1,4 @@
-"""Clients that mean harm: each costs the extender no more than its limits say, and a client that means none is answered."""
+"""Hostile clients: each costs no more than the limits allow, and other clients are answered."""
 
 import asyncio
 import contextlib

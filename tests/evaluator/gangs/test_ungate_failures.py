@@ -1,4 +1,4 @@
-"""A gang whose gates cannot be lifted is left alone for a while, says why, and holds up nobody."""
+"""A gang that cannot be ungated backs off, reports why, and delays no other."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A scheduler's question, however it is spelled, is understood as the standard library understands it, and no node is changed."""
+"""Random spellings of extender requests are decoded as by the standard library, and no node is changed."""
 
 import json
 

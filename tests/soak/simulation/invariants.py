@@ -1,4 +1,4 @@
-"""What must be so: at every write and every answer, and once all is calm, against a decision made from scratch."""
+"""Invariants of every write and answer, and in quiet periods a comparison with a decision from scratch."""
 
 import bisect
 import gc

@@ -1,4 +1,4 @@
-"""Whatever lies between the evaluator and its API server: it goes on answering, it converges, and no label flaps."""
+"""Under any injected fault the evaluator answers, converges, and no label flaps."""
 
 import pytest
 

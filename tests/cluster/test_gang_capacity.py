@@ -1,4 +1,4 @@
-"""As many pods get nodes as are said to have room: what is asked for, and what of it is free, is counted as kube-scheduler does."""
+"""Capacity for gangs is counted as by kube-scheduler: as many pods are placed as were said to fit."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Policies whose rules depend on the pod, asked about over the scheduler's port: the answer is for what the pod asks for."""
+"""Policies with per-pod rules, over the extender's port."""
 
 import json
 

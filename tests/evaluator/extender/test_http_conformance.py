@@ -1,5 +1,6 @@
-"""HTTP/1.1 as RFC 9110 and RFC 9112 have it: what must be served, what must be refused, and that no two readers of the same
-bytes could see different requests in them."""
+"""HTTP/1.1 by RFC 9110 and RFC 9112: what must be served, what must be rejected, and no ambiguous framing
+(request smuggling).
+"""
 
 import asyncio
 import datetime

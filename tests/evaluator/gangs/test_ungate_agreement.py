@@ -1,4 +1,4 @@
-"""What is decided, and what is found right before it is done, go by the same rules: else a gang would be let go, and never go."""
+"""decide() and the check before ungating agree; otherwise a gang would be released and never ungated."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A seeded script of all that can go wrong, second by second, and of the calm after it."""
+"""A seeded schedule of faults, second by second, and the quiet periods after them."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
-"""Time that stands still while there is something to do, and leaps to what is next when there is not.
+"""Simulated time: stands still while there is work, and jumps to the next timer otherwise.
 
-Imported before anything that might read a clock: whoever asks `time` for it gets ours, the event loop too. Chance is
-ours as well, so that a seed gives the same day again (with PYTHONHASHSEED set).
+Import it before any module that reads a clock: it replaces `time` and the event loop's clock. Randomness is seeded too, so
+that a seed is reproducible (with PYTHONHASHSEED set).
 """
 
 import asyncio

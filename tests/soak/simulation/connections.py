@@ -1,4 +1,4 @@
-"""Connections without sockets: HTTP between a client and a server of one process, at no time at all, and breakable."""
+"""In-memory HTTP connections between a client and a server of one process, without delay, and breakable."""
 
 import asyncio
 

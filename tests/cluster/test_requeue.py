@@ -1,4 +1,4 @@
-"""How often a scheduler asks about a pod that was turned away: not while readings change, at once when a node is let in."""
+"""When a rejected pod is retried: not while readings change, at once when a node is readmitted."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""No input costs a decoder more than its size explains: neither processor time, as by trying again and again, nor memory.
+"""Processor time and memory of a decoder are linear in its input.
 
-What grows with the square of its input would take minutes for these; what is bounded, some tenths of a second.
+Quadratic cost would take minutes for these inputs; linear cost takes tenths of a second.
 """
 
 import contextlib
