@@ -23,14 +23,15 @@ class EventWriter:
     async def write(
         self, about: ObjectReference, spec: EventSpec, *, suffix: str, count: int, times: int = 1
     ) -> int:
-        """Create the event, or add `times` to its count; return the new count. An expired event is created anew.
+        """Create the event, or add `times` to its count; return the new count. An expired event is created with the new count, as
+        client-go does.
 
         `suffix` identifies the event among those of the object. `count` is 0 if the event is not known to exist.
 
         Raises:
             KubeError: the API server refused the request or could not be reached.
         """
-        body = events.event(about, spec, suffix=suffix, count=times, at=now())
+        body = events.event(about, spec, suffix=suffix, count=count + times, at=now())
         name = body["metadata"]["name"]
         changes = {field: body[field] for field in ("type", "message", "lastTimestamp")}
         if count:
@@ -40,7 +41,7 @@ class EventWriter:
             await self._second_turn()
         with _unless(409):  # created by another replica, or by this one before a restart
             await self._kube.create_event(body)
-            return times
+            return count + times
         await self._second_turn()
         return await self._kube.amend_event(about.namespace, name, changes)
 
