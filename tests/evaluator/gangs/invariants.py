@@ -23,7 +23,7 @@ Ask = Callable[[GangHistory, float], GangDecisions]
 
 @dataclass
 class History:
-    """What leaders have done, as one knows it who sees everything."""
+    """What leaders have done, as known to an omniscient observer."""
 
     admitted: set[Owned] = field(default_factory=set)
     reservations: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class History:
 
 @dataclass
 class Decision:
-    """One decision: what was to be seen of the cluster, what came of it, and what went before."""
+    """One decision with the observed cluster, its result, and the history."""
 
     ask: Ask
     """What is decided of the same cluster with this memory at this time."""
@@ -66,18 +66,18 @@ class Decision:
         return max((pod.minimum for pod in self.living(key)), default=0) or 1
 
     def has_quorum(self, key: GangKey) -> bool:
-        """As it is of a gang that was admitted: who has done its work is not missing."""
+        """As for an admitted gang: succeeded pods are not missing."""
         done = [pod for pod in self.groups[key] if pod.phase == "Succeeded"]
         return len(self.living(key)) + len(done) >= self.minimum(key)
 
     def missing(self, key: GangKey) -> int:
-        """Pods by which it gets to its quorum."""
+        """The number of pods missing for the quorum."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         going = [pod for pod in self.living(key) if not pod.gated or pod.name in at_once]
         return max(self.minimum(key) - sum(not pod.foreign for pod in going), 1)
 
     def going(self, key: GangKey) -> list[Pod]:
-        """Pods that nothing but our gate holds."""
+        """Pods that only our gate holds."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         return [pod for pod in self.living(key) if pod.releasable and pod.name not in at_once]
 
@@ -90,12 +90,12 @@ class Decision:
         return -priority, qos, self.born(key), key
 
     def born(self, key: GangKey) -> float:
-        """Of the oldest of those that wait: a gang that runs has not waited ever since."""
+        """The creation time of the oldest waiting pod: a running gang has not waited since its first pod."""
         pods = self.living(key)
         return min(pod.born for pod in [pod for pod in pods if pod.gated] or pods)
 
     def ready(self, room: dict[str, int]) -> list[GangKey]:
-        """Gangs that nobody admitted, that are complete, and that fit, of those whose pods are alike."""
+        """Complete, unadmitted gangs of equal pods that fit."""
         return [
             key
             for key in self.groups.keys() - self.known
@@ -103,26 +103,26 @@ class Decision:
         ]
 
     def alike(self, key: GangKey) -> bool:
-        """Whether its pods are: for others, deciding tries no more than a scheduler does."""
+        """Whether its pods are equal; for others decide() is a heuristic, as a scheduler is."""
         return len({(pod.cpu, pod.where) for pod in self.living(key)}) == 1
 
     def aged(self, key: GangKey) -> bool:
         return self.now - self.born(key) >= self.terms.ageing
 
     def placing(self) -> list[Pod]:
-        """Pods that were released, and could take room now; and those that are released regardless of it."""
+        """Released pods that could take capacity now, and those released regardless of it."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         members = [pod for pods in self.groups.values() for pod in pods]
         loose = [pod for pod in members if pod.loose and can_place([pod], self.free)]
         return loose + [pod for pod in members if pod.name in at_once]
 
     def in_time(self, pod: Pod) -> bool:
-        """Whether nobody has told yet of its gang that it found no nodes in time."""
+        """Whether no timeout of its gang was reported yet."""
         found = [one.name for one in self.groups.get(pod.key, ()) if one.loose]
         return not self.history.told.intersection(found)
 
     def searching(self) -> list[Pod]:
-        """Pods for which kube-scheduler has not had the time yet to find nodes."""
+        """Pods that kube-scheduler has not had time to place."""
         since = self.now - self.terms.timeout
         return [pod for pod in self.seen.pods if pod.loose and (pod.admitted or 0) > since]
 
@@ -161,7 +161,7 @@ def only_replacements_and_overdue_pods_bypass_the_queue(d: Decision) -> None:
 
 
 def no_two_gangs_are_half_placed(d: Decision) -> None:
-    """Of those that lost no pod since they were released, and of which nobody told that they found no nodes in time."""
+    """Considers gangs that lost no pod since their release and whose timeout was not reported."""
     half = []
     for key, (names, needed) in d.history.reservations.items():
         pods = [pod for pod in d.seen.pods if pod.name in names and pod.living]
@@ -280,7 +280,7 @@ def no_admission_before_own_writes_are_seen(d: Decision) -> None:
 
 
 def every_fitting_gang_was_released(d: Decision) -> None:
-    """In the end: nothing has happened for long."""
+    """After a long time without events."""
     assert not d.ready(d.free)
 
 

@@ -24,7 +24,7 @@ def pick(things, which):
 
 @dataclass(frozen=True)
 class Job:
-    """What a controller makes its pods of."""
+    """The template of a controller's pods."""
 
     name: str
     replicas: int
@@ -32,7 +32,7 @@ class Job:
 
 
 class GangMachine(RuleBasedStateMachine):
-    """What may happen to a cluster, in any order."""
+    """Random cluster events in any order."""
 
     decider = staticmethod(decide)
     promises = (*INVARIANTS, FINALLY)
@@ -132,7 +132,7 @@ class GangMachine(RuleBasedStateMachine):
 
     @rule(lifted=st.sampled_from([99] * 6 + [0, 1, 2]))
     def run_leader(self, lifted):
-        """`lifted`: so many gates, before it dies of it."""
+        """Decide and lift at most `lifted` gates, then crash if that was not all."""
         decision = self.step(lifted)
         if lifted < len(decision.released()):
             self.change_leader()
@@ -159,7 +159,7 @@ class GangMachine(RuleBasedStateMachine):
         return Decision(ask, self.cluster, self.history, self.terms, self.memory, self.now)
 
     def ungate_pods(self, decision: Decision, most: int) -> None:
-        """Do what was decided, and remember it."""
+        """Apply the decision and record it."""
         outcome, pods = decision.outcome, {pod.name: pod for pod in self.cluster.pods}
         late = [pod for pod in pods.values() if pod.loose and pod.key in outcome.timeouts]
         self.history.told |= {pod.name for pod in late}
@@ -181,7 +181,7 @@ class GangMachine(RuleBasedStateMachine):
                     self.history.admitted.add((release.gang, pod.owner))
 
     def teardown(self) -> None:
-        """Nothing happens any more but what follows from all this; then what was placed does its work, and ends."""
+        """Run without new events until nothing changes; then let placed gangs finish."""
         if self.sound:
             self.settle_down()
             while self.finish_gangs():
@@ -198,7 +198,7 @@ class GangMachine(RuleBasedStateMachine):
             FINALLY(self.decide())
 
     def finish_gangs(self) -> bool:
-        """Gangs that are whole end; whether there were any."""
+        """Finish gangs that are placed whole; return whether there were any."""
         decision, ended = self.decide(), False
         for key in decision.groups:
             placed = [pod for pod in decision.living(key) if pod.node]

@@ -30,14 +30,14 @@ FOUND = settings(
 
 
 def saying(pod: PodRecord, **other: object) -> PodRecord:
-    """The same pod that says something else of its gang."""
+    """The same pod with other gang fields."""
     told = {name: getattr(about(pod), name) for name in Membership.__struct_fields__}
     fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
     return PodRecord(**fields | {"membership": Membership(**told | other)})
 
 
 def changed(gangs, change):
-    """The same gangs of pods that say something else."""
+    """The same gangs with changed pods."""
     return [PodGroup(one.key, tuple(map(change, one.pods)), one.count_all) for one in gangs]
 
 
@@ -146,7 +146,7 @@ def pods_of_other_owners_are_replacements(gangs, *more, **named):
 
 
 def no_capacity_is_reserved(gangs, capacity, before, *more, **named):
-    """And so nobody has a turn either."""
+    """Consequently there are no reservations either."""
     others = changed(gangs, lambda pod: pod if pod.node else saying(pod, admitted=None))
     return decide(others, capacity, replace(before, fresh=False), *more, **named)
 
@@ -192,7 +192,7 @@ def test_faulty_decide_function_is_found(promise, decider):
 
 
 def machine_with(decider, promise):
-    """Of which one promise is asked."""
+    """A state machine that checks one invariant."""
     return type(
         "Broken", (GangMachine,), {"decider": staticmethod(decider), "promises": (promise,)}
     )
