@@ -69,7 +69,7 @@ def _capacity(pods=(), *, others=(), only=None, **nodes):
                 free[row, names.position[pod.node]] -= amount
 
     def allowed(where: PlacementConstraints, policy):
-        told = (only or {}).get(policy if policy is not None else where.asked)
+        told = (only or {}).get(policy if policy is not None else where.constraints)
         return names.all if told is None else np.array([name in told for name in names])
 
     return Capacity(names, resources, free, whole, allowed)

@@ -34,7 +34,11 @@ def a_space(cores, *, pods=110, others=None, only=None):
         asked: np.array([name in told for name in names]) for asked, told in (only or {}).items()
     }
     return Capacity(
-        names, resources, whole.copy(), whole, lambda where, _: masks.get(where.asked, names.all)
+        names,
+        resources,
+        whole.copy(),
+        whole,
+        lambda where, _: masks.get(where.constraints, names.all),
     )
 
 
