@@ -69,7 +69,7 @@ def _capacity(pods=(), *, others=(), only=None, **nodes):
                 free[row, names.position[pod.node]] -= amount
 
     def allowed(where: PlacementConstraints, policy):
-        told = (only or {}).get(policy if policy is not None else where.asked)
+        told = (only or {}).get(policy if policy is not None else where.constraints)
         return names.all if told is None else np.array([name in told for name in names])
 
     return Capacity(names, resources, free, whole, allowed)
@@ -106,9 +106,9 @@ def with_membership():
 def decided(gangs_of):
     """A decision on some pods in some space."""
 
-    def run(pods, capacity, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
+    def run(pods, capacity, memory=SEEN, *, now=NOW, timings=TERMS, count_all=False):
         gangs = gangs_of(pods, count_all=count_all)
-        return decide(gangs, capacity, memory, terms, now=now, random=lambda: 0.0)
+        return decide(gangs, capacity, memory, timings, now=now, random=lambda: 0.0)
 
     return run
 

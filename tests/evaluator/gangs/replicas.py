@@ -56,7 +56,7 @@ class Replica:
 
     def state(self, name):
         """How a gang stands, by name; None where nothing is known of it."""
-        verdicts = self.gang_controller.outcome.verdicts
+        verdicts = self.gang_controller.decisions.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):

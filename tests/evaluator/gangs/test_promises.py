@@ -60,19 +60,21 @@ def admissions_are_forgotten(gangs, capacity, before, *more, **named):
     return decide(gangs, capacity, replace(before, admitted={}), *more, **named)
 
 
-def nobody_is_waited_for(gangs, capacity, before, terms, **named):
+def nobody_is_waited_for(gangs, capacity, before, timings, **named):
     reservations = {
         key: reservation._replace(first=False) for key, reservation in before.reservations.items()
     }
     return decide(
-        gangs, capacity, replace(before, reservations=reservations, fresh=False), terms, **named
+        gangs, capacity, replace(before, reservations=reservations, fresh=False), timings, **named
     )
 
 
-def two_go_at_a_time(gangs, capacity, before, terms, **named):
-    made = decide(gangs, capacity, before, terms, **named)
+def two_go_at_a_time(gangs, capacity, before, timings, **named):
+    made = decide(gangs, capacity, before, timings, **named)
     gone = {one.gang for one in made.releases}
-    others = decide([one for one in gangs if one.key not in gone], capacity, before, terms, **named)
+    others = decide(
+        [one for one in gangs if one.key not in gone], capacity, before, timings, **named
+    )
     return replace(made, releases=made.releases + others.releases)
 
 
@@ -85,8 +87,8 @@ def the_least_important_goes_first(gangs, *more, **named):
     return decide(turned, *more, **named)
 
 
-def the_first_goes_or_nobody(gangs, capacity, before, terms, **named):
-    made = decide(gangs, capacity, before, terms, **named)
+def the_first_goes_or_nobody(gangs, capacity, before, timings, **named):
+    made = decide(gangs, capacity, before, timings, **named)
     waiting = sorted(
         (one for one in gangs if one.releasable and one.complete), key=lambda g: g.rank
     )
@@ -120,8 +122,8 @@ def timeouts_are_not_told(*asked, **named):
     return replace(decide(*asked, **named), timeouts=())
 
 
-def nobody_is_overdue(gangs, capacity, before, terms, **named):
-    return decide(gangs, capacity, before, replace(terms, gate_max_age=math.inf), **named)
+def nobody_is_overdue(gangs, capacity, before, timings, **named):
+    return decide(gangs, capacity, before, replace(timings, gate_max_age=math.inf), **named)
 
 
 def turns_are_kept_for_ever(gangs, capacity, before, *more, **named):
@@ -151,8 +153,8 @@ def no_room_is_kept(gangs, capacity, before, *more, **named):
     return decide(others, capacity, replace(before, fresh=False), *more, **named)
 
 
-def nobody_ages(gangs, capacity, before, terms, **named):
-    return decide(gangs, capacity, before, replace(terms, ageing=math.inf), **named)
+def nobody_ages(gangs, capacity, before, timings, **named):
+    return decide(gangs, capacity, before, replace(timings, ageing=math.inf), **named)
 
 
 def green_gangs_never_go(*asked, **named):
