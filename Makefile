@@ -6,8 +6,6 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 3
 UPGRADE ?=
 
-unexport PYTHONDONTWRITEBYTECODE # without bytecode, every process of the tests compiles every module again
-
 .PHONY: demo test soak check bench proto docs constraints clean
 
 demo: $(STAMP)  ## run the health-metric demo on three local nodes

@@ -8,6 +8,7 @@ import os
 import re
 import ssl
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,23 +33,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load Hypothesis' settings before test modules read them; keep the machine's CA bundle out of each process.
+    """Load Hypothesis' settings before test modules read them, and let processes of tests start fast.
 
-    aiohttp loads the bundle when it is imported: a quarter of its import. Tests trust only CAs of their own.
+    aiohttp loads the machine's CA bundle when imported: a quarter of its import time. Tests trust only their own CAs.
+    Without bytecode, each process compiles each module again, and pytest rewrites each test module again.
     """
     os.environ["SSL_CERT_FILE"] = os.devnull
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     load_settings(full=bool(config.getoption("--soak")))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run tests that start processes first: the longest files are among them, and one at the end would keep other workers idle."""
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+
+
 def pytest_collection_finish() -> None:
-    """Keep the collected tests out of every later garbage collection: they live to the end."""
+    """Exclude the collected tests from later garbage collections: they live until the end."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """What was printed and logged goes from one process to another, which halves of characters cannot: tests log these, too."""
+    """Escape captured output: xdist cannot transfer lone surrogates, which some tests log."""
     report = yield
     report.sections = [
         (name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections
@@ -58,7 +67,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def soak(request: pytest.FixtureRequest) -> bool:
-    """Whether tests that have two sizes run at the full one."""
+    """Whether tests with two sizes run at the full one."""
     return bool(request.config.getoption("--soak"))
 
 
@@ -67,7 +76,7 @@ Until = Callable[[Callable[[], bool]], Awaitable[None]]
 
 @pytest.fixture
 def until() -> Until:
-    """Wait for something that tells nobody; generously, for a slow machine."""
+    """Wait until a predicate is true, with a generous timeout."""
 
     async def wait(predicate: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -78,7 +87,7 @@ def until() -> Until:
 
 
 class Authority:
-    """A CA that signs what a test asks for, with the openssl command line."""
+    """A CA that signs certificates with the openssl command line."""
 
     def __init__(self, folder: Path, name: str = "ca") -> None:
         self.folder = folder
@@ -93,7 +102,7 @@ class Authority:
     def issue(
         self, name: str, *, san: str = "IP:127.0.0.1", days: int = 3650, usage: str = ""
     ) -> tuple[Path, Path]:
-        """A certificate and its key; the certificate is good for so many days from now (or was, until so many ago)."""
+        """Issue a certificate and its key. `days`: validity from now; negative if it has expired."""
         cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
         request = self.folder / f"{name}.csr"
         self._openssl(
@@ -111,7 +120,7 @@ class Authority:
         return cert, key
 
     def client(self, *pair: Path) -> ssl.SSLContext:
-        """How a client that trusts this CA shakes hands, with a certificate of its own or without."""
+        """Return a client's TLS context that trusts this CA, with an optional client certificate."""
         context = ssl.create_default_context(cafile=str(self.file))
         if pair:
             context.load_cert_chain(*pair)
@@ -129,7 +138,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="session")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """A CA that nobody here trusts."""
+    """A CA that no component trusts."""
     return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
 
 
@@ -139,7 +148,7 @@ _FIELD_LINE = re.compile(r"([-!#$%&'*+.^_`|~0-9A-Za-z]+): ([ -~]*)")
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer. Header names are in lower case, and none may come twice."""
+    """A response. Header names are in lower case and unique."""
 
     status: int
     headers: Mapping[str, str]
@@ -147,14 +156,14 @@ class Reply:
 
 
 class Peer:
-    """One connection, plain or TLS, to whatever speaks HTTP: it says exactly these bytes, and takes no sloppy answer."""
+    """One connection, plain or TLS, that sends exactly the given bytes and accepts only well-formed HTTP responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def say(self, raw: bytes, *, end: bool = False) -> None:
-        """Send; a server that has gone meanwhile is noticed by reading. `end` closes this half."""
+        """Send bytes; a closed server is noticed by the next read. `end`: close the sending side."""
         with contextlib.suppress(ConnectionError):
             self.writer.write(raw)
             if end:
@@ -162,12 +171,12 @@ class Peer:
             await self.writer.drain()
 
     async def ask(self, raw: bytes, *, end: bool = False) -> Reply:
-        """Send, and take one answer."""
+        """Send bytes and return one response."""
         await self.say(raw, end=end)
         return await self.reply()
 
     async def reply(self, *, head: bool = False) -> Reply:
-        """The next answer, to a HEAD or to another method. Raises asyncio.IncompleteReadError or ConnectionError."""
+        """Return the next response; `head`: to a HEAD request. Raises asyncio.IncompleteReadError or ConnectionError."""
         async with asyncio.timeout(PATIENCE):
             raw = await self.reader.readuntil(b"\r\n\r\n")
             first, *lines = raw.decode("ascii").removesuffix("\r\n\r\n").split("\r\n")
@@ -180,7 +189,7 @@ class Peer:
             return Reply(status, headers, await self.reader.readexactly(length))
 
     async def replies(self) -> list[Reply]:
-        """Every answer until the server closes the connection; the last one must be whole."""
+        """Return every response until the server closes the connection; the last one must be complete."""
         found: list[Reply] = []
         try:
             while True:
@@ -193,7 +202,7 @@ class Peer:
         return found
 
     async def rest(self) -> bytes:
-        """What else comes until the server closes the connection, or resets it."""
+        """Return the remaining bytes until the server closes or resets the connection."""
         found = bytearray()
         async with asyncio.timeout(PATIENCE):
             with contextlib.suppress(ConnectionError, ssl.SSLError):
@@ -217,7 +226,7 @@ Dial = Callable[..., Awaitable[Peer]]
 
 @pytest.fixture
 async def dial() -> AsyncIterator[Dial]:
-    """Connect to a port of the loopback, plain or with TLS; the connections end with the test."""
+    """Connect to a loopback port, plain or with TLS; the connections end with the test."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(port: int, tls: ssl.SSLContext | None = None) -> Peer:
@@ -231,7 +240,7 @@ async def dial() -> AsyncIterator[Dial]:
 
 
 class Client(Peer):
-    """One connection to a server under test, by a client that asks for pages."""
+    """One connection to a server under test, with a method to get pages."""
 
     async def get(self, path: str, *headers: str, method: str = "GET") -> Reply:
         head = "\r\n".join([f"{method} {path} HTTP/1.1", "Host: test", *headers, "", ""])
@@ -239,7 +248,7 @@ class Client(Peer):
         return await self.reply(head=method == "HEAD")
 
     async def ended(self) -> bool:
-        """Wait until the server has closed the connection; True if it sent nothing more."""
+        """Wait until the server has closed the connection; return whether it sent nothing more."""
         return await self.rest() == b""
 
 
@@ -259,7 +268,7 @@ class Site:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
-    """Start a server on a free port of the loopback; it ends with the test."""
+    """Start a server on a free loopback port; it ends with the test."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(handler: Handler, limits: Limits | None = None, **more: Any) -> Site:
@@ -294,5 +303,5 @@ def _read_logfmt(line: str) -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def read_logfmt() -> Callable[[str], dict[str, str]]:
-    """Takes a log line apart, as strictly as github.com/go-logfmt/logfmt does."""
+    """Parse a log line as strictly as github.com/go-logfmt/logfmt does."""
     return _read_logfmt

@@ -137,7 +137,7 @@ def test_version_is_printed(capsys) -> None:
 
 
 def test_setting_names_are_unique() -> None:
-    """They all end in one namespace, whose later ones would silently win."""
+    """They share one namespace, in which later ones would silently win."""
     names = [
         field.name
         for classes in GROUPS.values()

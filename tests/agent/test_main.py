@@ -38,7 +38,7 @@ def start() -> Iterator[Start]:
 
 
 def log_until(program: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
-    """Read the program's log up to a line that fits."""
+    """Read the program's log up to a matching line."""
     assert program.stderr is not None
     seen = []
     for line in program.stderr:

@@ -12,7 +12,7 @@ HEALTH = "health_metric"
 
 
 def strategies(**named):
-    """`dontschedule=["m Equals 1"]`; a pair (rules, more) adds fields beside the rules, a dictionary is taken as it is."""
+    """`dontschedule=["m Equals 1"]`; a pair (rules, more) adds fields beside the rules, a dictionary is used unchanged."""
     return {"strategies": {name: _strategy(given) for name, given in named.items()}}
 
 
@@ -86,7 +86,7 @@ ODDITIES = {
 
 @pytest.fixture
 async def admit(plane):
-    """Ask the API server to take a spec; returns what it stored. Nothing stays."""
+    """Send a spec in a dry run; return what the API server would store."""
     namespace = "default"
     try:
         await plane.client.get(NAMESPACES, namespace)

@@ -12,7 +12,7 @@ BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 
 @pytest.fixture
 async def demo(world):
-    """A policy with a sick node that has a pod, and a well one."""
+    """A policy, a violating node with a pod, and another node."""
     sick, well = await world.add_node("sick"), await world.add_node("well")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(sick, health=2)
@@ -35,7 +35,7 @@ async def is_leaving(world, pod):
 
 
 async def forbid(world):
-    """A budget that allows no eviction. Its status is a controller's to write; where there is none, it is ours."""
+    """A budget that allows no eviction. Without a controller the test writes its status."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.e2e
 
 
 async def versions(world, *nodes):
-    """The resourceVersions of nodes: what has one as before was not written."""
+    """The resourceVersions of nodes: an unchanged one was not written."""
     found = [await world.client.get(NODES, node) for node in nodes]
     return [node["metadata"]["resourceVersion"] for node in found]
 
@@ -202,7 +202,7 @@ async def test_label_is_removed_when_readings_stop(world):
 
 
 async def test_deletions_during_a_watch_outage_are_found(world):
-    """410 Gone, as after an API server's restart, or when its history was compacted."""
+    """410 Gone, as after an API server's restart or a compaction."""
     if world.plane.server is None:
         pytest.skip("a cluster's API server is not ours to restart")
     expire = world.plane.server.expire_history

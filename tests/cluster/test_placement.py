@@ -97,7 +97,7 @@ async def add_node(world, name, *, labels=None, ready="True", unschedulable=Fals
 
 
 def judged(pod):
-    """The node of a pod, or False where no node takes it; None as long as the scheduler has not tried it."""
+    """The node of a pod, False if no node is feasible, None while the scheduler has not tried it."""
     if node := pod["spec"].get("nodeName"):
         return node
     conditions = pod["status"].get("conditions") or ()

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def make_tas(name="demo", namespace="ns", *, generation=1, **strategies):
-    """A TASPolicy object; each strategy is a list of rules, or whatever else is given."""
+    """A TASPolicy object; each strategy is a list of rules or any other value."""
     wrapped = {
         strategy: {"rules": body} if isinstance(body, list) else body
         for strategy, body in strategies.items()
@@ -45,7 +45,7 @@ def make_tas(name="demo", namespace="ns", *, generation=1, **strategies):
 
 
 def make_rule(text, *labels):
-    """`health Equals 1` as a rule's JSON, with labels as `name=value`."""
+    """The JSON of a rule from `health Equals 1`, with labels as `name=value`."""
     metric, operator, target = text.split()
     body = {"metricname": metric, "operator": operator, "target": int(target)}
     return {**body, "labels": list(labels)} if labels else body
@@ -63,12 +63,12 @@ def rule():
 
 @pytest.fixture(scope="session")
 def parsed():
-    """A Policy from the words of `tas`."""
+    """Parse a policy given as for `tas`."""
     return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs))
 
 
 class Asked(NamedTuple):
-    """A request as a stand-in for the API server saw it."""
+    """A request as received by a stub server."""
 
     method: str
     path: str
@@ -82,7 +82,7 @@ class Asked(NamedTuple):
 
 
 class Stand:
-    """An HTTP server that gives each request the next answer of its script; once that is used up, requests hang."""
+    """A stub HTTP server that answers requests by a script; further requests hang."""
 
     def __init__(self):
         self.asked = []
@@ -93,15 +93,15 @@ class Stand:
         self._otherwise = hangs
 
     def then(self, *answers):
-        """Answers to come, in their order."""
+        """Append responses to the script."""
         self._script.extend(answers)
 
     def otherwise(self, answer):
-        """The answer when the script is used up."""
+        """Set the response after the end of the script."""
         self._otherwise = answer
 
     async def until(self, count):
-        """Wait for so many requests; they are returned."""
+        """Wait for this many requests and return them."""
         async with asyncio.timeout(PATIENCE), self._told:
             await self._told.wait_for(lambda: len(self.asked) >= count)
         return self.asked
@@ -137,7 +137,7 @@ async def hangs(_request):
 
 
 def says(status, body, content_type="application/json"):
-    """An answer: JSON, or bytes as they are."""
+    """A response with JSON, or with bytes unchanged."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     async def answer(_request):
@@ -147,19 +147,19 @@ def says(status, body, content_type="application/json"):
 
 
 def refuses(code, reason="", message="", causes=()):
-    """An answer: a metav1.Status."""
+    """A response with a metav1.Status."""
     details = {"causes": list(causes)}
     status = {"kind": "Status", "code": code, "reason": reason, "message": message}
     return says(code, {**status, "details": details})
 
 
 def lists(*objects, version="1", more=""):
-    """An answer: one page of a list."""
+    """A response with one page of a list."""
     return says(200, {"metadata": {"resourceVersion": version, "continue": more}, "items": objects})
 
 
 def streams(*parts, end="close"):
-    """An answer: a watch that sends these parts (events, or bytes as they are) and then ends: close, reset or hang."""
+    """A watch response that sends these parts (events, or bytes unchanged) and then ends: close, reset or hang."""
 
     async def answer(request):
         response = web.StreamResponse()
@@ -176,7 +176,7 @@ def streams(*parts, end="close"):
 
 
 def breaks(_request):
-    """An answer: none, the connection is reset."""
+    """No response: the connection is reset."""
     _request.transport.abort()
     return hangs(_request)
 
@@ -188,7 +188,7 @@ def line(event):
 
 @pytest.fixture(scope="session")
 def answer():
-    """The answers that a stand-in can be told to give."""
+    """The responses that a stub server can give."""
     return SimpleNamespace(
         says=says,
         refuses=refuses,
@@ -202,7 +202,7 @@ def answer():
 
 @pytest.fixture
 async def stand():
-    """A stand-in for the API server, to be told what to answer."""
+    """A stub of the API server, with scripted responses."""
     made = Stand()
     await made.start()
     yield made
@@ -211,7 +211,7 @@ async def stand():
 
 @pytest.fixture
 def kubeconfig(tmp_path):
-    """Write a kubeconfig for a URL; returns its path."""
+    """Write a kubeconfig for a URL and return its path."""
 
     def write(url, **user):
         path = tmp_path / "kubeconfig"
@@ -231,7 +231,7 @@ def kubeconfig(tmp_path):
 
 @pytest.fixture
 async def connect(kubeconfig):
-    """Kube clients for URLs, closed at the end."""
+    """Create Kube clients for URLs; they are closed at the end."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(url, **user):
@@ -244,7 +244,7 @@ async def connect(kubeconfig):
 
 @pytest.fixture
 async def background():
-    """Run coroutines beside the test; what ends before its time fails the test, the rest is cancelled."""
+    """Run coroutines in the background: an early failure fails the test, the rest is cancelled."""
     tasks = []
 
     def start(coroutine):
@@ -263,7 +263,7 @@ async def background():
 
 
 class NoChance(random.Random):
-    """A source of jitter that always gives the shortest delay."""
+    """A random source that always gives the shortest delay."""
 
     def random(self):
         return 0.0
@@ -275,7 +275,7 @@ def rng():
 
 
 class Api:
-    """The sandbox's API server, and an administrator's client for it."""
+    """The sandbox's API server with an administrator's client."""
 
     def __init__(self, server, url, session):
         self.server = server
@@ -312,7 +312,7 @@ class Api:
         return made
 
     async def labels(self, node):
-        """A node's labels without those that its birth gave it."""
+        """Return a node's labels without those set at registration."""
         found = (await self.get(f"/api/v1/nodes/{node}"))["metadata"].get("labels", {})
         return {key: value for key, value in found.items() if "kubernetes.io/" not in key}
 
@@ -334,7 +334,7 @@ class Api:
         return await self.call("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     async def policies(self):
-        """Make TASPolicy a kind."""
+        """Create the TASPolicy CRD."""
         crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
         await self.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
 
@@ -345,7 +345,7 @@ class Api:
         return await self.call("POST", path, {**body, "metadata": metadata})
 
     async def seen(self, path, predicate):
-        """The object at a path once it satisfies a predicate."""
+        """Wait until the object at a path satisfies a predicate and return it."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 found = await self.get(path)
@@ -365,7 +365,7 @@ async def api():
 
 @pytest.fixture
 def log_lines(capsys):
-    """Called with a format: log as the programs do, until the test ends; what that gives reads the lines since."""
+    """Set up logging in a format, as the programs do; return a function that reads the new lines."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 

@@ -127,7 +127,7 @@ def test_help_is_printed_for_each_spelling(capsys, word):
 
 
 def test_default_failover_takes_at_most_fifteen_seconds():
-    """A renewal is noticed a retry late, and counts for a whole duration from there; the rest is for the first write."""
+    """A renewal is noticed a retry late and counts for a whole duration; the rest is for the first write."""
     settings = parse()
     assert settings.leader_elect
     assert settings.lease_duration + settings.retry_period <= 14

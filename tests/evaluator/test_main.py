@@ -24,7 +24,7 @@ LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0
 
 
 class Process:
-    """A running evaluator, and what it has said on stderr so far."""
+    """A running evaluator with its stderr so far."""
 
     def __init__(self, process):
         self._process = process
@@ -68,7 +68,7 @@ class Process:
 
 @pytest.fixture
 async def evaluator(tmp_path):
-    """Start evaluators; none outlives the test."""
+    """Start evaluators; they end with the test."""
     started = []
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
@@ -117,7 +117,7 @@ async def test_bad_certificates_exit_with_status_1(evaluator, kubeconfig):
 async def test_unusable_renewed_certificates_are_logged_and_not_loaded(
     evaluator, kubeconfig, authority, dial, tmp_path
 ):
-    """With the process as it runs in a cluster: its log, its metrics, and who is answered."""
+    """With the process as in a cluster: its log, its metrics, and accepted clients."""
     good, other = authority.issue("evaluator"), authority.issue("other")
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 
@@ -209,7 +209,7 @@ QUESTION = {
 
 
 class World:
-    """An API server with a policy and a node, and an evaluator that runs on it."""
+    """An API server with a policy and a node, and a running evaluator."""
 
     def __init__(self, api, evaluator, kubeconfig, session):
         self.api = api
@@ -236,7 +236,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def slow_request(self):
-        """A request whose last byte is sent when the test says so, which gives the answer."""
+        """A request whose last byte is sent on demand, then returns the response."""
         body = json.dumps(QUESTION).encode()
         head = f"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
         port = self.process.ports["extender"]
@@ -266,7 +266,7 @@ class World:
 
     @contextlib.asynccontextmanager
     async def agent(self, value, node="node-a"):
-        """A node's stream that reports one value in full, whatever list it is told."""
+        """A node's stream that reports one value in full for any subscription."""
         async with grpc.aio.insecure_channel(
             f"127.0.0.1:{self.process.ports['agents']}"
         ) as channel:

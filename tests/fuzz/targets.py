@@ -53,9 +53,9 @@ from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
 from plimsoll.http.types import RejectedRequestError
+from tests.fuzz.http_requests import BOOK
 from tests.fuzz.properties import LONGEST, documented, fits
 from tests.fuzz.rules import a_pattern, an_expression
-from tests.fuzz.shots import BOOK
 from wire import codec
 
 NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.fuzz.gunner import Gunner, Line
-from tests.fuzz.house import House
-from tests.fuzz.shots import Shots
+from tests.fuzz.http_requests import Shots
+from tests.fuzz.sender import Gunner, Line
+from tests.fuzz.service import House
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 

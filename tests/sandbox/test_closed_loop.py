@@ -35,7 +35,7 @@ async def cluster(request, tmp_path):
 
 @pytest.fixture
 def write(cluster):
-    """An operator's verdict on a node."""
+    """Write an operator's health value for a node."""
 
     def health(node, value):
         (cluster.node_metrics(node) / "text.prom").write_text(f"node_health_metric {value}\n")
@@ -58,7 +58,7 @@ def pods(cluster):
 
 @pytest.fixture
 def refuses(cluster):
-    """Whether the evaluator turns away the demo's pods from all of these nodes."""
+    """Whether the evaluator rejects all of these nodes for the demo's pods."""
     pod = {
         "metadata": {"name": "p", "namespace": DEMO, "labels": {"telemetry-policy": "demo-policy"}},
         "spec": {"containers": []},

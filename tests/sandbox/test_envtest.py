@@ -9,7 +9,7 @@ from sandbox.envtest import Binaries, ControlPlane, ControlPlaneError, NoControl
 
 @pytest.fixture
 def assets(tmp_path):
-    """A folder of programs that end as soon as they start."""
+    """A folder of programs that exit at once."""
     folder = tmp_path / "assets"
     folder.mkdir()
 

@@ -23,7 +23,7 @@ STUBBORN = (
 
 
 def alive(pid):
-    """Whether a process runs; one that is dead but not collected does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

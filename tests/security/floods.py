@@ -24,23 +24,23 @@ def _post(*lines):
 
 
 def chunks():
-    """A body of one byte a chunk, without end."""
+    """An endless body of one-byte chunks."""
     head = _post(b"Transfer-Encoding: chunked")
     return itertools.chain([head], itertools.repeat(b"1\r\n \r\n" * (_PART // 6)))
 
 
 def fields():
-    """Requests with 3,000 header fields each, one after the other."""
+    """Successive requests with 3,000 header fields each."""
     return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 3_000 + b"\r\n")
 
 
 def large_reviews():
-    """Admission reviews that are full of scheduling gates, larger than the port takes them."""
+    """Admission reviews full of scheduling gates, over the size limit."""
     return _reviews(8 << 20)
 
 
 def reviews():
-    """As large as the port takes them."""
+    """As large as the limit allows."""
     return _reviews(4 << 20)
 
 

@@ -30,7 +30,7 @@ AGENT = ("/healthz", "/readyz", "/", "/metrics", "/metrics?collect[]=none", "/we
 
 
 def repeats(request):
-    """A server that refuses, and says all that it was shown."""
+    """A server that rejects requests and repeats all it received."""
     shown = " ".join(f"{name}: {value}" for name, value in request.headers.items())
     body = {"kind": "Status", "status": "error", "message": shown, "error": shown}
     return web.json_response(body, status=403)
@@ -38,7 +38,7 @@ def repeats(request):
 
 @pytest.fixture
 def read(house, secrets):
-    """What a path of a port answers, headers and all; also somebody's secret headers are sent."""
+    """The response of a port for a path with headers; requests have secret headers too."""
 
     async def fetch(port, path, *, tls=None, auth=None):
         headers = {"X-Secret": secrets.header, "Cookie": f"session={secrets.header}"}
@@ -142,7 +142,7 @@ async def ask(url, body, tls, secrets):
 
 
 async def test_pages_reveal_no_files_or_flags(house, read):
-    """Where keys lie and how the program was started is nobody's business who may only look."""
+    """Clients with read access must not learn paths of keys or command lines."""
     await house.start_evaluator()
     await house.start_agent()
     await house.ready()

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.controllers.nodes import node_object
-from tests.fuzz.house import READINGS, House
+from tests.fuzz.service import READINGS, House
 from tests.patience import PATIENCE
 from tests.security import rawh2
 from tests.security.rawh2 import (
@@ -57,7 +57,7 @@ LIMITS = {
 
 
 class Mallory:
-    """The attacker: a certificate of node-m, an HTTP/2 client that says anything, and a gRPC client that behaves."""
+    """The attacker: a certificate of node-m, a raw HTTP/2 client, and a well-behaved gRPC client."""
 
     def __init__(self, house, authority):
         self.house = house
@@ -77,13 +77,13 @@ class Mallory:
         return peer
 
     def vanish(self):
-        """Close every connection that is left, without a word."""
+        """Reset every remaining connection."""
         for peer in self._peers:
             peer.vanish()
 
     @contextlib.asynccontextmanager
     async def stream(self, node=MALLORY, *, patient=True):
-        """A call that has said whose it is; by default no sooner than one may begin."""
+        """A call after its first report; by default no sooner than the rate allows."""
         if patient:
             await asyncio.sleep(0.15)
         cert, key = (file.read_bytes() for file in self.pair)
@@ -96,7 +96,7 @@ class Mallory:
             yield call
 
     async def says(self, **fields):
-        """How a stream ends on which this is said after the subscription."""
+        """The status with which a stream ends after these messages."""
         async with self.stream() as call:
             subscription = await call.read()
             if subscription is not grpc.aio.EOF:
@@ -158,7 +158,7 @@ async def games_with_generations(mallory):
 
 
 async def values_that_are_no_numbers(mallory):
-    """Legal ones, at a pace that is not."""
+    """Valid frames at an excessive rate."""
     async with mallory.stream() as call:
         generation = (await call.read()).generation
         for value in (math.nan, math.inf, -math.inf, -0.0, 1e308, 5e-324) * 3:
@@ -223,7 +223,7 @@ async def no_certificate(mallory):
 
 
 async def handshakes_that_are_never_made(mallory):
-    """All are closed when the handshake's time is over."""
+    """All are closed at the handshake timeout."""
     opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(100)]
     async with asyncio.timeout(PATIENCE):
         for reader, writer in opened:
@@ -243,7 +243,7 @@ async def connections_without_streams(mallory):
 
 
 async def more_connections_than_there_may_be(mallory):
-    """What is above `AgentLimits.streams` is closed at once, and those that stand are left alone."""
+    """Connections beyond `AgentLimits.streams` are closed at once, and open ones are kept."""
     opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(400)]
     assert mallory.house.descriptors < mallory.house.descriptors_before + 220
     async with asyncio.timeout(PATIENCE):
@@ -317,7 +317,7 @@ async def thousands_of_streams_on_one_connection(mallory):
 
 
 async def two_that_fight_for_a_name(mallory):
-    """Streams of one node do not begin faster than they may, whoever opens them."""
+    """Streams of one node are rate-limited, whichever client opens them."""
     codes = []
     async with contextlib.AsyncExitStack() as stack:
         calls = [await stack.enter_async_context(mallory.stream(patient=False)) for _ in range(30)]
@@ -334,7 +334,7 @@ async def two_that_fight_for_a_name(mallory):
 
 
 async def one_that_never_reads(mallory):
-    """Nothing is taken off the socket, and the window stays shut: a new stream takes its place all the same."""
+    """The client reads nothing and keeps the window closed: a new stream still replaces it."""
     deaf = await mallory.peer()
     await deaf.send(frame(SETTINGS, 0, 0, bytes([0, 4, 0, 0, 0, 0])))
     await deaf.call(1, report(node_name=MALLORY))
@@ -419,7 +419,7 @@ ATTACKS = [
 
 
 class Attacked(House):
-    """A house with one more node, whose agent is the attacker."""
+    """The programs with one more node, whose agent is the attacker."""
 
     async def begin(self):
         await self.start("--log.level=debug", program=tuned(agent_limits=LIMITS))
@@ -434,7 +434,7 @@ class Attacked(House):
         self.resident_before = self.resident
 
     async def refused(self):
-        """The nodes that a pod of the policy may not go to."""
+        """The nodes rejected for a pod of the policy."""
         labels = {"telemetry-policy": "demo"}
         meta = {"name": "p", "namespace": "default", "labels": labels}
         body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": ["node-a", "node-b"]}
@@ -455,7 +455,7 @@ class Attacked(House):
             return await answer.json()
 
     async def answers_for_mallory(self, mallory):
-        """A stream of the attacker's node that behaves is heard."""
+        """A well-behaved stream of the attacker's node is served."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 async with mallory.stream() as call:
@@ -464,7 +464,7 @@ class Attacked(House):
                 await asyncio.sleep(0.1)
 
     async def is_as_it_was(self):
-        """Descriptors are given back within the times that LIMITS allow."""
+        """Descriptors are released within the times of LIMITS."""
         assert await self.refused() == {"node-a"}
         found = (await self.explained())["nodes"]
         for node, value in READINGS.items():

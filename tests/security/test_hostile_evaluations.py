@@ -65,7 +65,7 @@ class Agent:
             return reply.read().decode()
 
     def until(self, condition):
-        """Ask until the metrics fulfil the condition; returns what it returned."""
+        """Poll until the metrics satisfy the condition; return its value."""
         deadline = time.monotonic() + WATCHDOG
         while not (found := condition(self.metrics())):
             assert self.program.poll() is None

@@ -16,7 +16,7 @@ SPARE = 12
 
 @pytest.fixture
 def introduce(house):
-    """Begin a stream with a token; returns the status that it ends with."""
+    """Open a stream with a token; return its final status."""
 
     async def attempt(token):
         shown = grpc.ssl_channel_credentials(house.authority.file.read_bytes())

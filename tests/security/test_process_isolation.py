@@ -31,7 +31,7 @@ NOBODY_ELSE = (NONROOT, NONROOT)
 
 @pytest.fixture
 def container():
-    """Starts a process as (uid, gid) with a secret in its environment; returns its pid."""
+    """Start a process as (uid, gid) with a secret in its environment; return its pid."""
     started = []
 
     def start(user):

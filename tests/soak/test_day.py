@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 
 def live(stderr, **given):
-    """What the simulation printed: what was measured in each calm, and what there is to say at the end."""
+    """The simulation's output: the measurements of each quiet period, and the violations at the end."""
     command = [sys.executable, "-P", str(SIMULATION)]
     command += [f"--{name}={value}" for name, value in given.items()]
     environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0"}

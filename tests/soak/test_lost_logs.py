@@ -18,19 +18,19 @@ TALKATIVE = ("--log.level=debug", "--leaderElect=false")
 
 
 def deaf(how):
-    """What goes before a command so that its stderr is of no use."""
+    """A command prefix that makes stderr unusable."""
     redirection = {"full": "2>/dev/full", "gone": "2> >(:)"}[how]
     return ("bash", "-c", f'exec "$@" {redirection}', "deaf")
 
 
 def cpu_seconds(pid):
-    """What a process has used so far."""
+    """The CPU time of a process so far."""
     used = psutil.Process(pid).cpu_times()
     return used.user + used.system
 
 
 async def test_evaluator_without_log_output_answers_and_labels(start_world):
-    """As much as another, for as much work of the processor."""
+    """At the same CPU cost per work as another."""
     world = await start_world(TALKATIVE, TALKATIVE, before=[deaf("gone")])
     before = [cpu_seconds(one.pid) for one in world.evaluators]
     rng = random.Random(1)
@@ -74,7 +74,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
 
 @pytest.mark.parametrize("how", ["full", "gone"])
 async def test_agent_without_log_output_is_scraped(how, tmp_path):
-    """It has much to say: there is no evaluator where it looks for one."""
+    """It logs much: its evaluator does not exist."""
     processes = Processes(tmp_path)
     with HeldPort() as port, HeldPort() as nobody:
         launch = AgentLaunch(
@@ -93,7 +93,7 @@ async def test_agent_without_log_output_is_scraped(how, tmp_path):
 
 
 async def scrape(session, url):
-    """A page, as soon as there is one."""
+    """Wait for a page."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

@@ -41,7 +41,7 @@ def decoded(wire, metrics=METRICS):
 
 
 def told(known, delta):
-    """What a reader of all reports so far knows: metric → value, ("several", n) or "absent"; unread changes nothing."""
+    """The knowledge of a reader of all reports: metric → value, ("several", n) or "absent"; unread changes nothing."""
     known = dict(known)
     known |= dict.fromkeys(delta.absent, "absent")
     known |= {metric: ("several", count) for metric, count in delta.several.items()}

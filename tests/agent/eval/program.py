@@ -14,7 +14,7 @@ _SERVER.set_forkserver_preload([__name__])
 
 
 def run(folder: Path, argv: list[str], text: str) -> "subprocess.CompletedProcess[str]":
-    """Return the exit status and what the program printed; `text` is its standard input, `folder` keeps all three."""
+    """Run the command; return the exit status and output. `text`: standard input; `folder`: files of all three."""
     stdin, stdout, stderr = (folder / name for name in ("stdin", "stdout", "stderr"))
     stdin.write_text(text)
     program = _SERVER.Process(target=_become, args=(argv, [stdin, stdout, stderr]))

@@ -41,14 +41,14 @@ def steady(every, begin=HOUR, end=HOUR + 60 * MINUTE):
 
 
 class Day:
-    """Makes the samples: series by series, always the same."""
+    """Generates the samples: series by series, deterministic."""
 
     def __init__(self):
         self.samples = {}
         self._random = random.Random(20_20)
 
     def add(self, name, times, values, **pairs):
-        """Values for times, as long as there are both."""
+        """Values for times, up to the shorter of the two."""
         key = labels.make([(NAME, name), *pairs.items()])
         assert key not in self.samples, key
         self.samples[key] = [
@@ -59,11 +59,11 @@ class Day:
         return [time + self._random.randint(-by, by) for time in steady(every, **bounds)]
 
     def without(self, times, start, end):
-        """The times but those between two minutes of the hour."""
+        """The times except those between two minutes of the hour."""
         return [time for time in times if not start * MINUTE <= time - HOUR < end * MINUTE]
 
     def counter(self, largest, resets=0.0, begin=0.0, still=0.0):
-        """Ever more, by up to so much; with a chance of beginning again, and one of standing still."""
+        """A counter with increments up to this size, resets and pauses."""
         value = begin
         while True:
             yield value
@@ -175,7 +175,7 @@ class Day:
         self.add("seconds_bucket", steady(15_000), [1.0] * 241, job="no_le")
 
     def _sides(self):
-        """For matching: one to one, one to many, more than there should be, and those with no partner."""
+        """For vector matching: one to one, one to many, many to many, and elements without a partner."""
         every = steady(30_000)
         for zone in "ab":
             for disk in "xyz":
@@ -207,7 +207,7 @@ class Day:
 
 @pytest.fixture(scope="session")
 def day():
-    """The samples, by label set and in its order, as Prometheus goes through them: sums are the same to the last digit."""
+    """The samples by label set, in Prometheus' order of iteration, so that sums agree to the last digit."""
     return dict(sorted(Day().fill().items()))
 
 
@@ -218,5 +218,5 @@ def listed(day):
 
 @pytest.fixture(scope="session")
 def moments(listed):
-    """The times at which is asked."""
+    """The evaluation times."""
     return [Moment(listed, time, step=STEP) for time in TIMES]

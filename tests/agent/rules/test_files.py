@@ -17,7 +17,7 @@ def recorded(said):
 
 
 def settled(files):
-    """What the files say after a change: a second look has to find it as the first did."""
+    """The result after a change, which a second look must repeat."""
     assert files.look() is None
     return files.look()
 
@@ -69,7 +69,7 @@ def test_new_and_removed_files_of_a_pattern_are_noticed(path, tmp_path) -> None:
 
 
 def test_config_map_swapped_by_a_symbolic_link_is_noticed(tmp_path) -> None:
-    """As a kubelet does it: rules.yaml -> ..data/rules.yaml, ..data -> a directory of its own for each version."""
+    """As a kubelet does it: rules.yaml -> ..data/rules.yaml, ..data -> a directory per version."""
     for number, text in enumerate((ONE, TWO)):
         version = tmp_path / f"..{number}"
         version.mkdir()

@@ -191,7 +191,7 @@ def test_self_metrics_can_be_disabled_except_build_info() -> None:
 
 
 def test_process_metrics_agree_with_the_client_library() -> None:
-    """Compared with what the client library says of this very process."""
+    """Compared with the client library's values for this process."""
     theirs = {
         sample.name: sample.value
         for family in ProcessCollector(registry=None).collect()

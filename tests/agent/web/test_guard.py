@@ -33,7 +33,7 @@ async def hello(_: Request) -> Response:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write the web config; by rename, as careful people do."""
+    """Write the web config atomically."""
 
     def replace(text: str) -> Path:
         path, draft = tmp_path / "web.yml", tmp_path / "draft"
@@ -88,7 +88,7 @@ async def test_bcrypt_checks_72_bytes_as_the_exporters_do(site) -> None:
 
 
 async def test_unknown_user_with_a_known_password_is_rejected(site) -> None:
-    """It is checked against somebody's hash, so that it takes as long."""
+    """It is checked against an existing hash, so that it takes as long."""
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     assert (await client.get("/", basic("mallory", "secret"))).status == 401
     assert (await client.get("/", basic("alice", "secret"))).status == 200
@@ -112,7 +112,7 @@ async def test_guessing_delays_no_authenticated_user(site) -> None:
 
 
 async def test_guessing_clients_do_not_block_a_probe(site) -> None:
-    """The kubelet makes a connection for each, and ends an agent that does not answer."""
+    """The kubelet opens a connection per probe and restarts an agent that does not answer."""
     slow = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
     place = await site(f"basic_auth_users: {{alice: {slow}}}", Limits(connections=36))
     guesses = [await place.connect() for _ in range(36)]
@@ -230,7 +230,7 @@ async def test_invalid_or_weaker_file_changes_nothing_except_the_log(
 
 
 async def test_second_change_within_a_clock_tick_is_seen(write, serve) -> None:
-    """Two files that look alike, down to the time of their change; only their youth gives them away."""
+    """Two files with equal stat, down to the modification time; only their age tells that they may differ."""
     path = write(f"basic_auth_users: {{alice: {hashed('one')}}}")
     young = path.stat().st_ctime_ns / 1e9
     saver = WebGuard(path, now=lambda: young)

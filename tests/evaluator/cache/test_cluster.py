@@ -63,7 +63,7 @@ def test_node_heartbeat_requests_no_decision() -> None:
 
 
 def test_node_names_are_one_object_while_unchanged() -> None:
-    """Arrays over them are compared and looked up by it."""
+    """Arrays over the nodes are compared and looked up by this object."""
     cluster = ClusterCache()
     cluster.nodes.replace([node(name="b"), node(name="a")])
     names = cluster.names
@@ -119,7 +119,7 @@ def test_kubelet_status_of_a_running_pod_requests_no_decision() -> None:
 
 
 def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
-    """Others have their turn meanwhile, and must not take half a list for all there is."""
+    """Other tasks run meanwhile and must not take half a list for the whole."""
     cluster = ClusterCache()
     many = [Node(ObjectMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
     known = []
@@ -133,7 +133,7 @@ def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
 
 
 def test_status_is_the_last_one_written_and_no_policy_change() -> None:
-    """A replica that becomes the leader goes on from what the one before it has written."""
+    """A new leader continues from what the last one wrote."""
     cluster = ClusterCache()
     told: list[str] = []
     key = PolicyKey("ns", "demo")

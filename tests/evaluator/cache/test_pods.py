@@ -20,7 +20,7 @@ EPOCH = 1_800_000_000.0
 
 
 class World:
-    """An inventory and its clocks, which agree on when it began."""
+    """A pod cache and its clocks with a common start."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -29,7 +29,7 @@ class World:
         )
 
     def told(self) -> dict[str, tuple[Any, Any]]:
-        """CPU that is requested of each node, and of that by young pods."""
+        """CPU requested on each node, in total and by recently bound pods."""
         self.inventory.age()
         return {
             node: (_cpu(load.requested), _cpu(load.recently_bound))
@@ -51,7 +51,7 @@ def stamp(at: float) -> str:
 
 
 def raw(name: str = "web", **said: Any) -> Any:
-    """The JSON of a pod; `bound`: by the scheduler, at that time of the world's clock."""
+    """The JSON of a pod; `bound`: when the scheduler bound it, by the fake clock."""
     node, phase = said.get("node", ""), said.get("phase", "Running")
     bound = said.get("bound")
     conditions = [
@@ -273,7 +273,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
 
 
 class Ledger:
-    """The same the long way: every pod with when it was bound, added up anew each time."""
+    """The reference: every pod with its binding time, summed from scratch."""
 
     def __init__(self) -> None:
         self.pods: dict[str, tuple[PodRecord, float]] = {}

@@ -68,7 +68,7 @@ def test_logged_conflict_is_not_logged_again(conflicts, lines):
 
 
 def test_policy_toggled_each_second_writes_a_bounded_number_of_lines(conflicts, clock, lines):
-    """20 at once and one in 5 seconds; what is left out is counted."""
+    """A burst of 20, then one per 5 seconds; the rest is counted."""
     for clock.now in range(600):
         conflicts.add(on(100))
         conflicts.write()

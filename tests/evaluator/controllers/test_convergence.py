@@ -27,7 +27,7 @@ DEMO_KEY = "telemetry.aware.scheduling.demo/card"
 
 
 class ApplyConflictError(Exception):
-    """What the API server answers with 409; `keys` are the labels in dispute, none if it is about the uid."""
+    """A 409 of the API server; `keys` are the conflicting labels, empty if the uid does not match."""
 
     def __init__(self, *keys):
         super().__init__(*keys)
@@ -43,20 +43,20 @@ class LabelledNode:
 
 
 class ApplyServer:
-    """Nodes with labels and who owns them, under the API server's rules for server-side apply."""
+    """Nodes with labels and their owners, under the API server's rules for server-side apply."""
 
     def __init__(self):
         self.nodes = {}
         self.writes = 0
 
     def add(self, name, **labels):
-        """A node of which nobody has applied anything; its labels belong to its kubelet."""
+        """A node without applied labels; its labels belong to the kubelet."""
         self.nodes[name] = LabelledNode(f"uid-{name}")
         for key, value in labels.items():
             self.update(name, key, value, manager="kubelet")
 
     def update(self, name, key, value, manager="kubectl"):
-        """A write that is no apply: it takes the key over if it changes it, and deletes it for None."""
+        """A write other than apply: it takes ownership of a changed key, and deletes it for None."""
         node = self.nodes[name]
         if value is None:
             node.labels.pop(key, None)
@@ -88,7 +88,7 @@ class ApplyServer:
         self.writes += before != node.labels
 
     def seen(self):
-        """Every node as the labeler sees it."""
+        """Return every node as the label controller sees it."""
         return {
             name: NodeLabels(
                 node.uid,
@@ -100,11 +100,11 @@ class ApplyServer:
 
 
 class KilledError(Exception):
-    """The process is gone; whatever it knew went with it."""
+    """The process was killed and lost its state."""
 
 
 class Life:
-    """One evaluator process, from its start to its kill after `steps` steps (None: it lives on)."""
+    """One evaluator process, from its start to its kill after `steps` steps (None: not killed)."""
 
     def __init__(self, api, policies, steps):
         self.api = api
@@ -149,7 +149,7 @@ class Life:
         self.act()
 
     def act(self):
-        """What the decider's and the labeler's loops do when something changed."""
+        """One iteration of the decision loop and the label controller after a change."""
         if self.cluster.waiting_for:
             return
         self.decider.evaluate()
@@ -181,7 +181,7 @@ def nodes_as_watched(api):
 
 
 def right_labels(policies, readings):
-    """What a single undisturbed life writes on nodes that bear no labels."""
+    """The writes of one undisturbed run on nodes without labels."""
     api = ApplyServer()
     for node in NODES:
         api.add(node)
@@ -190,7 +190,7 @@ def right_labels(policies, readings):
 
 
 def live(api, policies, readings, *, order, steps):
-    """One life; `order` ranks its arrivals. The agents answer once the policies are known: they are told what to read."""
+    """One run; `order` ranks its events. Agents report after the policies are known, which name the metrics."""
     life = Life(api, policies, steps)
     ranks = iter(order)
     kinds = sorted(("policies", "nodes", "pods"), key=lambda _: next(ranks))
@@ -272,7 +272,7 @@ def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
 
 
 class Watched:
-    """The API server, with somebody who watches that no right label ever goes."""
+    """The API server, with a check that no correct label is ever removed."""
 
     def __init__(self, api, wanted):
         self._api = api

@@ -31,7 +31,7 @@ class Clock:
 
 
 class Recording:
-    """A recorder with its surroundings: what is decided is made of readings given by hand."""
+    """An event controller in a fake environment: decisions come from given readings."""
 
     def __init__(self, kube, rng, pace):
         self.clock = Clock()
@@ -84,7 +84,7 @@ def recording(connect, rng, background):
 
 @pytest.fixture
 async def told(api):
-    """Wait for the events on the policy to be just these: message → count."""
+    """Wait until the events on the policy are exactly these: message → count."""
 
     def counts(listed):
         return {event["message"]: event["count"] for event in listed["items"]}

@@ -27,7 +27,7 @@ class Clock:
 
 
 class Evicting:
-    """An evictor with its surroundings: what is violated is set by hand, nodes and pods come from the server."""
+    """An eviction controller in a fake environment: given violations, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
         self.metrics = Metrics()
@@ -164,7 +164,7 @@ async def test_no_pod_is_evicted_before_the_first_decision(api, world, until):
 async def test_recreated_pod_of_the_same_name_is_not_evicted(
     api, stand, answer, connect, until, background, rng
 ):
-    """The eviction names the uid: what the watch has not told yet must not hit the successor."""
+    """The eviction has a uid precondition: it must not evict a successor that the watch has not reported yet."""
     world = Evicting(await connect(api.url), rng)
     await api.node("node-a")
     await api.node("node-b")

@@ -47,7 +47,7 @@ def loop(request):
 
 
 async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
-    """Those that wait with a limit are where Python's own wait_for() may lose the end."""
+    """Python's own wait_for() may lose a cancellation."""
     key = PolicyKey("ns", "demo")
     decided = SimpleNamespace(latest=Decisions(policies={key: Decision(Policy(key))}))
     decided.waiting_for = []
@@ -68,7 +68,7 @@ async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
 
 @pytest.mark.parametrize("turns", range(4))
 async def test_loop_woken_while_being_cancelled_ends(loop, turns):
-    """A wake-up must not swallow the end, or a program that is to stop waits for it for ever."""
+    """A wake-up must not swallow the cancellation, or shutdown would hang."""
     running = asyncio.create_task(loop.run())
     await asyncio.sleep(0)
     loop.wake()

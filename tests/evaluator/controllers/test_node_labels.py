@@ -33,7 +33,7 @@ class Clock:
 
 
 class Labeling:
-    """A labeler with its surroundings: what is decided is set by hand, nodes come from the server."""
+    """A label controller in a fake environment: given decisions, nodes from the API server."""
 
     def __init__(self, kube, rng, bucket=None):
         self.metrics = Metrics()
@@ -56,7 +56,7 @@ class Labeling:
         self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
     def want(self, **labels):
-        """Node → labels; in node names `_` stands for `-`."""
+        """Node → labels; `_` in a node name stands for `-`."""
         wanted = {node.replace("_", "-"): given for node, given in labels.items()}
         self.decided.latest = Decisions(labels=wanted)
         self.labeler.wake()
@@ -150,7 +150,7 @@ async def test_ended_conflict_is_cleared(api, world, until):
 
 
 async def test_unexpected_409_drops_only_the_conflicting_key(api, world, until):
-    """Two appliers share a key; when we want another value, only the server knows of the other one."""
+    """Two appliers share a key; only the server knows of the other one."""
     world.want(node_a={"shared": "1", "ours": "1"})
     await until(lambda: world.written() == 1)
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {"shared": "1"}}}
@@ -195,7 +195,7 @@ async def test_recreated_node_is_labelled_again(api, world, until):
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
-    """Decisions, other writers and nodes made anew, faster than labels are written."""
+    """Decisions, other writers and recreated nodes, faster than labels are written."""
     chance, nodes, wanted = random.Random(seed), ("node-a", "node-b", "node-c"), {}
 
     def some():
@@ -216,7 +216,7 @@ async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
                 world.want(**{name.replace("-", "_"): labels for name, labels in wanted.items()})
 
     async def left():
-        """What a plan from scratch would still write, and what it could not."""
+        """The remaining writes of a plan from scratch, and its conflicts."""
         found = [await api.get(f"/api/v1/nodes/{node}") for node in nodes]
         seen = [cluster.decode_node(json.dumps(node)) for node in found]
         plan = node_labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
@@ -231,7 +231,7 @@ async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
 
 
 def answers_but(refused, status):
-    """A server that applies what it is told, and refuses the first so many writes to node-bad."""
+    """A stub server that applies labels and rejects the first writes to node-bad."""
     left = [refused]
 
     async def answer(request):
@@ -254,7 +254,7 @@ def answers_but(refused, status):
 
 @pytest.fixture
 async def failing(stand, connect, rng, background):
-    """node-bad and node-good on a server that refuses the first so many writes to the former."""
+    """node-bad and node-good on a server that rejects the first writes to node-bad."""
 
     async def start(refused, status=500):
         stand.otherwise(answers_but(refused, status))
@@ -281,7 +281,7 @@ async def test_response_older_than_the_watch_is_ignored(failing, until):
 
 
 async def test_decision_made_during_a_write_is_written_afterwards(failing, stand, until):
-    """Also where the watch was faster than the answer, which then says nothing new."""
+    """Also if the watch was faster than the response, which then adds nothing."""
     go = asyncio.Event()
     answer = answers_but(0, 500)
 
@@ -322,7 +322,7 @@ async def test_failed_write_is_retried(failing, until, status):
 
 
 async def test_failing_node_delays_no_other(failing, stand, until):
-    """One admission webhook that forbids one node must not delay the labels of all the others."""
+    """An admission webhook that rejects one node must not delay the labels of all others."""
     world = await failing(10**6)
     world.want(node_bad={"demo": "violating"})
     await until(lambda: world.written("error") == 6)  # by now its next try is a second away
@@ -349,7 +349,7 @@ async def test_nodes_beyond_one_batch_are_all_written(stand, connect, rng, backg
 
 @pytest.fixture
 async def crowd(stand, connect, rng, background):
-    """So many nodes that all want a label, on a server to be told what it answers."""
+    """Nodes that all need a label, on a stub server."""
 
     async def start(count, bucket=None):
         made = Labeling(await connect(stand.url), rng, bucket)
@@ -367,7 +367,7 @@ async def crowd(stand, connect, rng, background):
 async def test_conflicts_on_many_nodes_are_one_repeated_line(
     stand, connect, rng, background, until, log_lines
 ):
-    """A policy that is named like a label of all nodes, toggled again and again."""
+    """A policy named like a label of all nodes, repeatedly toggled."""
     lines = log_lines("logfmt")
     stand.otherwise(answers_but(0, 500))
     world = Labeling(await connect(stand.url), rng)
@@ -393,7 +393,7 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
 
 
 async def test_lost_leadership_stops_the_batch(crowd, stand, until):
-    """Eight requests are on their way; none of the others follows, and those eight are given up."""
+    """Eight requests are in flight: they are cancelled, and no other is sent."""
     world = await crowd(100)
     world.labeler.wake()
     await stand.until(8)
@@ -425,7 +425,7 @@ async def test_process_suspended_past_its_lease_writes_nothing(crowd, stand, unt
 
 
 async def test_writes_respect_the_rate_limit(crowd, stand, until):
-    """A burst at once; the next one is an hour away."""
+    """A burst at once; the next write is allowed an hour later."""
     stand.otherwise(answers_but(0, 500))
     world = await crowd(20, TokenBucket(rate=1 / 3600, burst=5))
     world.labeler.wake()
@@ -437,7 +437,7 @@ async def test_writes_respect_the_rate_limit(crowd, stand, until):
 
 
 async def test_retry_after_is_respected(crowd, stand, until):
-    """429 with Retry-After: nobody is written before then, also none of those that were not asked about."""
+    """429 with Retry-After: no node is written before then."""
 
     class Noting(TokenBucket):
         until = None

@@ -38,12 +38,12 @@ class Clock:
 
 @functools.cache
 def reasons(refused):
-    """As decisions have them: the same object for the same nodes."""
+    """As in decisions: the same object for the same nodes."""
     return dict.fromkeys(sorted(refused), REASON)
 
 
 class Nudging:
-    """A nudger with its surroundings: what is refused is set by hand, nodes and pods come from the server."""
+    """A requeue controller in a fake environment: given rejections, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
         self.metrics = Metrics()
@@ -98,7 +98,7 @@ async def world(api, connect, rng, background):
 
 @pytest.fixture
 def turn_away(api):
-    """A pod that the scheduler has found no node for."""
+    """Create a pod that the scheduler could not place."""
 
     async def add(name, message=f"0/2 nodes are available: 2 {REASON}."):
         await api.pod(name)
@@ -114,7 +114,7 @@ def turn_away(api):
 
 
 def refused(world):
-    """The pods that are known to have been turned away."""
+    """Return the pods known to be rejected."""
     return [pod for pod in world.cluster.pods.objects.values() if pod.unschedulable_because]
 
 

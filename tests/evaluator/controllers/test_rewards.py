@@ -14,7 +14,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 class Replica:
-    """One that learns, in a world of its own time."""
+    """A reward controller with fake time."""
 
     def __init__(self, kube, rng):
         self.now = 1000.0
@@ -33,7 +33,7 @@ class Replica:
         )
 
     def fails(self, kind="web", node="a"):
-        """A pod of this kind, on this node, runs and then does not."""
+        """A pod of this kind runs on this node and then fails."""
         self.rewarder.changed(pod("Running", kind, node), pod("Failed", kind, node))
 
     async def round(self, after=0.0):
@@ -62,7 +62,7 @@ def replica(connect, rng):
 
 
 async def written(api):
-    """What the ConfigMap says; None if there is none."""
+    """The content of the ConfigMap; None if there is none."""
     found = (await api.get(PATH))["items"]
     if not (mine := [one for one in found if one["metadata"]["name"] == "r"]):
         return None

@@ -19,7 +19,7 @@ PATH = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 
 
 class Reporting:
-    """A reporter with its surroundings: what is decided is made of readings given by hand."""
+    """A status controller in a fake environment: decisions come from given readings."""
 
     def __init__(self, kube, rng):
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
@@ -176,7 +176,7 @@ OLD = "2020-02-02T02:02:02Z"
 
 
 def said(**conditions):
-    """A status that an earlier life wrote."""
+    """A status written by an earlier process."""
     return {
         "conditions": [
             {"type": name, "status": status, "lastTransitionTime": OLD}
@@ -192,7 +192,7 @@ def since(asked):
 
 @pytest.fixture
 def silent_world(stand, answer, connect, rng, background):
-    """A reporter whose API server takes everything."""
+    """A status controller whose API server accepts everything."""
 
     async def start():
         stand.otherwise(answer.says(200, {}))

@@ -56,7 +56,7 @@ class Deciding:
         self.cluster.pods.replace([])
 
     def hear(self, **values):
-        """Full reports of health_metric; `_` stands for `-`."""
+        """Full reports of health_metric; `_` in a node name stands for `-`."""
         for node, value in values.items():
             self.store.report(
                 node.replace("_", "-"), Delta({"health_metric": value}), self.clock.now
@@ -148,7 +148,7 @@ def test_not_ready_but_serving_while_the_watch_is_silent(world):
 
 
 def test_after_a_suspend_nodes_are_pending_until_they_report_again(world):
-    """Neither by what was true before, nor as if its agent had been silent: it is this process that has not listened."""
+    """Neither the old readings nor staleness count: this process has not received reports."""
     world.hear(node_a=1.0, node_b=0.0)
     world.decider.evaluate()
     world.clock.now += STALE + 60.0
@@ -382,7 +382,7 @@ def test_log_keeps_the_phrases_of_tas(log_lines, demo):
 
 
 def since(read):
-    """Lines without their time."""
+    """Lines without their timestamps."""
     return lambda: [line.split(" ", 1)[1] for line in read()]
 
 
@@ -427,7 +427,7 @@ def test_problems_and_deletions_are_logged_once(log_lines, parsed, rule):
 
 
 async def decided(world, predicate):
-    """Wait until the loop has swapped in decisions that satisfy a predicate."""
+    """Wait until the loop has published decisions that satisfy a predicate."""
     swapped = asyncio.Event()
     world.decider.listeners.append(swapped.set)
     async with asyncio.timeout(PATIENCE):
@@ -489,7 +489,7 @@ async def test_constant_requests_do_not_starve_evaluation(demo, background):
 
 
 def test_newest_decisions_are_not_replaced_by_an_older_evaluation(world):
-    """An evaluation that was begun before is not what counts when it ends after."""
+    """An evaluation begun earlier must not replace a later result."""
     world.hear(node_a=0.0, node_b=0.0)
     old = world.decider._evaluation()
     next(old)
@@ -502,7 +502,7 @@ def test_newest_decisions_are_not_replaced_by_an_older_evaluation(world):
 
 
 async def test_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):
-    """Policies alone would ask agents for metrics and nodes alone be found in order; neither is to be seen by anybody."""
+    """Policies without nodes, or nodes without policies, must not be evaluated."""
     world = Deciding(clock=asyncio.get_running_loop().time)
     background(world.decider.run())
     world.cluster.policies.replace([demo()])
@@ -516,7 +516,7 @@ async def test_loop_evaluates_nothing_before_every_kind_is_listed(demo, backgrou
 
 
 async def test_loop_evaluates_when_readings_turn_stale(demo, background):
-    """A node whose agent is gone: nothing will ever report that its reading has grown old."""
+    """A node without an agent: no report announces that its reading turned stale."""
     now = 1000.0
     world = Deciding(stale_after=0.3, clock=lambda: now)
     background(world.decider.run())

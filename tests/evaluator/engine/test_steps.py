@@ -30,7 +30,7 @@ NOW = 1000.0
 
 
 class Counted(np.ndarray):
-    """An array that counts the cells which are touched through it, and makes arrays that count too."""
+    """An array that counts the cells accessed through it and its results."""
 
     cells = 0
 
@@ -93,7 +93,7 @@ def _counting(found):
 
 
 class CountedStore(Store):
-    """Whose columns count what is done with them, and what it takes to make them."""
+    """A table whose columns count accesses and creations."""
 
     def column(self, metric, nodes, now):
         column = super().column(metric, nodes, now)
@@ -108,7 +108,7 @@ class CountedStore(Store):
 
 @pytest.fixture
 def world(parsed, rule):
-    """Nodes, so many metrics, and policies of so many rules in each strategy."""
+    """Nodes, metrics, and policies with this many rules per strategy."""
 
     def make(metrics, policies, rules, kind=CountedStore, **common):
         names = [f"m{number}" for number in range(metrics)]
@@ -140,7 +140,7 @@ def world(parsed, rule):
 
 
 def heaviest(steps):
-    """The cells of the step that touches most."""
+    """Return the cells accessed by the largest step."""
     most = 0
     while True:
         Counted.cells = 0
@@ -152,7 +152,7 @@ def heaviest(steps):
 
 
 def most_calls(steps):
-    """The function calls of the step that makes most: what is done for each rule in Python."""
+    """Return the function calls of the largest step."""
     calls = most = 0
 
     def note(_frame, event, _argument):
@@ -193,7 +193,7 @@ def test_no_step_of_a_decision_grows_with_metrics_and_policies(world, common):
 
 @pytest.mark.parametrize("common", COMMON)
 def test_a_step_of_a_decision_makes_few_calls_for_each_rule_of_one_strategy(world, common):
-    """It may pass over the table of nodes and rules; what takes many calls for each rule is a step of its own."""
+    """A step may pass over the table of nodes and rules; many Python calls per rule are a step of their own."""
     rules = 100
     store, policies = world(metrics=100, policies=2, rules=rules, kind=Store, **common)
     first, before = most_calls(deciding(policies, NODES, store, now=NOW))
@@ -244,7 +244,7 @@ def test_an_explanation_makes_reasons_only_for_the_nodes_that_it_shows(world):
 
 
 def halves(store, policies):
-    """Decisions before and after half of the nodes reported other values; every policy has other violators then."""
+    """Decisions before and after half of the nodes reported other values, which changes the violations of every policy."""
     before = decide(policies, NODES, store, now=NOW)
     for node in NODES[::2]:
         store.report(node, Delta(dict.fromkeys(store.metrics, -1.0)), NOW + 1)
@@ -252,7 +252,7 @@ def halves(store, policies):
 
 
 def with_reasons(*decisions):
-    """The strategies whose reasons were made for all of their violators, which takes milliseconds for thousands."""
+    """The strategies whose reasons were built for all violating nodes, which takes milliseconds for thousands."""
     return [
         (key, name)
         for found in decisions
@@ -309,7 +309,7 @@ def test_gauges_of_policies_are_collected_in_slices(world):
 
 
 def test_each_step_subscribes_to_a_few_new_metrics(world):
-    """Room for a metric is cleared for all nodes: with 5,000 nodes, that of 1,000 metrics takes 100 ms."""
+    """Space for a metric is cleared for all nodes: for 1,000 metrics and 5,000 nodes this takes 100 ms."""
 
     class NotingStore(Store):
         steps = ()

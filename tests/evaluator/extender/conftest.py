@@ -30,7 +30,7 @@ class Reply:
 
 
 class Connection:
-    """One TCP connection that speaks HTTP/1.1 as far as it is told to."""
+    """One TCP connection that sends the given HTTP/1.1 bytes."""
 
     def __init__(self, reader, writer):
         self.reader = reader
@@ -67,7 +67,7 @@ class Connection:
         return Reply(int(first.split()[1]), headers, body)
 
     async def ended(self):
-        """What else comes until the server closes the connection."""
+        """Return the remaining bytes until the server closes the connection."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.read()
 
@@ -80,7 +80,7 @@ class Server:
 
     @property
     def connections(self):
-        """How many it has."""
+        """The number of open connections."""
         return self._http.connections
 
     @contextlib.asynccontextmanager
@@ -107,7 +107,7 @@ class Server:
 
 @pytest.fixture
 async def extender():
-    """Start an extender that answers from decisions, or from what a callable returns."""
+    """Start an extender with given decisions, or with those that a callable returns."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(
@@ -132,7 +132,7 @@ async def extender():
 
 @pytest.fixture(scope="module")
 def decisions(parsed, rule):
-    """ns/demo-policy over three nodes, of which node-b violates it, and ns/empty, which has no rules."""
+    """ns/demo-policy over three nodes, violated by node-b, and ns/empty without rules."""
     policy = parsed(
         "demo-policy",
         dontschedule=[rule("health_metric Equals 1")],
@@ -148,7 +148,7 @@ def decisions(parsed, rule):
 
 @pytest.fixture
 async def server(extender, decisions):
-    """An extender that answers from `decisions`."""
+    """An extender with the fixture `decisions`."""
     return await extender(decisions)
 
 

@@ -29,7 +29,7 @@ def is_answered(reply):
 
 @pytest.fixture(scope="module")
 def scheduler(authority):
-    """How kube-scheduler shakes hands."""
+    """The TLS context of kube-scheduler."""
     return authority.client(*authority.issue("system:kube-scheduler"))
 
 
@@ -39,7 +39,7 @@ async def port(extender, secured):
 
 
 async def is_kept_out(dial, port, context):
-    """By TLS: with 1.3 a client learns only on reading that its certificate was refused."""
+    """With TLS 1.3 a client learns only on reading that its certificate was rejected."""
     with pytest.raises(REFUSED):
         await (await dial(port, context)).ask(ASKED)
 
@@ -108,7 +108,7 @@ class TestWhoGetsIn:
     async def test_failed_handshake_is_not_logged_as_an_error(
         self, port, dial, authority, log_lines, until
     ):
-        """Port scanners knock every day: no traceback, no warning of asyncio's."""
+        """Port scanners cause no traceback and no asyncio warning."""
         lines = log_lines("logfmt")
         await plainly(await dial(port))
         await is_kept_out(dial, port, authority.client())
@@ -122,7 +122,7 @@ async def plainly(peer):
 
 
 def vouched_for(authority, folder):
-    """A certificate that a client's certificate of the CA signed, and that is shown with it: only a CA's may sign."""
+    """A certificate signed by a client certificate of the CA, sent with its chain: only a CA may sign."""
     forger = type(authority)(folder, "forger")
     cert, key = authority.issue("forger")
     shutil.copy(cert, folder / "forger.crt")
@@ -134,7 +134,7 @@ def vouched_for(authority, folder):
 
 
 class TestProtocols:
-    """RFC 7301: HTTP/1.1 is what is spoken."""
+    """RFC 7301: the server speaks HTTP/1.1."""
 
     async def test_http_1_1_is_chosen_of_several_protocols(self, port, dial, authority):
         context = authority.client(*authority.issue("system:kube-scheduler"))
@@ -153,7 +153,7 @@ class TestProtocols:
 
 
 class TestNames:
-    """--clientNames: who of all that the CA signed."""
+    """--clientNames limits the accepted client certificates."""
 
     @pytest.fixture
     async def start(self, extender, authority):
@@ -230,11 +230,11 @@ async def say_and_take(peer):
 
 
 class TestRenewal:
-    """Files that change while the server runs."""
+    """Certificate files that change while the server runs."""
 
     @pytest.fixture
     def put(self, tmp_path):
-        """Put files into the places that the server was told, as a kubelet does: never is there half a file."""
+        """Replace the server's certificate files atomically, as a kubelet does."""
 
         def rename(**sources):
             for place, source in sources.items():
@@ -315,7 +315,7 @@ class TestRenewal:
     async def test_session_does_not_outlive_its_ca(
         self, server, authority, stranger, scheduler, put
     ):
-        """Or who was let in once would stay trusted for as long as tickets live."""
+        """Otherwise a client would stay trusted for the lifetime of its session ticket."""
         session = await asyncio.to_thread(resume, server.port, scheduler, None)
         again = await asyncio.to_thread(resume, server.port, scheduler, session)
         assert again is not None
@@ -326,7 +326,7 @@ class TestRenewal:
     async def test_certificates_of_other_names_are_loaded_too(
         self, server, dial, authority, scheduler, put
     ):
-        """Whether a client names a server (SNI) or not."""
+        """With and without a server name (SNI)."""
         cert, key = authority.issue("after")
         put(crt=cert, key=key)
         context = authority.client(*authority.issue("system:kube-scheduler"))
@@ -336,12 +336,12 @@ class TestRenewal:
 
 
 def shown(peer):
-    """The name in the certificate that the server showed."""
+    """Return the name in the server's certificate."""
     return peer.writer.get_extra_info("ssl_object").getpeercert()["subject"][0][0][1]
 
 
 def resume(port, context, session, name="127.0.0.1"):
-    """Ask once, by a session of before if there is one; the session to go on with."""
+    """Send one request, resuming a TLS session if given; return the new session."""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname=name, session=session) as secure,

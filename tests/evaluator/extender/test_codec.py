@@ -19,7 +19,7 @@ def decode(value):
 
 
 def whole(reply):
-    """The body of a reply, which is as long as it was said to be."""
+    """Return the body of a reply and check its announced length."""
     body = b"".join(reply.parts)
     assert len(body) == reply.size
     return body
@@ -256,7 +256,7 @@ POD_ONLY = b'{"metadata":{"name":"x"}}'
     ],
 )
 def test_body_of_empty_values_takes_no_more_memory_than_itself(body, sentence):
-    """Or one request could end the process: a list of two-letter names is thirteen times its text."""
+    """Otherwise one request could exhaust memory: a list of two-letter names takes thirteen times its text."""
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError, match=sentence):
@@ -268,7 +268,7 @@ def test_body_of_empty_values_takes_no_more_memory_than_itself(body, sentence):
 
 
 def test_reply_with_small_nodes_holds_no_more_memory_than_its_request():
-    """A slice is an object of 80 bytes, and these nodes have 25; a client that reads slowly keeps the reply in memory."""
+    """A slice takes 80 bytes and these nodes have 25; a slow client keeps the reply in memory."""
     items = b",".join([b'{"metadata":{"name":"a"}}'] * 50_000)
     body = b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (POD_ONLY, items)
     tracemalloc.start()

@@ -18,7 +18,7 @@ QUESTION = {"Pod": {"metadata": METADATA}, "NodeNames": NAMES}
 
 @pytest.fixture
 def asked(tmp_path):
-    """A file with the question."""
+    """A file with the request."""
     path = tmp_path / "question.json"
     path.write_text(json.dumps(QUESTION))
     return path
@@ -26,7 +26,7 @@ def asked(tmp_path):
 
 @pytest.fixture
 def curl(tmp_path):
-    """Run curl; its exit status, what it printed, and what it was told on top of bodies (-w)."""
+    """Run curl; return its exit status, the bodies, and the -w output."""
 
     async def run(*arguments, given=None):
         command = ("curl", "--silent", "--show-error", "--max-time", "30", *arguments)
@@ -68,7 +68,7 @@ async def test_each_request_form_of_curl_is_answered(server, curl, asked, way):
 
 
 async def test_request_through_a_proxy_is_answered(server, curl, asked):
-    """An absolute target, RFC 9112 3.2.2."""
+    """An absolute target (RFC 9112 3.2.2)."""
     proxy = f"http://127.0.0.1:{server.port}"
     url = "http://evaluator.plimsoll.svc/scheduler/filter"
     status, said = await curl("--data-binary", f"@{asked}", "--proxy", proxy, url)
@@ -76,7 +76,7 @@ async def test_request_through_a_proxy_is_answered(server, curl, asked):
 
 
 async def test_large_request_from_a_pipe_is_answered(server, curl):
-    """Chunks, and 100-continue, which curl asks for by itself when there is much to send."""
+    """Chunks, and 100-continue, which curl requests by itself for large bodies."""
     url = f"http://127.0.0.1:{server.port}/scheduler/filter"
     question = json.dumps({**QUESTION, "NodeNames": NAMES + ["n" * 200] * 20_000}).encode()
     for how in (("-T", "-", "-X", "POST"), ("--data-binary", "@-")):

@@ -75,7 +75,7 @@ async def test_no_line_grows_with_the_cluster(log_lines, server, nodes, told):
 
 
 async def test_rejections_are_logged_at_a_limited_rate(log_lines, server):
-    """Who is let in and sends nonsense must not write the log as fast as it can send."""
+    """An authenticated client that sends invalid requests must not control the log rate."""
     read = log_lines("logfmt")
     for _ in range(500):
         await server.post(FILTER, b"{")

@@ -21,7 +21,7 @@ def body(policy="demo-policy", names=NODES, namespace="ns", pod="web"):
 
 
 def is_error(reply, status):
-    """A JSON object with a sentence in Error, which is what kube-scheduler shows."""
+    """A JSON object with a sentence in Error, which kube-scheduler shows."""
     assert reply.status == status, reply
     assert reply.headers["content-type"].startswith("application/json")
     (key, sentence), *more = json.loads(reply.body).items()
@@ -119,7 +119,7 @@ async def test_body_truncated_later_is_a_400(server):
 
 
 async def until(condition):
-    """Let the server run for some turns of the loop, then check."""
+    """Let the server run for some event loop iterations, then check."""
     for _ in range(20):
         await asyncio.sleep(0)
     assert condition()
@@ -215,7 +215,7 @@ async def test_body_beyond_the_limit_is_a_413_without_a_length_too(extender, dec
 
 @pytest.mark.parametrize("announced", [True, False])
 async def test_client_that_sends_everything_first_can_read_the_413(extender, decisions, announced):
-    """As HTTP clients do that write a whole request before they look at the answer."""
+    """As HTTP clients that write a whole request before they read the response."""
     server = await extender(decisions, body_bytes=CAP)
     size = 20 * CAP
     length = f"Content-Length: {size}" if announced else "Transfer-Encoding: chunked"
@@ -317,7 +317,7 @@ def open_files():
 
 
 async def test_resetting_clients_leave_nothing_behind(server):
-    """Or a port scanner could exhaust the process."""
+    """Otherwise a port scanner could exhaust the process."""
     before = open_files()
     for _ in range(20):
         async with server.connection() as connection:

@@ -21,13 +21,13 @@ def number(node):
 
 
 def readings(node):
-    """A node's, by its number: every third is ill, every tenth has no memory reading, some share one."""
+    """Readings by node number: every third violates, every tenth has no memory reading, some share a value."""
     found = {"health": float(number(node) % 3 == 1)}
     return found if number(node) % 10 == 7 else {**found, "memory": float(number(node) // 2)}
 
 
 def slices(body):
-    """Node name → its bytes in a request, found without a decoder of ours."""
+    """Node name → its bytes in a request, found without our decoder."""
     text = body.decode()
     start = text.index('"items":[', text.index('"Nodes":')) + len('"items":[')
     found = {}
@@ -74,7 +74,7 @@ async def test_whole_reply_equals_the_golden_file(extender, decisions, path, ver
 
 @pytest.mark.parametrize("path", [p for p in RECORDED if "-nodes-" in p.name], ids=lambda p: p.stem)
 async def test_nodes_by_name_get_the_same_answer(extender, decisions, path):
-    """A cluster that turns nodeCacheCapable on must notice nothing but the bandwidth."""
+    """A cluster that enables nodeCacheCapable must see no difference except in bandwidth."""
     asked = json.loads(path.read_bytes())
     names = [node["metadata"]["name"] for node in asked["Nodes"]["items"]]
     by_name = json.dumps({**asked, "Nodes": None, "NodeNames": names}).encode()

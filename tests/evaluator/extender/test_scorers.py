@@ -19,7 +19,7 @@ NODES = ("node-a", "node-b", "node-c")
 
 
 class Picky:
-    """Refuses node-b, and likes each node the better the later it comes."""
+    """A scorer that rejects node-b and scores nodes by position."""
 
     predicates = ("fits", "matters")
     priorities = ("late", "early")

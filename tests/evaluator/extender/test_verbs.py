@@ -94,7 +94,7 @@ def test_everything_passes_unscored_without_rules(decisions, parsed, strategies)
 @pytest.mark.parametrize("elsewhere", ["elsewhere", "ns/demo", "ns/", "NS", "", "n%73"])
 @pytest.mark.parametrize("name", ["demo", "ns/demo", "../ns/demo", "/demo"])
 def test_policy_applies_in_its_own_namespace_only(decisions, elsewhere, name):
-    """However a pod's label and namespace are spelled."""
+    """For any spelling of the pod's label and namespace."""
     found = decisions()
     for ask_for in (verbs.answer_filter, verbs.answer_prioritize):
         assert ask_for(ask(name, namespace=elsewhere), found).result is Result.NO_POLICY

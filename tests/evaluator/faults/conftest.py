@@ -21,12 +21,12 @@ POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/demo
 
 
 async def passes(proxy, request):
-    """As if there were no proxy."""
+    """No fault."""
     return await proxy.forward(request)
 
 
 def slow(seconds):
-    """Each request waits before it goes on."""
+    """Each request is delayed."""
 
     async def act(proxy, request):
         await asyncio.sleep(seconds)
@@ -36,13 +36,13 @@ def slow(seconds):
 
 
 async def resets(_proxy, request):
-    """The connection breaks before the request has got anywhere."""
+    """The connection breaks before the request is forwarded."""
     request.transport.abort()
     return web.Response()
 
 
 async def loses_answers(proxy, request):
-    """The request is done, and the connection breaks before anybody hears so."""
+    """The request is forwarded, and the connection breaks before its response."""
     if is_watch(request):
         return await resets(proxy, request)
     async with proxy.ask(request) as answer:
@@ -51,7 +51,7 @@ async def loses_answers(proxy, request):
 
 
 def says(status, reason="", *, headers=None):
-    """A refusal, as an API server words it."""
+    """An error response as of an API server."""
 
     async def act(_proxy, _request):
         body = {"kind": "Status", "status": "Failure", "code": status, "message": reason}
@@ -61,12 +61,12 @@ def says(status, reason="", *, headers=None):
 
 
 async def hangs(_proxy, _request):
-    """The request is taken, and nothing comes back."""
+    """The request is accepted and never answered."""
     await asyncio.Event().wait()
 
 
 def ends_watches(after):
-    """A watch ends, in good order, after so many lines."""
+    """A watch ends normally after this many lines."""
 
     async def act(proxy, request):
         return await proxy.forward(request, lines=after if is_watch(request) else None)
@@ -75,12 +75,12 @@ def ends_watches(after):
 
 
 async def tears_watches(proxy, request):
-    """A watch breaks off in the middle of its first event."""
+    """A watch breaks within its first event."""
     return await proxy.forward(request, torn=is_watch(request))
 
 
 async def expires_watches(proxy, request):
-    """A watch is told that it comes too late: by an event, as API servers do."""
+    """A watch gets an Expired error event."""
     if not is_watch(request):
         return await proxy.forward(request)
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
@@ -88,7 +88,7 @@ async def expires_watches(proxy, request):
 
 
 def only(wanted, act):
-    """Bad weather for some requests."""
+    """A fault for some requests only."""
 
     async def choose(proxy, request):
         return await (act if wanted(request) else passes)(proxy, request)
@@ -97,7 +97,7 @@ def only(wanted, act):
 
 
 def in_turn(*acts):
-    """One kind of weather after the other, request by request."""
+    """Alternating faults, request by request."""
     turns = itertools.cycle(acts)
 
     async def choose(proxy, request):
@@ -116,7 +116,7 @@ def is_write(request):
 
 @pytest.fixture(scope="session")
 def weather():
-    """What a test can ask for, by name."""
+    """The faults by name."""
     return SimpleNamespace(
         passes=passes,
         slow=slow,
@@ -135,7 +135,7 @@ def weather():
 
 
 class Proxy:
-    """HTTP in, HTTP out; `weather` decides what becomes of a request."""
+    """A reverse proxy; `weather` is the current fault."""
 
     def __init__(self, upstream, session):
         self.weather = passes
@@ -166,28 +166,28 @@ class Proxy:
         self._port = self._runner.addresses[0][1]
 
     async def stop(self):
-        """An outage: nothing listens, and what was open breaks."""
+        """Start an outage: close the port and all connections."""
         for request in self._open.values():
             if request.transport is not None:
                 request.transport.abort()
         await self._runner.cleanup()
 
     def freeze(self):
-        """Watches that are open stay so, and bring nothing any more; nothing else is answered either."""
+        """Freeze: open watches stay open without events, and no request is answered."""
         self._freeze.clear()
 
     def thaw(self):
-        """What was frozen goes on, unless it was given up meanwhile."""
+        """End the freeze; requests that were not cancelled continue."""
         self._freeze.set()
 
     def hold_watches(self):
-        """The watches that are open bring nothing any more, and do not end either; those to come are as ever."""
+        """Stop the events of open watches without ending them; new watches work."""
         held = [id(request) for request in self._open.values() if is_watch(request)]
         self._held |= set(held)
         return held
 
     def spoil(self, act):
-        """Another weather, for what is open as well: watches that stand break."""
+        """Change the fault and break open watches."""
         self.weather = act
         for request in self._open.values():
             if is_watch(request) and request.transport is not None:
@@ -254,7 +254,7 @@ class Proxy:
 
 
 class Evaluator:
-    """The program, its ports, and what it has said."""
+    """The evaluator process with its ports and log lines."""
 
     def __init__(self, process):
         self.process = process
@@ -284,7 +284,7 @@ class Evaluator:
 
 
 class Node:
-    """A node's agent, which reports one value of each metric it is asked for, five times a second."""
+    """A simulated agent that reports one value for each subscribed metric, five times a second."""
 
     def __init__(self, name, port):
         self.name = name
@@ -329,7 +329,7 @@ class Node:
 
 
 class World:
-    """Three nodes, a policy, agents, an evaluator behind a proxy; and a scheduler that asks all the time."""
+    """Three nodes, a policy, agents, an evaluator behind the proxy, and a scheduler that sends requests continuously."""
 
     def __init__(self, api, proxy, evaluator, session):
         self.api = api
@@ -357,7 +357,7 @@ class World:
             await asyncio.sleep(0.02)
 
     async def watch_labels(self):
-        """Past the proxy: what really happens."""
+        """Watch the API server directly, past the proxy."""
         url = f"{self.api.url}/api/v1/nodes"
         async with self._session.get(url) as response:
             found = await response.json()
@@ -396,33 +396,33 @@ class World:
         return (await self.get("/readyz"))[0] == 200
 
     async def stale(self):
-        """What /readyz waits for, if it is news from the API server, of everything."""
+        """The /readyz text if everything from the API server is stale."""
         status, text = await self.get("/readyz")
         return text if status == 503 and text.count("from the API server") == 3 else ""
 
     async def rule(self, target):
-        """Edit the policy: another target, another answer."""
+        """Edit the policy: another target, which changes the answers."""
         rule = {"metricname": "health", "operator": "Equals", "target": target}
         strategies = {name: {"rules": [rule]} for name in ("dontschedule", "deschedule")}
         await self.api.merge(POLICY, {"spec": {"strategies": strategies}})
 
     async def answered(self, count):
-        """Wait for so many more answers to the scheduler."""
+        """Wait for this many further answers to the scheduler."""
         length = len(self.answers) + count
         await self.until(lambda: len(self.answers) >= length)
 
     def refused(self):
-        """Which nodes the scheduler was last told not to use."""
+        """The nodes rejected in the last answer."""
         return set(self.answers[-1][1]) if self.answers else None
 
     def labelled(self):
-        """Which nodes have the label now."""
+        """The nodes that have the label now."""
         return {name for name, seen in self.labels.items() if seen[-1] == "violating"}
 
 
 @pytest.fixture
 def flags():
-    """The evaluator's, shortened; a test module may have others."""
+    """The evaluator's flags with short times; a test module may override them."""
     return (
         "--syncPeriod=200ms",
         "--staleAfter=20s",
@@ -433,7 +433,7 @@ def flags():
 
 @pytest.fixture
 def token(tmp_path):
-    """The file that the evaluator's token is in."""
+    """The evaluator's token file."""
     path = tmp_path / "token"
     path.write_text("first")
     return path

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture
 async def guarded(world):
-    """From now on the proxy looks at tokens, also of what is open."""
+    """From now on the proxy checks tokens, also on open connections."""
     world.proxy.token = "first"
     world.proxy.spoil(world.proxy.weather)
     return world

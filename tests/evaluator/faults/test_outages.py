@@ -19,7 +19,7 @@ def flags(request, flags):
 
 
 def writes(world):
-    """How many writes have reached the proxy; elections are no matter here."""
+    """The number of writes that reached the proxy, without leases."""
     return sum(
         1 for method, path, _ in world.proxy.asked if method != "GET" and "lease" not in path
     )
@@ -88,7 +88,7 @@ async def test_policy_deleted_in_an_outage_leaves_no_label(world):
 
 
 async def test_short_outage_has_no_effect(world):
-    """Not stale, not red, and nothing is written anew."""
+    """Not stale, still ready, and nothing is written again."""
     node = await world.api.get("/api/v1/nodes/node-a")
     await world.proxy.stop()
     await world.answered(5)

@@ -10,7 +10,7 @@ def requests(world, wanted):
 
 
 async def test_retry_after_pauses_label_writes_only(world, weather):
-    """The pause that it names counts for all writes of labels, and nothing else waits for them."""
+    """The pause applies to all label writes, and to nothing else."""
     busy = weather.says(429, "too many requests", headers={"Retry-After": "3"})
     world.proxy.weather = weather.only(weather.is_write, busy)
     begin = requests(world, lambda method, *_: method == "PATCH")
@@ -28,7 +28,7 @@ async def test_retry_after_pauses_label_writes_only(world, weather):
 
 
 async def test_dead_watch_is_reopened(world, weather):
-    """No reset, no end: as when a load balancer has forgotten the connection."""
+    """Neither reset nor closed: as if a load balancer had dropped the connection."""
     watches = requests(world, lambda _, __, watch: watch)
     dead = world.proxy.hold_watches()
     world.nodes["node-b"].value = 1.0

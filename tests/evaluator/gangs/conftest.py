@@ -19,7 +19,7 @@ CPU = 1000
 
 
 def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
-    """A pod that our gate holds, unless it is told otherwise; `cpu` in cores."""
+    """A pod with our gate by default; `cpu` in cores."""
     members = {"owner": Owner("Job", group, f"uid-{group}")} | {
         key: more.pop(key)
         for key in tuple(more)
@@ -46,7 +46,7 @@ def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
 
 
 def _gangs(pods, *, count_all=False):
-    """The gangs of some pods, as a roster has them."""
+    """The gangs of some pods, as in the gang index."""
     found = {}
     for pod in sorted(pods, key=lambda one: one.key):
         if (key := gang_of(pod)) is not None:
@@ -55,7 +55,7 @@ def _gangs(pods, *, count_all=False):
 
 
 def _capacity(pods=(), *, others=(), only=None, **nodes):
-    """Nodes with so many cores, less what pods hold of them. `only`: which nodes may take pods, by what they ask (Where)."""
+    """Free capacity of nodes with this many cores. `only`: nodes allowed by constraints (Where)."""
     names = NodeIndex(sorted(nodes))
     resources = (*map(str, RESOURCES), *others)
     whole = np.zeros((len(resources), len(names)))
@@ -92,7 +92,7 @@ def space_of():
 
 @pytest.fixture
 def with_membership():
-    """The same pod that says something else of its gang."""
+    """The same pod with other gang fields."""
 
     def change(pod, **said):
         about = {name: getattr(pod.membership, name) for name in Membership.__struct_fields__}
@@ -104,7 +104,7 @@ def with_membership():
 
 @pytest.fixture
 def decided(gangs_of):
-    """A decision on some pods in some space."""
+    """decide() on some pods and capacity."""
 
     def run(pods, capacity, memory=SEEN, *, now=NOW, timings=TERMS, count_all=False):
         gangs = gangs_of(pods, count_all=count_all)
@@ -115,7 +115,7 @@ def decided(gangs_of):
 
 @pytest.fixture
 async def replica(api, connect, rng, background):
-    """Starts a replica beside a node of 8 cores; it may write at once, unless it is told otherwise."""
+    """Start a replica beside a node of 8 cores; it leads by default."""
     await node(api, "node-a")
 
     async def start(*, leads=True, **options):
@@ -129,7 +129,7 @@ async def replica(api, connect, rng, background):
 
 @pytest.fixture
 def held(api):
-    """Pods of a gang, each with our gate and a core to ask for; of one controller, unless it is told otherwise."""
+    """Create gated pods of a gang, each requesting a core, with a common controller by default."""
     path, made = "/api/v1/namespaces/default/configmaps", {}
 
     async def make(group, *names, minimum=2, gates=(GATE,), cpu="1", owned=True, **labels):

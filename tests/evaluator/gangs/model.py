@@ -23,7 +23,7 @@ WHERES = {ANYWHERE: "abcdef", PlacementConstraints(b"bd"): "bd"}
 
 @dataclass(eq=False)
 class Pod:
-    """One pod as the API has it."""
+    """One pod as the API server has it."""
 
     name: str
     born: float
@@ -50,7 +50,7 @@ class Pod:
 
     @property
     def loose(self) -> bool:
-        """Whether it is kube-scheduler's to place."""
+        """Whether kube-scheduler may place it."""
         return self.living and not (self.gated or self.foreign or self.node)
 
     @property
@@ -99,7 +99,7 @@ class Pod:
 
 @dataclass
 class Cluster:
-    """Nodes by the CPUs that they have, and pods in the order in which kube-scheduler first saw them."""
+    """Nodes with their CPUs, and pods in the order in which kube-scheduler first saw them."""
 
     nodes: dict[str, int] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Cluster:
         return found
 
     def gangs(self) -> list[PodGroup]:
-        """As a roster has them."""
+        """As in the gang index."""
         found: dict[GangKey, list[PodRecord]] = {}
         for pod in sorted((pod.resident() for pod in self.pods), key=lambda pod: pod.name):
             if (key := gang_of(pod)) is not None:
@@ -146,7 +146,7 @@ class Cluster:
         )
 
     def schedule(self) -> None:
-        """What kube-scheduler does when it is let: the emptiest node that a pod fits on, for one pod after the other."""
+        """Run kube-scheduler: the emptiest feasible node for one pod after the other."""
         free = self.free()
         for pod in self.pods:
             fitting = [n for n in free if free[n] >= pod.cpu and n in WHERES[pod.where]]
@@ -157,7 +157,7 @@ class Cluster:
 
 
 def can_place(pods: Iterable[Pod], free: Mapping[str, int], need: int | None = None) -> bool:
-    """Whether there is any way to place so many of these (None: all), by trying all."""
+    """Whether any placement of this many of the pods (None: all) exists, by exhaustive search."""
     asked = sorted((pod.cpu, WHERES[pod.where]) for pod in pods)
     return _can_place(
         tuple(asked), tuple(sorted(free.items())), len(asked) if need is None else need

@@ -8,7 +8,7 @@ SEEN = GangHistory(fresh=False)
 
 
 def released(decisions):
-    """Names of pods by the reason for which their gates are lifted."""
+    """Names of released pods by reason."""
     return {one.reason: {pod.name for pod in one.pods} for one in decisions.releases}
 
 
@@ -25,7 +25,7 @@ def gang(a_pod, name, count, minimum=None, **more):
 
 
 def after(decisions, with_membership, pods, *, now=NOW):
-    """The pods once the gates of a decision are lifted."""
+    """The pods after the gates of a decision were lifted."""
     lifted = {pod.uid for one in decisions.releases for pod in one.pods}
     return [
         with_membership(pod, gated=False, admitted=now) if pod.uid in lifted else pod

@@ -24,7 +24,7 @@ ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 class Replica:
-    """What one evaluator has of gangs, fed by watchers of its own. `decided` stands for the decisions on policies."""
+    """An evaluator's gang controller with its own watches. `decided` replaces the decisions on policies."""
 
     def __init__(self, kube, rng, background, **options):
         self.kube = kube
@@ -55,7 +55,7 @@ class Replica:
             loop.cancel()
 
     def state(self, name):
-        """How a gang stands, by name; None where nothing is known of it."""
+        """The state of a gang by name; None if unknown."""
         verdicts = self.gang_controller.decisions.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
@@ -77,19 +77,19 @@ def gates(pod):
 
 
 async def going(api):
-    """Those whose gate is lifted."""
+    """Pods without our gate."""
     return {name for name, pod in (await pods(api)).items() if GATE not in gates(pod)}
 
 
 async def free(api, *names):
-    """Wait until just these are; one more would be seen with the last of them, or soon after."""
+    """Wait until exactly these pods are ungated."""
     async with asyncio.timeout(PATIENCE):
         while await going(api) != set(names):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def another_decision(replica):
-    """On what is known by now, and all done that follows from it."""
+    """Decide on the current cache and finish the resulting writes."""
     for _ in range(2):  # one may be under way
         told = asyncio.Event()
         replica.gang_controller.listeners.append(told.set)

@@ -121,7 +121,7 @@ async def test_nothing_is_decided_on_a_stale_cache(api, replica, held, until):
 
 
 async def test_nothing_is_decided_before_a_list_begun_later(api, replica, held, until):
-    """What a leader saw before it became one may be old: another one has written meanwhile."""
+    """The cache of a new leader may be old: another replica has written meanwhile."""
     one = await replica(leads=False)
     await held("train", "a", "b")
     await until(lambda: len(one.inventory.pods.objects) == 2)

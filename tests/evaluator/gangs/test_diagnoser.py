@@ -47,7 +47,7 @@ def pod(name, *, group="train", minimum="4", owner="train", kind="Job", version=
 
 
 class World:
-    """The evaluator's cache of pods, and an API server with their controllers; `fails`: status by resource."""
+    """The evaluator's pod cache, and an API server with controllers; `fails`: status by resource."""
 
     def __init__(self, rng):
         self.now = 100.0
@@ -72,7 +72,7 @@ class World:
         self.diagnoser.listeners.append(self.changed)
 
     def decisions(self):
-        """The fields of GangDecisions that matter here."""
+        """The relevant fields of GangDecisions."""
         verdicts = {gang.key: GangVerdict(self.state(gang), "", 0.0) for gang in self.index.gangs}
         return GangDecisions(verdicts, memory=GangHistory(self.admitted))
 
@@ -98,7 +98,7 @@ class World:
         ]
 
     async def after(self, seconds):
-        """Let time pass and run once; return what is known of the gang."""
+        """Advance the time and run once; return the result for the gang."""
         self.now += seconds
         await self.diagnoser.run_once()
         return self.diagnoser.blockers(TRAIN)

@@ -25,7 +25,7 @@ class Clock:
 
 
 class World:
-    """A herald with its surroundings: gangs and what is decided of them, given by hand."""
+    """An event recorder in a fake environment: given gangs and decisions."""
 
     def __init__(self, kube, rng, gangs_of, *, pace=AT_ONCE, **more):
         self.kube = kube
@@ -53,7 +53,7 @@ class World:
         )
 
     def see(self, *pods, state=GangState.INCOMPLETE, message="", problems=(), blockers=()):
-        """These are the pods of the only gang, and this is decided of it."""
+        """Set the pods of the only gang and its verdict."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         verdict = GangVerdict(state, message, 0.0, problems)
         self.verdicts = dict.fromkeys(self.gangs, verdict)
@@ -85,7 +85,7 @@ def world(connect, rng, gangs_of, background):
 
 @pytest.fixture
 def told(api):
-    """Wait for the events to be just these: (pod, reason) → (message, count)."""
+    """Wait until the events are exactly these: (pod, reason) → (message, count)."""
 
     def summary(listed):
         return {
@@ -102,7 +102,7 @@ def told(api):
 
 @pytest.fixture
 def train(a_pod):
-    """Pods of a gang of four, held by our gate."""
+    """Gated pods of a gang of four."""
     return [a_pod(f"train-{number}", "train", 4) for number in range(4)]
 
 

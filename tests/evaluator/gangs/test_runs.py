@@ -13,7 +13,7 @@ TRAIN = GangKey("default", "train")
 
 @pytest.fixture
 def run(a_pod):
-    """Some pods of one Job of those that are all called train."""
+    """Pods of one Job of several that share the name train."""
 
     def make(number, count, **more):
         owner = Owner("Job", f"train-{number}", f"job-{number}")
@@ -51,7 +51,7 @@ def test_next_run_is_released_when_complete_by_itself(run, decided):
 
 
 def test_running_gang_waits_since_its_new_pod_was_created(run, decided, a_pod, gangs_of):
-    """Else every new pod of an old gang would be told as one that waits for weeks, and go before all others."""
+    """Otherwise a new pod of an old gang would be reported as waiting for weeks and be first in the queue."""
     running = run(1, 4, node="x", admitted=50.0, created=1.0)
     new = run(2, 1, created=NOW - 5, cpu=100)
     assert decided(running + new).verdicts[TRAIN].since == NOW - 5

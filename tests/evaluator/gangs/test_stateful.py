@@ -3,12 +3,12 @@
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.evaluator.gangs.life import Life
+from tests.evaluator.gangs.state_machine import GangMachine
 
 
 def test_invariants_of_gangs_hold_under_random_events(soak):
     run_state_machine_as_test(
-        Life,
+        GangMachine,
         settings=settings(
             max_examples=20_000 if soak else 60,
             stateful_step_count=40,

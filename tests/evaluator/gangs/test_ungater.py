@@ -58,7 +58,7 @@ def names(ungate_patch):
 
 
 def patched(stand):
-    """The pods that were to be patched, in their order."""
+    """The patched pods in order."""
     return [asked.path.rpartition("/")[2] for asked in stand.asked if asked.method == "PATCH"]
 
 
@@ -111,7 +111,7 @@ async def test_nothing_is_ungated_of_a_gang_no_longer_complete(stand, answer, un
 
 
 async def test_pods_that_count_without_min_available_are_found_too(stand, answer, ungater, release):
-    """A pod of the same podGroup that names no number: the roster counts it, so the last look must."""
+    """A pod of the same podGroup without minAvailable: the gang index counts it, so the last check must too."""
     beside = pod("c", gated=False)
     del beside["metadata"]["labels"]["minAvailable"]
     stand.then(answer.lists(pod("a"), beside), answer.says(200, {}))
@@ -129,7 +129,7 @@ async def test_pod_deleted_meanwhile_delays_no_other(stand, answer, ungater, rel
 async def test_gang_is_counted_again_if_its_first_pod_is_deleted_meanwhile(
     stand, answer, ungater, release
 ):
-    """Nothing of it runs yet, so nothing has to: the other pod of two is half a gang."""
+    """Nothing of it runs yet: one pod of two would be half a gang."""
     stand.then(answer.lists(pod("a"), pod("b")), answer.refuses(404), answer.lists(pod("b")))
     ungate_patch = await ungater.ungate_pods(release)
     assert (ungate_patch.pods, patched(stand)) == ((), ["a"])

@@ -38,7 +38,7 @@ def review(**labels):
 
 
 def review_of(filling):
-    """With these fields in the pod's spec."""
+    """A review of a pod with these spec fields."""
     return GANG.replace(b'"containers": []', filling.encode())
 
 
@@ -75,7 +75,7 @@ class Port:
 
 @pytest.fixture
 async def start(pair):
-    """Start the port as flags ask for it."""
+    """Start the port with these flags."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def started(cert=pair[0], key=pair[1], **flags):
@@ -103,7 +103,7 @@ def is_gated(reply):
 
 class TestWhoGetsIn:
     async def test_api_server_without_a_certificate_is_accepted(self, port, authority):
-        """As they do unless they are told to; who else asks learns nothing but what follows from the question."""
+        """API servers show no certificate by default; other clients learn nothing but what follows from the review."""
         is_gated(await port.ask(authority.client()))
 
     async def test_only_api_servers_of_the_ca_are_accepted(self, start, authority, stranger):
@@ -165,7 +165,7 @@ class TestCertificates:
         assert "--unsafe" not in str(refused.value)
 
     async def test_unsafe_extender_does_not_disable_tls_of_the_webhook(self, start, authority):
-        """API servers call webhooks over TLS alone."""
+        """API servers call webhooks over TLS only."""
         is_gated(await (await start(unsafe=True)).ask(authority.client()))
 
 

@@ -70,7 +70,7 @@ async def test_watch_joins_split_documents(stand, answer, kube):
 
 @pytest.mark.parametrize("size", [70_000, 140_000, 1_500_000])
 async def test_watch_accepts_objects_of_any_size(stand, answer, kube, size):
-    """A pod or a policy may be as large as etcd takes: 1.5 MB."""
+    """A pod or policy may be as large as etcd accepts: 1.5 MB."""
     large = {"metadata": {"name": "n", "annotations": {"x": "y" * size}}}
     stand.then(answer.streams(("ADDED", large), ("ADDED", NODE)))
     lines = [line async for line in kube.watch(NODES, "5", timeout=60)]

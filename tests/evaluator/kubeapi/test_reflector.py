@@ -16,7 +16,7 @@ def obj(name, version, **more):
 
 
 class Copy:
-    """The objects known, by name, and the changes in their order."""
+    """The cached objects by name, and the changes in order."""
 
     def __init__(self):
         self.objects = {}
@@ -69,7 +69,7 @@ def copy():
 
 @pytest.fixture
 async def watch(connect, stand, copy, rng, background):
-    """Start watching nodes; returns the watcher."""
+    """Start watching nodes; return the reflector."""
 
     async def start(**more):
         watcher = Reflector(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
@@ -80,7 +80,7 @@ async def watch(connect, stand, copy, rng, background):
 
 
 def asked_versions(stand):
-    """What each request was: "list", "list more", or the version that a watch went on from."""
+    """The kind of each request: "list", "list more", or the version that a watch resumed from."""
     return [
         asked.query["resourceVersion"]
         if "watch" in asked.query
@@ -124,7 +124,7 @@ async def test_events_are_applied_and_bookmarks_only_advance_the_version(
 
 @pytest.mark.parametrize("end", ["close", "reset"])
 async def test_ended_watch_resumes_at_its_version(watch, stand, answer, copy, end):
-    """From its last event and not from its first: otherwise the copy goes back in time and lives through it again."""
+    """From its last event, not its first: otherwise the cache would go back in time."""
     stand.then(
         answer.lists(version="1"),
         answer.streams(("ADDED", obj("a", 5)), ("DELETED", obj("a", 6)), end=end),
@@ -230,7 +230,7 @@ async def test_restarted_server_is_found_again(watch, stand, answer, copy):
 
 
 async def test_silent_watch_is_reopened(watch, stand, answer, copy):
-    """Its other end may be gone without a word; and a server that sends no bookmarks loses nothing by it."""
+    """The peer may be gone silently; a server without bookmarks loses nothing."""
     stand.then(
         answer.lists(version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
@@ -244,7 +244,7 @@ async def test_silent_watch_is_reopened(watch, stand, answer, copy):
 
 
 async def test_silence_does_not_increase_the_backoff(watch, stand, answer):
-    """An idle kind on a server without bookmarks: what is known of it must not grow old between two watches."""
+    """An idle kind on a server without bookmarks must not turn stale between two watches."""
     stand.then(answer.lists(version="1"))
     stand.otherwise(answer.streams(end="hang"))
     await watch(silence=0.02)
@@ -255,7 +255,7 @@ async def test_silence_does_not_increase_the_backoff(watch, stand, answer):
 
 
 async def test_version_that_keeps_failing_is_dropped(watch, stand, answer, copy):
-    """An etcd restored from a backup has not come that far yet, and says so with another error than 410."""
+    """An etcd restored from a backup has an older version and reports it with another error than 410."""
     stand.then(
         answer.lists(obj("a", 90), obj("b", 91), version="99"),
         *[answer.refuses(504, "Timeout", "Too large resource version")] * 3,
@@ -320,7 +320,7 @@ async def test_watch_requests_a_timeout_of_five_to_ten_minutes(watch, stand, ans
 
 
 async def test_requested_list_begins_after_the_request(watch, stand, answer, copy):
-    """The one under way when somebody asks may have missed what happened before that."""
+    """A list in flight at the time of the request may be older than it."""
     began, goes_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request):
@@ -360,7 +360,7 @@ MISSING = {"code": 404, "reason": "NotFound", "message": "page not found"}
 async def test_unserved_kind_is_logged_once_and_retried_at_a_constant_rate(
     watch, stand, answer, copy, capsys
 ):
-    """After a growing back-off, nine more tries would take minutes."""
+    """After a growing backoff, nine more attempts would take minutes."""
     lost = []
     stand.then(
         answer.lists(obj("a", 1), version="1"),
@@ -383,7 +383,7 @@ def test_kind_served_again_is_noticed_within_two_seconds():
 
 
 async def test_decoding_yields_between_two_slow_objects(connect, stand, answer, rng, background):
-    """As 200 policies of a megabyte do at the start: /healthz is to be answered meanwhile."""
+    """As with 200 policies of a megabyte at startup: /healthz must be answered meanwhile."""
     now, turns = 0.0, 0
 
     def slowly(raw):

@@ -123,7 +123,7 @@ async def test_foreign_fields_of_the_lease_stay(api, replica):
 async def test_leader_that_cannot_renew_stops_before_another_may_begin(
     stand, answer, replica, clock, failure
 ):
-    """Its renewals get nowhere; what it holds ends 8 s after the last one that did, not 12."""
+    """Its renewals fail; its leadership ends 8 s after the last success, not 12."""
 
     async def echo(request):
         body = {**await request.json(), "metadata": {"name": "l", "resourceVersion": "1"}}

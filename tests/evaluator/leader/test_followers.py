@@ -52,7 +52,7 @@ async def kube(stand, answer, connect):
 
 
 async def call(kube, name):
-    """Call a method of Kube with an argument for each parameter that has no default."""
+    """Call a method of Kube with an argument for each required parameter."""
     parameters = inspect.signature(CALLS[name]).parameters.values()
     required = [one for one in parameters if one.default is one.empty and one.name != "self"]
     positional = [
@@ -93,7 +93,7 @@ async def test_follower_may_write_the_lease(stand, kube):
 
 
 class Following:
-    """A replica whose decisions are set by hand, and that leads when told to."""
+    """A replica with given decisions that leads on request."""
 
     def __init__(self, kube):
         self.leading = False
@@ -131,7 +131,7 @@ async def follower(kube):
 
 
 async def some_turns():
-    """Of the loop: enough for one that does not ask to have written."""
+    """Event loop iterations: enough for a write to be sent."""
     for _ in range(50):
         await asyncio.sleep(0.001)
 
@@ -161,7 +161,7 @@ async def test_follower_evicts_nothing(stand, follower, background):
 
 
 async def test_new_leader_waits_an_eviction_period(stand, follower, background):
-    """The one before may have evicted a moment ago."""
+    """The last leader may have evicted a moment ago."""
     follower.violate()
     background(follower.evictor.run())
     follower.leading = True

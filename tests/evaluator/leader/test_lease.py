@@ -121,7 +121,7 @@ def test_released_lease_can_be_acquired_at_once():
 
 @dataclass
 class Replica:
-    """One process: a clock of its own, what it knows, and until when it believes it may write."""
+    """One process: its own clock, its observations, and its belief until when it leads."""
 
     name: str
     skew: float
@@ -135,7 +135,7 @@ class Replica:
 
 
 class World:
-    """An API server with one lease, and replicas that look at it in turns of a second."""
+    """An API server with one lease, and replicas that check it each second."""
 
     def __init__(self, skews):
         self.replicas = [Replica(f"r{number}", skew) for number, skew in enumerate(skews)]
@@ -186,7 +186,7 @@ class World:
     st.randoms(use_true_random=False),
 )
 def test_never_two_leaders_and_soon_one(skews, troubles, rng):
-    """Replicas whose clocks are days apart, cut off and back, killed and started again, or robbed of an answer."""
+    """Replicas with clocks days apart, disconnected and reconnected, killed and restarted, or without a response."""
     world, idle = World(skews), 0
     for second in range(150):
         if second % 10 == 9 and troubles:

@@ -97,7 +97,7 @@ async def test_write_in_flight_is_cancelled_at_the_deadline():
 
 
 async def test_write_in_flight_is_cancelled_after_a_suspend(fence, clock):
-    """The loop's clock stands still while the machine is suspended; the lease goes on."""
+    """The loop's clock stops while the machine is suspended; the lease does not."""
     fence.extend(clock.now + 1000)
     begun = asyncio.Event()
     write = asyncio.create_task(writes(fence, begun, asyncio.Event()))

@@ -210,7 +210,7 @@ def test_cordoned_or_not_ready_node_is_feasible_with_a_toleration(place, tolerat
     ],
 )
 def test_pinned_node_names_are_found(required, names):
-    """Whoever is not among them need not be asked: they would take the pod in no case."""
+    """Other nodes need no check: they are never feasible."""
     asks = pod(affinity=required)
     assert pinned(asks) == names
     others = node("other", labels=LABELS)

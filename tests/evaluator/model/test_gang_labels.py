@@ -16,7 +16,7 @@ JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
 
 
 def read(labels: Any = None, *, gates: Any = None, **more: Any) -> Membership | None:
-    """Of a pod with these labels and gates; `meta`, `spec` and `status` are merged in."""
+    """The membership of a pod with these labels and gates; `meta`, `spec` and `status` are merged in."""
     meta = {"name": "web", "namespace": "shop", "labels": labels, **more.get("meta", {})}
     held = [{"name": gate} for gate in gates] if gates is not None else None
     spec = {"schedulingGates": held, **more.get("spec", {})}

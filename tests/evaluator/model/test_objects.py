@@ -29,7 +29,7 @@ def test_objects_of_a_real_cluster_are_decoded(path):
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_few_fields_of_a_node_are_kept(path):
-    """A cluster has thousands, of 10 KB and more each."""
+    """A cluster has thousands of nodes of 10 KB and more each."""
     for node in json.loads(path.read_bytes())["Nodes"]["items"]:
         kept = msgspec.json.encode(decode_node(json.dumps(node)))
         assert len(kept) < 1000 + len(json.dumps(node["metadata"]["labels"]))
@@ -38,7 +38,7 @@ def test_few_fields_of_a_node_are_kept(path):
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_allocatable_of_a_real_node_is_decoded(path):
-    """The CPUs in milli-CPU and the memory in bytes, as the request has them in cores and Gi."""
+    """CPUs in milli-CPU and memory in bytes; the request has cores and Gi."""
     for item in json.loads(path.read_bytes())["Nodes"]["items"]:
         told = item["status"]["allocatable"]
         cpu, memory, pods, gpus, _ = decode_node(json.dumps(item)).status.room

@@ -67,7 +67,7 @@ taints = st.fixed_dictionaries({"key": TAINT_KEYS, "value": TAINT_VALUES, "effec
 
 @st.composite
 def nodes(draw):
-    """A node with the taints that the node lifecycle controller gives it for its Ready condition."""
+    """A node with the taints that the node lifecycle controller sets for its Ready condition."""
     ready = draw(st.sampled_from([*READY_TAINTS]))
     own = [{"key": key, "effect": "NoSchedule"} for key in READY_TAINTS[ready]]
     return {
@@ -96,7 +96,7 @@ pods = st.fixed_dictionaries(
 
 
 def takes(node, pod):
-    """What the evaluator says of a pod and a node, read as from the API server."""
+    """The evaluator's verdict on a pod and a node, decoded from API objects."""
     return is_feasible(decode_node(msgspec.json.encode(node)), decode_pod(msgspec.json.encode(pod)))
 
 

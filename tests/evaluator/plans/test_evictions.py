@@ -58,7 +58,7 @@ def decided(*, sick=("sick",), unwelcome=(), unreported=(), key=KEY):
 
 
 def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
-    """Who leaves, once it is known who would take whom."""
+    """The evictions, given the feasible nodes."""
     nodes = [node("sick"), node("well")] if nodes is None else nodes
     places, running = (
         FeasibleNodes({n.metadata.name: n for n in nodes}),
@@ -81,7 +81,7 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
 
 
 def planned(*args, **kwargs):
-    """The names of the pods that leave."""
+    """The names of the evicted pods."""
     return [str(eviction.pod) for eviction in evicted(*args, **kwargs)]
 
 

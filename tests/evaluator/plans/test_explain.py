@@ -195,7 +195,7 @@ def test_each_reading_names_its_source_if_there_are_several(store, demo):
 
 
 def test_page_names_some_nodes_and_counts_the_rest(parsed, rule):
-    """One policy within every bound, over many nodes: those in violation are shown, and any other can be asked for."""
+    """One policy within all limits, over many nodes: violating ones are shown, any other on request."""
     metrics = [f"m{number}" for number in range(100)]
     store = Store(stale_after=30.0, started=START)
     store.subscribe(metrics)

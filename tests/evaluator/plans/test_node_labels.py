@@ -28,7 +28,7 @@ PLACES = NodeIndex(NODES)
 
 
 def decided(wanted):
-    """Labels wanted, as decisions have them: by label."""
+    """Wanted labels as in decisions: by label."""
     labels = sorted({label for asked in wanted.values() for label in asked.items()})
     return LabelAssignments(
         PLACES,

@@ -92,7 +92,7 @@ def test_old_readmissions_are_forgotten():
 
 
 def test_unchanged_readmissions_are_the_same_object():
-    """Whoever remembers what they made of it need not look again."""
+    """Readers that cached a result need not look again."""
     found = readmitted.remember({}, {DEMO: mask(["a"]), OTHER: mask(["b"])}, now=0.0, memory=MEMORY)
     later = readmitted.remember(found, {OTHER: mask(["c"])}, now=1.0, memory=MEMORY)
     assert later[DEMO] is found[DEMO]

@@ -51,7 +51,7 @@ NODES = {name: make_node(name) for name in ("a", "b")}
 
 
 def places_of(nodes, pods):
-    """Who would take whom, wholly known."""
+    """Feasible nodes, completely known."""
     feasible_nodes = FeasibleNodes(nodes)
     for pod in pods:
         feasible_nodes.for_pod(pod)
@@ -61,7 +61,7 @@ def places_of(nodes, pods):
 
 
 class Queue:
-    """The nudger's state on its way through time, without its I/O."""
+    """The state of the requeue controller over time, without its I/O."""
 
     def __init__(self, *pods):
         self.pods = list(pods)
@@ -79,7 +79,7 @@ class Queue:
         self.decisions = new
 
     def at(self, now):
-        """The names of the pods that are nudged now."""
+        """The names of the pods that are requeued now."""
         self.refused = requeue.find_rejected(self.pods, self.refused, now)
         self.readmitted_by_policy = readmitted.remember(
             self.readmitted_by_policy, {}, now=now, memory=PACE.memory

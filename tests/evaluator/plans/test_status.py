@@ -128,5 +128,5 @@ def test_body_conforms_to_the_crd(status, demo):
 
 
 def test_status_does_not_change_with_the_readings(status, demo):
-    """Every write goes through the API server to everybody who watches."""
+    """Every write goes through the API server to all watchers."""
     assert status(demo, [1.0, 0.0]) == status(demo, [250.5, -3.0])

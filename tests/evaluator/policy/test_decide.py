@@ -34,7 +34,7 @@ def store():
 
 @pytest.fixture
 def decided(store):
-    """decide() on the fixture's store, after it made room for what the policies name."""
+    """decide() on the fixture's store, after subscribing to the policies' metrics."""
 
     def run(*policies, nodes=NODES, now=NOW, before=None):
         store.subscribe({metric for policy in policies for metric in policy.metrics})
@@ -256,7 +256,7 @@ def explained(decisions, store):
 
 
 def test_report_between_two_steps_belongs_to_the_next_decision(store, decided, parsed, rule):
-    """Others have their turns while it is decided; the result is of one moment all the same, for every policy."""
+    """Other tasks run during a decision; its result is of one moment for every policy."""
     policies = [parsed(f"p{number}", deschedule=[rule("m Equals 1")]) for number in range(5)]
     store.subscribe(["m"])
     report(store, {node: {"m": 0.0} for node in NODES})
@@ -274,7 +274,7 @@ def test_report_between_two_steps_belongs_to_the_next_decision(store, decided, p
 
 
 def seen(decisions, store):
-    """Everything a reader can see of decisions, as plain values."""
+    """All visible results of decisions as plain values."""
     return (
         explained(decisions, store),
         {node: dict(labels) for node, labels in decisions.labels.items()},
@@ -288,7 +288,7 @@ reading = st.one_of(st.none(), st.integers(0, 3).map(float), st.just("several"),
 
 @st.composite
 def worlds(draw):
-    """Rules for a few policies (two of one name), and what each node reports."""
+    """Rules for a few policies (two of one name), and each node's readings."""
     operators = st.sampled_from(["Equals", "LessThan", "GreaterThan"])
     texts = st.builds(lambda m, o, t: f"{m} {o} {t}", metrics, operators, st.integers(0, 3))
     strategies = st.fixed_dictionaries(
@@ -310,7 +310,7 @@ def worlds(draw):
 
 
 def spoken(readings, subscribed):
-    """A full report of what a node has of the metrics subscribed to."""
+    """A full report of a node's values for the subscribed metrics."""
     asked = {metric: value for metric, value in readings.items() if metric in subscribed}
     several = {metric: 2 for metric, value in asked.items() if value == "several"}
     values = {m: v for m, v in asked.items() if v is not None and v != "several"}
@@ -319,7 +319,7 @@ def spoken(readings, subscribed):
 
 @given(worlds(), st.data())
 def test_order_of_arrival_does_not_change_the_decision(tas, rule, world, data):
-    """Decided after every single arrival, as the evaluator does, with agents that report anew when asked for more."""
+    """Decide after every single arrival, as the evaluator does, with agents that report again after a new subscription."""
     bodies, readings = world
     policies = [
         parse_policy(
@@ -377,7 +377,7 @@ def test_repeated_decision_changes_nothing(tas, rule, world):
 
 
 def told(decisions, store):
-    """Everything that decisions say, and what the next ones have to know of them."""
+    """All results of decisions, including the state for the next ones."""
     return (
         seen(decisions, store),
         decisions.valid_until,
@@ -390,7 +390,7 @@ def told(decisions, store):
 
 
 def strange(decisions):
-    """The same decisions about another list of the same nodes: nothing of them can be used again."""
+    """The same decisions over a copied list of the same nodes, so that nothing can be reused."""
     table = MetricTable(NodeIndex(decisions.table.nodes), decisions.table.columns)
     return replace(decisions, table=table)
 
@@ -400,7 +400,7 @@ terms = st.sampled_from([{}, {"for": "5s"}, {"clearAfter": "5s"}, {"whenMissing"
 
 @given(st.lists(st.tuples(worlds(), terms, st.sets(st.sampled_from(NODES))), max_size=6))
 def test_reused_results_equal_recomputed_ones(tas, rule, history):
-    """Through edits of rules and readings, and with nodes that come and go."""
+    """Through edits of rules and readings, and with added and removed nodes."""
     store, now, sharing, anew = Store(stale_after=STALE, started=0.0), NOW, Decisions(), Decisions()
     store.subscribe(["cpu", "mem"])
     for (bodies, readings), common, nodes in history:
@@ -431,7 +431,7 @@ def test_reused_results_equal_recomputed_ones(tas, rule, history):
 
 
 def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, rule):
-    """Readers go by that: they have nothing to do where it is so."""
+    """Readers rely on identity to skip unchanged results."""
     other = parsed(
         "other", dontschedule=[rule("cpu GreaterThan 5")], deschedule=[rule("cpu Equals 9")]
     )
@@ -452,7 +452,7 @@ def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, ru
 
 
 def naive(policy, readings):
-    """Reasons by node of a policy whose rules know no time, worked out one node after the other."""
+    """Reasons by node of a policy without durations, computed node by node."""
     compare = {"Equals": operator.eq, "LessThan": operator.lt, "GreaterThan": operator.gt}
     found = {}
     for name in (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE):

@@ -29,7 +29,7 @@ def policy(*rules, strategy="deschedule", uid="u", **terms):
 
 
 class World:
-    """decide() again and again, each time on what it said before, as the evaluator does."""
+    """Repeated decide() calls, each with the previous result, as in the evaluator."""
 
     def __init__(self, policy, *, nodes=("n",), stale_after=1e6, labels=None):
         self.policy = policy
@@ -40,12 +40,12 @@ class World:
         self.decisions = Decisions()
 
     def restart(self):
-        """Another process: what it knows is in the cluster."""
+        """Restart: only the cluster's state remains."""
         self.labels = {node: dict(labels) for node, labels in self.decisions.labels.items()}
         self.decisions = Decisions()
 
     def at(self, seconds, *values, **named):
-        """The violating nodes at this many seconds after the start; values as read from now on, None where there is none."""
+        """The violating nodes this many seconds after the start; values as read from now on, None if absent."""
         self.now = START + seconds
         self.store.subscribe(self.policy.metrics)
         for node, value in zip(self.nodes, values, strict=False):
@@ -75,7 +75,7 @@ class World:
 
     @property
     def due(self):
-        """Seconds after the start when it has to be decided anew."""
+        """Seconds after the start of the next decision."""
         return self.decisions.valid_until - START
 
 
@@ -119,7 +119,7 @@ def test_clear_after_requires_its_whole_duration():
 
 
 def test_reason_is_stable_while_readings_flap():
-    """A text that changed would have the pod retried at once."""
+    """A changed text would have the pod retried at once."""
     world = World(policy(strategy="dontschedule", clearAfter="60s", for_="10s"))
     world.at(0, BROKEN)
     texts = set()
@@ -222,7 +222,7 @@ def test_for_and_clear_after_apply_to_missing_readings_too():
 
 
 def test_first_reading_clears_a_violation_by_absence_at_once():
-    """Or it would matter whether the node or its agent came first."""
+    """Otherwise the order of node and agent registration would matter."""
     world = World(policy(whenMissing="violate", clearAfter="60s"))
     assert world.at(0) == {"n"}
     assert not world.at(1, FINE)
@@ -310,7 +310,7 @@ def test_restart_forgets_violations_without_a_label():
 
 
 def edited(before, after, *, second, value):
-    """Whether n is in violation right after an edit; `value` is what it reads then."""
+    """Whether n is violating right after an edit; `value` is its reading then."""
     world = World(before)
     world.at(0, BROKEN)
     world.at(second, value)
@@ -406,7 +406,7 @@ seconds = st.sampled_from([0, 5, 30])
 @settings(max_examples=examples(75), deadline=None)
 @given(moments, seconds, seconds, st.sampled_from(["ignore", "violate"]))
 def test_timers_agree_with_a_sequential_model(happenings, hold, clear, when_missing):
-    """Against the rule told as a story: one moment after another, without arrays or numbers of rules."""
+    """Compared with a sequential model, one moment after another."""
     terms = {"for_": f"{hold}s", "clearAfter": f"{clear}s", "whenMissing": when_missing}
     world = World(policy(**terms))
     world.at(0, FINE)

@@ -17,7 +17,7 @@ NOW = 1000.0
 
 
 def view_of(readings, metrics=("m",), *, silent=()):
-    """A View over node → metric → value (a float, or a list for several samples); `silent` nodes are stale."""
+    """A table over node → metric → value (a float, or a list for several samples); `silent` nodes are stale."""
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe(metrics)
     for node, values in readings.items():
@@ -140,7 +140,7 @@ def test_no_node_violates_in_an_empty_cluster():
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.booleans())
 def test_reason_is_stable_while_the_value_changes(values, all_of):
-    """kube-scheduler writes it into the pod; a text that changes makes it try again at once, for ever."""
+    """kube-scheduler writes it into the pod; a changing text would cause endless retries."""
     strategy = Strategy((Rule("m", Operator.GREATER_THAN, 5),), all_of=all_of)
     texts = set()
     for value in values:

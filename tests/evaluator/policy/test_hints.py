@@ -150,7 +150,7 @@ TABLE = [
 
 
 def advice(metric, uses):
-    """The series of deploy/rules that is named, the name to record, and its expression."""
+    """The suggested series of deploy/rules, the name to record, and its expression."""
     text = aggregation_hint(metric, "", uses)
     series = re.match(r"name (\w+) of deploy/rules \(docs/shipped-rules\.md\) instead, or ", text)
     record, expression = re.findall("`(.*?)`", text)

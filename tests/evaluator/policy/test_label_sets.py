@@ -16,7 +16,7 @@ by_node = st.dictionaries(st.sampled_from(NODES), labels, max_size=4)
 
 
 def marks(wanted, nodes=NODES):
-    """Node → key → value, as marks."""
+    """Node → key → value as label assignments."""
     every = {label for own in wanted.values() for label in own.items()}
     return LabelAssignments(
         nodes,
@@ -85,7 +85,7 @@ def test_selected_nodes_keep_their_previous_labels(old, new, kept):
 
 @given(st.lists(by_node, max_size=4))
 def test_merged_assignments_equal_merged_dictionaries(wanted):
-    """The first policy that sets a key on a node wins; who sets another value there is told by whom."""
+    """The first policy that sets a key on a node wins; others get a conflict."""
     keys = [PolicyKey("ns", f"p{number}") for number in range(len(wanted))]
     on_nodes, owners, told = {}, {}, {}
     for policy, own in zip(keys, wanted, strict=True):

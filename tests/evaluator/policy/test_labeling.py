@@ -28,7 +28,7 @@ def rule(metric, operator, target, **labels):
 
 
 def cards(operator, target):
-    """Three rules that name one label, each with its own metric."""
+    """Three rules for one label, each with its own metric."""
     return Strategy(tuple(rule(m, operator, target, card=m) for m in ("m0", "m1", "m2")))
 
 

@@ -132,7 +132,7 @@ def test_target_is_a_number_or_quantity_and_keeps_its_spelling(target, value, re
 
 
 def test_another_spelling_of_a_target_is_another_policy():
-    """Or the old text would stay in what people read."""
+    """Otherwise the old spelling would stay in messages."""
     milli = parse({"dontschedule": rules({**GOOD, "target": "1500m"})})
     assert milli != parse({"dontschedule": rules({**GOOD, "target": 1.5})})
 
@@ -385,7 +385,7 @@ def test_empty_list_of_rules_is_no_problem_and_no_rule():
 
 
 def test_equal_objects_make_equal_policies():
-    """What a watch sends again must not look like a change."""
+    """A repeated watch event must not count as a change."""
     assert parse({"dontschedule": rules(GOOD)}) == parse({"dontschedule": rules(GOOD)})
 
 
@@ -413,7 +413,7 @@ def test_no_content_fails_the_whole_policy(strategies):
 
 
 def test_strategy_with_too_many_rules_is_not_enforced_and_others_are(parsed, rule):
-    """Whoever may write one policy must not be able to stop the evaluation of all others."""
+    """A single policy must not stop the evaluation of all others."""
     many = [rule("m Equals 1")] * (MOST_RULES + 1)
     found = parsed(dontschedule=many, deschedule=many[1:])
     assert found.strategies.keys() == {StrategyName.DESCHEDULE}
@@ -423,7 +423,7 @@ def test_strategy_with_too_many_rules_is_not_enforced_and_others_are(parsed, rul
 
 
 def test_first_labels_are_set_if_there_are_too_many(parsed, rule):
-    """Nodes have to carry them all."""
+    """Nodes have to carry all labels."""
     found = parsed(
         labeling=[rule("m Equals 1", *(f"l{n}-{m}=x" for m in range(30))) for n in range(2)]
     )
@@ -438,7 +438,7 @@ def test_first_labels_are_set_if_there_are_too_many(parsed, rule):
 
 
 class CountedText(str):
-    """A label that counts how many were taken apart."""
+    """A label that counts how many were parsed."""
 
     __slots__ = ()
     read = 0
@@ -449,7 +449,7 @@ class CountedText(str):
 
 
 def test_labels_beyond_the_limit_of_a_strategy_are_not_read(parsed, rule):
-    """One policy of 1.2 MB must not hold the event loop."""
+    """One policy of 1.2 MB must not block the event loop."""
     CountedText.read = 0
     texts = [CountedText(f"l{n}=x") for n in range(20_000)]
     found = parsed(labeling=[rule("m Equals 1", *texts), rule("m Equals 2", *texts)])

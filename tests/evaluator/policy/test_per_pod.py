@@ -25,7 +25,7 @@ CPU = Resource.CPU
 
 
 class Taught:
-    """A scorer that knows two kinds of pods."""
+    """A scorer that distinguishes two kinds of pods."""
 
     predicates = ()
     priorities = ()
@@ -37,7 +37,7 @@ class Taught:
 
 
 class World:
-    """Four nodes that report `m` (0, 1, 2, 3 unless said), and what is asked for on each of 1000m."""
+    """Four nodes that report `m` (0, 1, 2, 3 by default), and the share of 1000m requested on each."""
 
     def __init__(self, requested, nodes=NODES, m=(0.0, 1.0, 2.0, 3.0)):
         self.scorer = Share()

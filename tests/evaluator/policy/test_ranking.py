@@ -19,7 +19,7 @@ NOW = 100.0
 
 
 def listed(readings, asked=None, operator="LessThan", *, target=0, silent=()):
-    """Nodes with their scores, for node → value; NaN, a list and None are no values."""
+    """Scores for node → value; NaN, a list and None are unusable."""
     store = Store(stale_after=10.0, started=0.0)
     store.subscribe(["m"])
     for node, value in readings.items():
@@ -116,7 +116,7 @@ asked = st.lists(st.sampled_from(["a", "b", "c", "d", "unknown"]), max_size=30)
 
 @given(st.lists(st.sampled_from([1, 2, 3, None]), min_size=4, max_size=4), asked)
 def test_subset_of_nodes_is_ranked_as_if_complete(values, asked):
-    """Also one that names a node twice, or in another order than the cluster's."""
+    """Also with duplicate nodes or in another order than the cluster's."""
     readings = dict(zip("abcd", values, strict=True))
     known = [node for node in asked if readings.get(node) is not None]
     expected = scheduleonmetric.score(np.array([readings[node] for node in known], dtype=float))

@@ -15,7 +15,7 @@ seconds = st.sampled_from([0.0, 5.0, 20.0])
 
 @st.composite
 def moments(draw):
-    """What is seen of a rule at some moments, each so many seconds after the one before, and who bears its label."""
+    """Observations of a rule at some moments, each this many seconds after the last, and the labelled nodes."""
     script = []
     for _ in range(draw(st.integers(1, 8))):
         matches, lacks, never = draw(masks), draw(masks), draw(masks)

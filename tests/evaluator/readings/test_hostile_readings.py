@@ -52,7 +52,7 @@ def decided(policy, readings, nodes):
 
 
 def about(decisions, store, key):
-    """What anybody sees of the other nodes."""
+    """All visible results about the other nodes."""
     decision = decisions.policies[key]
     nodes = dict(finished(explain(decisions, key, store, now=NOW)).nodes)
     return (
@@ -67,7 +67,7 @@ def about(decisions, store, key):
 
 
 def strictly(data):
-    """As a reader of JSON takes it that knows neither NaN nor Infinity."""
+    """As read by a JSON parser without NaN and Infinity."""
 
     def no(constant):
         raise AssertionError(f"{constant} is no JSON")

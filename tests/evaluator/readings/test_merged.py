@@ -23,7 +23,7 @@ NODES = ("a", "b", "c")
 
 
 class Sources:
-    """Agents first, then Prometheus, both asked about the metric `m`."""
+    """Agents first, then Prometheus, both subscribed to the metric `m`."""
 
     def __init__(self):
         self.store = Store(stale_after=STALE, started=START)
@@ -115,7 +115,7 @@ def test_failing_source_does_no_harm_while_another_has_the_reading(sources):
 
 
 def test_preferred_source_is_pending_although_the_next_has_reported(sources):
-    """Or a label would turn twice at a restart, where the two differ."""
+    """Otherwise a label would change twice at a restart if the sources differ."""
     early = START + 1
     sources.polls.answer("m", {node: Reading(1, 1.0, early) for node in NODES}, early)
     assert sources.column(now=early).unreported.all()
@@ -184,7 +184,7 @@ cells = st.one_of(
 
 @given(st.lists(st.dictionaries(st.sampled_from(NODES), cells), min_size=1, max_size=3))
 def test_each_cell_is_from_one_source(answers):
-    """Never a mixture: value, samples and time are all of the first source in the best state."""
+    """Never a mixture: value, samples and time are all from the first source in the best state."""
     sources = {}
     for number, answer in enumerate(answers):
         polls = PolledReadings(str(number), stale_after=STALE, started=START)
@@ -209,7 +209,7 @@ def test_each_cell_is_from_one_source(answers):
 
 
 def test_next_source_is_not_read_if_the_first_has_every_node(sources):
-    """Several sources cost what one costs, on thousands of nodes, as long as the first is well."""
+    """Several sources cost as much as one while the first is complete."""
 
     class Unread:
         def column(self, *_args):

@@ -22,7 +22,7 @@ def polls():
 
 
 def said(at, **values):
-    """An answer: one sample of each node at a time."""
+    """A response: one sample per node at a time."""
     return {node: Reading(1, value, at) for node, value in values.items()}
 
 

@@ -25,7 +25,7 @@ def store():
 
 
 def cell(store, metric, node, now):
-    """One place of a column, by name."""
+    """One cell of a column, by name."""
     column = store.column(metric, [node], now)
     arrays = {name: found for name, found in column._asdict().items() if len(np.shape(found))}
     return {name: array[0] for name, array in arrays.items()} | {"usable": bool(column.usable[0])}
@@ -78,7 +78,7 @@ def test_unread_ends_with_the_first_report_that_does_not_name_it(store):
 
 
 def test_first_report_is_pending_for_the_grace_period_if_longer_than_stale_after():
-    """Agents need their time to reconnect after a restart, however short `--staleAfter` is: labels stay until then."""
+    """Agents need time to reconnect after a restart, even if `--staleAfter` is short: labels stay until then."""
     store = Store(stale_after=STALE, started=START, grace=2 * STALE)
     store.subscribe(["cpu"])
     store.report("a", Delta({"cpu": 1.0}), START)
@@ -109,7 +109,7 @@ def test_grace_period_is_at_least_the_stale_time():
 
 
 def test_unreadable_source_is_not_pending_after_startup(store):
-    """One broken collector on one node must not keep the whole evaluator waiting."""
+    """One failing collector on one node must not block the whole evaluator."""
     store.report("a", Delta({"cpu": 1.0}, unread=["mem"]), START + 1)
     assert cell(store, "mem", "a", START + 1)["unreported"]
     later = START + STALE + 1
@@ -310,7 +310,7 @@ steps = st.one_of(
 
 
 class Dictionaries:
-    """What is known, as (node, metric) → (samples, value, at)."""
+    """The content as (node, metric) → (samples, value, at)."""
 
     def __init__(self):
         self.subscribed = set()
@@ -440,7 +440,7 @@ def plain(column):
 
 @given(st.lists(changes), st.lists(changes, min_size=1))
 def test_snapshot_is_consistent_during_later_reports(before, meanwhile):
-    """Each column is read at once by one, and by the other after everything else has happened."""
+    """One reader reads each column at once, the other after all later changes."""
     nodes, now = tuple("abcdef"), START + 50
 
     def made():

@@ -20,7 +20,7 @@ print(*(b["collections"] - a["collections"] for a, b in zip(before, after)))
 
 
 def collections(call):
-    """How often each generation was collected while a million objects came."""
+    """How often each generation was collected during a million allocations."""
     script = [sys.executable, "-P", "-c", CHURN.format(call=call)]
     told = subprocess.run(script, capture_output=True, text=True, check=True).stdout
     return [int(number) for number in told.split()]
@@ -57,7 +57,7 @@ def test_frozen_objects_are_not_scanned():
 
 
 def test_no_collection_scans_many_objects_while_serving():
-    """Not when the program becomes ready either: a full collection takes 350 ms with 5,000 streams."""
+    """Nor when the program becomes ready: a full collection takes 350 ms with 5,000 streams."""
     walked = []
 
     def note(phase, info):

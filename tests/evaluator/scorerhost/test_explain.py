@@ -19,7 +19,7 @@ POD = PodView(name="ns/web", kind="web", requests={Resource.CPU: 200.0})
 
 
 class Scorer:
-    """Says what it is told to."""
+    """A scorer with given results."""
 
     metrics = ()
 
@@ -144,7 +144,7 @@ def test_node_unknown_to_one_scorer_is_explained_without_it():
 
 @pytest.fixture
 def decision(parsed, rule):
-    """A policy that refuses where `hot` is 1 and ranks by `load`, over NODES with these readings."""
+    """A policy that rejects where `hot` is 1 and ranks by `load`, over NODES with these readings."""
 
     def decide_(hot, load):
         store = Store(stale_after=30.0, started=0.0)
@@ -171,7 +171,7 @@ def test_policy_is_explained_as_one_more_extender(decision):
 
 
 def test_policy_ranks_nodes_that_no_scorer_rejects(decision):
-    """kube-scheduler asks for scores of nodes that passed all filters, and a rank depends on who is ranked."""
+    """kube-scheduler requests scores of nodes that passed all filters, and ranks depend on the set of nodes."""
     said = decision(hot=(0, 0, 0), load=(5.0, 1.0, 3.0))
     other = Scorer(ScorerResult(refusing(False, True, False), scores(0, 0, 0)))
     other = explainpod.of_scorer("safe", other, ClusterSnapshot(NODES), other.result, weight=1)

@@ -37,7 +37,7 @@ NODES = NodeIndex(["a", "b", "c"])
 
 
 class Roomy:
-    """Refuses a node that has less cpu than the pod asks for, and likes the rest the better the more it has."""
+    """Rejects nodes with less cpu than requested, and scores the rest by their cpu."""
 
     predicates = ("room",)
     priorities = ("roomy",)
@@ -206,11 +206,11 @@ def test_explaining_adds_no_demand(snapshotter, metrics, pods):
 
 
 class TestFollowed:
-    """The policy among those who are asked."""
+    """The policy as one of the extenders."""
 
     @pytest.fixture
     def decisions(self, parsed, rule):
-        """Of a policy that keeps pods off nodes that are hot: b."""
+        """A policy that rejects hot nodes: b."""
         store = Store(stale_after=30.0, started=0.0)
         store.subscribe(["hot"])
         for node, hot in zip(NODES, (0, 1, 0), strict=True):
@@ -220,7 +220,7 @@ class TestFollowed:
 
     @pytest.fixture
     def followed(self, decisions):
-        """By `waits`; `lost` follows one that is not there."""
+        """Policies by pod: `waits` has one; `lost` names a missing one."""
         labels = {"waits": "demo", "lost": "gone"}
         pods = {
             ("shop", name): Pod(

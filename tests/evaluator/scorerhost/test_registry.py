@@ -55,7 +55,7 @@ def test_unknown_name_is_rejected_with_the_known_ones():
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Have a distribution with a module `odd`, and one scorer `odd` in it, on the path."""
+    """Put a distribution with a module `odd` and a scorer `odd` on the path."""
 
     def install(code, *, point="odd:Odd", name="odd", distribution="its-name"):
         folder = tmp_path / distribution
@@ -161,7 +161,7 @@ def test_manual_shows_the_template_and_its_entry_point_unchanged():
 
 @pytest.fixture(scope="module")
 def few_pods(tmp_path_factory):
-    """The distribution of the manual, installed into a folder of its own, which is returned."""
+    """The distribution of the manual, installed into a folder, which is returned."""
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     own = text[text.index("## Separate distribution") :]
     (module,) = re.findall(r"```python\n(.*?)```", own, re.DOTALL)
@@ -178,7 +178,7 @@ def few_pods(tmp_path_factory):
 
 
 class Evaluator:
-    """A process that says on stderr where it listens."""
+    """A process that prints its ports on stderr."""
 
     def __init__(self, process):
         self.process = process

@@ -17,7 +17,7 @@ NODES = NodeIndex(("a", "b"))
 
 
 class Recorder:
-    """Remembers what it was asked, and says what it was told to."""
+    """A scorer that records requests and returns given results."""
 
     predicates = ("filters",)
     priorities = ("scores",)

@@ -26,7 +26,7 @@ STALE = 30.0
 
 
 class World:
-    """A survey, and all that it is fed by; one clock."""
+    """A snapshotter with its inputs and one clock."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0

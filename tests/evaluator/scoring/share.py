@@ -5,7 +5,7 @@ from evaluator.scoring.plugin import ScorerResult
 
 
 class Share:
-    """The risk is the share of CPU that is asked for, once the pod is there too; nothing is known of memory."""
+    """The risk is the requested share of CPU, including the pod; memory is unknown."""
 
     predicates = ()
     priorities = ()

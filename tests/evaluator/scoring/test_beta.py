@@ -14,7 +14,7 @@ _BITS = 200
 
 
 def reference(x, a, b):
-    """Both tails: x^a (1-x)^b / (a B(a, b)) times a series of positive terms, in whole numbers of 2^-200."""
+    """Both tails: x^a (1-x)^b / (a B(a, b)) times a series of positive terms, in integers of 2^-200."""
     with mpmath.workdps(50):
         x = mpmath.mpf(x)
         if x * (a + b) <= a:

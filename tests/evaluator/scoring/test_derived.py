@@ -18,7 +18,7 @@ VIEW = ClusterSnapshot(NodeIndex(["a", "b", "c"]))
 
 
 class Known:
-    """A scorer with given facts, which counts how often it is asked."""
+    """A scorer with given facts that counts its calls."""
 
     predicates = ()
     priorities = ()

@@ -41,14 +41,14 @@ def pod(phase="Running", *, ready=True, restarts=0, crashed=None, node="n", uid=
 
 
 class World:
-    """One pod as it is seen over time."""
+    """One pod observed over time."""
 
     def __init__(self):
         self.rewarding = OutcomeTracker(steady=60.0)
         self._before = None
 
     def seen(self, second, after):
-        """The outcomes of this being the pod now."""
+        """The outcomes of this state of the pod."""
         before, self._before = self._before, after
         now = float(second)
         return self.rewarding.changed(before, after, now=now, wall=BEGIN + now)
@@ -133,7 +133,7 @@ def test_pod_on_a_recovered_node_succeeds_again(world):
 
 
 def test_time_counts_from_the_crash_and_not_from_its_report(world):
-    """kubeRL takes the difference of the seconds of two minutes: 59 to 1 is no 58 seconds back."""
+    """kubeRL subtracts the seconds of two minutes: 59 to 1 is no 58 seconds back."""
     world.seen(1, pod())
     assert world.seen(101, pod(crashed=59, restarts=1)) == FAILED
     assert world.due(118) == []

@@ -14,7 +14,7 @@ from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.plugin import BEST
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.scoring.scorers import SCORERS
-from tests.evaluator.scoring.views import fixed, likely_views, pods, reordered, views
+from tests.evaluator.scoring.snapshots import fixed, likely_views, pods, reordered, views
 
 ANY = st.one_of(views(), likely_views())
 HUGE = dict.fromkeys(Resource, 1e18)
@@ -23,7 +23,7 @@ each = pytest.mark.parametrize("scorer", list(SCORERS.values()), ids=SCORERS)
 
 
 def check(scorer, view, found):
-    """It names what it said it would, and says of each node what can be said."""
+    """It provides the declared metrics, with a value per node where known."""
     assert set(found.refusals) <= set(scorer.predicates)
     assert set(found.scores) <= set(scorer.priorities)
     count = len(view.nodes)
@@ -46,7 +46,7 @@ def check(scorer, view, found):
 
 
 def told(found):
-    """An assessment in plain values; per node, in the order of the nodes."""
+    """A result in plain values; per node, in node order."""
     refused = {
         name: [(one.reason, one.where.tolist()) for one in refusals]
         for name, refusals in found.refusals.items()
@@ -57,7 +57,7 @@ def told(found):
 
 
 def always(soak, **drawn):
-    """Decorates a check of each scorer that is made at once, on many clusters; on new ones each time only with --soak."""
+    """Decorate a check of each scorer on many clusters; new ones each time only with --soak."""
 
     def run(holds):
         def of_each(**found):
@@ -108,7 +108,7 @@ def test_node_order_does_not_matter(soak):
 
 
 def reasons(found, predicate, view):
-    """Of each node, why it is refused; nothing for one that is not."""
+    """The rejection reason per node; empty if accepted."""
     why = [""] * len(view.nodes)
     for refusal in reversed(found.refusals.get(predicate, ())):
         for place in np.flatnonzero(refusal.where):
@@ -149,7 +149,7 @@ def test_pod_that_fits_nowhere_gets_a_result(scorer):
 
 @each
 def test_reason_contains_no_changing_value(scorer):
-    """kube-scheduler writes it into the pod: a reading in it would have the pod tried again at once, for ever."""
+    """kube-scheduler writes it into the pod: a reading in it would cause endless retries."""
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(40):

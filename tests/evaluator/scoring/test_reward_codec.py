@@ -58,7 +58,7 @@ def test_corrupt_data_is_rejected(text):
 
 
 def test_largest_state_fits_into_an_object():
-    """Kubernetes takes a ConfigMap's data up to 1 MiB; etcd takes 1.5 MiB for all of an object."""
+    """Kubernetes accepts 1 MiB of ConfigMap data; etcd accepts 1.5 MiB per object."""
     nodes = NodeIndex(f"node-{number:04}.of.a-large-cluster.example" for number in range(5000))
     rewards = Rewards().among(set(nodes))
     for number in range(40):

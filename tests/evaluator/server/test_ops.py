@@ -56,7 +56,7 @@ def explaining():
 
 @pytest.fixture
 def pod_explainer():
-    """Of an evaluator without scorers."""
+    """The ops port of an evaluator without scorers."""
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ async def test_name_in_a_path_is_escaped_in_the_json(world, get, demo):
 
 
 async def test_thousands_of_nodes_are_explained_while_others_are_answered(world, get, demo):
-    """Health is asked for again and again while explanations are made; neither waits for the other to end."""
+    """Health is requested repeatedly while explanations are rendered; neither waits for the other."""
     nodes = [f"node-{number:04}" for number in range(3_000)]
     world.know(demo, nodes=nodes)
     pages = [asyncio.create_task(get("/explain/ns/demo")) for _ in range(3)]
@@ -207,7 +207,7 @@ async def test_thousands_of_nodes_are_explained_while_others_are_answered(world,
 
 
 async def test_many_page_requests_do_not_block_a_probe(world, port, dial, demo):
-    """The kubelet makes a connection for each, and ends an evaluator that does not answer."""
+    """The kubelet opens a connection per probe and restarts an evaluator that does not answer."""
     world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
     crowd = [await dial(port) for _ in range(ops.LIMITS.connections)]
     for peer in crowd:

@@ -10,7 +10,7 @@ from tests.patience import PATIENCE
 
 
 class Program:
-    """A process whose log is read as it comes."""
+    """A process whose log is read continuously."""
 
     def __init__(self, process):
         self._process = process
@@ -25,7 +25,7 @@ class Program:
                 self._told.notify_all()
 
     async def said(self, pattern):
-        """The first line that fits."""
+        """Return the first matching line."""
 
         def found():
             return next((m for line in self.lines if (m := re.search(pattern, line))), None)
@@ -42,7 +42,7 @@ class Program:
 
 @pytest.fixture
 async def run(tmp_path):
-    """Start programs; none outlives the test."""
+    """Start programs; they end with the test."""
     started = []
 
     async def start(*argv):

@@ -30,7 +30,7 @@ def values(**nodes):
 
 @pytest.fixture
 async def source(stand, connect):
-    """Asks a stand-in for the API server, and finds its version out anew after each failure."""
+    """A source over a stub API server that discovers its version again after each failure."""
     return CustomMetrics(await connect(stand.url), rediscover=0.0)
 
 
@@ -118,7 +118,7 @@ async def test_rejection_has_the_servers_message(source, stand, answer, discover
 
 
 async def test_same_fault_has_the_same_message_for_every_metric(source, stand, answer):
-    """Or an outage would fill the log."""
+    """Otherwise an outage would fill the log."""
     stand.then(answer.says(200, group("v1beta2")))
     stand.otherwise(answer.breaks)
     assert await refused(source, "one") == await refused(source, "two")
@@ -154,7 +154,7 @@ async def test_hanging_discovery_can_be_cancelled_and_restarted(source, stand, a
 
 
 async def test_age_uses_the_servers_clock(stand, connect, answer):
-    """Its Date is an hour ahead of our wall clock, and so are its readings."""
+    """The server's Date is an hour ahead of our wall clock, and so are its readings."""
     source = CustomMetrics(await connect(stand.url), clock=lambda: 500.0, wall=NOON.timestamp)
     stand.then(answer.says(200, group("v1beta2")), answer.says(200, values(a="1")))
     at = (await source.fetch("health_metric")).readings["a"].at

@@ -14,7 +14,7 @@ GROUP = "/apis/custom.metrics.k8s.io"
 
 
 class Adapter:
-    """An API server in front of the sandbox's, with a custom metrics API beside it: node → value, or how to fail."""
+    """The sandbox's API server extended by a custom metrics API: node → value, or a failure."""
 
     def __init__(self, behind, session):
         self.version = "v1beta1"

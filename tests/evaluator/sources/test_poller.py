@@ -20,7 +20,7 @@ SLOW = PollTimings(3600.0, PATIENCE, gather=0.0)
 
 
 class Source:
-    """Answers by a script per metric; the last of it is for good. What is asked and open can be waited for."""
+    """A source with scripted responses per metric, the last one repeated; requests can be awaited."""
 
     def __init__(self):
         self.script = {}
@@ -60,7 +60,7 @@ class Source:
 
 @pytest.fixture
 def make(background):
-    """A running poller and all it touches."""
+    """A running poller with its environment."""
 
     def start(*metrics, pace=QUICK, source=None):
         found = SimpleNamespace(
@@ -148,7 +148,7 @@ async def test_hanging_requests_delay_no_others(make):
 
 
 async def test_repeatedly_hanging_requests_have_their_own_slots(make):
-    """With as many hanging metrics as there are slots, the others would wait for a time-out each time."""
+    """With as many hanging metrics as slots, the others would wait for a timeout each time."""
     source = Source()
     for metric in ("hang-1", "hang-2"):
         source.says(metric, SourceError("http_500", "500"), "hang")

@@ -212,7 +212,7 @@ def test_unusable_ca_is_reported_at_startup(make, tmp_path):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A certificate of its own making for 127.0.0.1, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not on PATH")
     names = ("-subj", "/CN=prometheus", "-addext", "subjectAltName=IP:127.0.0.1")

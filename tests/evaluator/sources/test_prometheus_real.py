@@ -43,7 +43,7 @@ class Fleet:
         half.rename(self._folder / node / "text.prom")
 
     async def agent(self, node):
-        """Start a node's agent; where it is scraped."""
+        """Start a node's agent; return its scrape address."""
         (self._folder / node).mkdir(exist_ok=True)
         only = ("--collector.disable-defaults", "--collector.textfile")
         agent = await self._run(
@@ -87,7 +87,7 @@ NODES = [
 
 @pytest.fixture
 async def source(fleet, tmp_path):
-    """Start Prometheus on two agents, of which one is joined by its label and the other by its address."""
+    """Start Prometheus with two agents, one joined by label and one by address."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(queries=""):
@@ -107,7 +107,7 @@ async def source(fleet, tmp_path):
 
 
 async def settled(source, metric, wanted):
-    """Ask until there are just these values, or just this reason for none; Prometheus scrapes when it likes."""
+    """Query until exactly these values, or this error, are returned; Prometheus scrapes at its own times."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -149,7 +149,7 @@ async def test_file_on_a_node_becomes_a_reading(fleet, source):
 
 
 async def test_queries_of_the_docs_are_valid(source):
-    """By the real parser; agents with only a text file have none of their series."""
+    """By the real parser; agents with only a text file lack most series."""
     page = (ROOT / "docs/sources.md").read_text()
     shown = "\n".join(re.findall(r"```yaml\n(# what policies.*?)```", page, re.DOTALL))
     strict = re.search(r"`(my_metric and .*?)`", page)[1]
@@ -175,7 +175,7 @@ async def test_reading_of_a_node_ends_with_its_agent(fleet, source):
 async def test_prometheus_readings_decide_the_schedulers_answer(
     api, fleet, run, kubeconfig, tas, rule
 ):
-    """The evaluator without agents, and the whole way: a file, a scrape, a query, a filter answer, an explanation."""
+    """The evaluator without agents, end to end: a file, a scrape, a query, a filter answer, an explanation."""
     fleet.write("node-a", "node_health_metric 1\n")
     fleet.write("node-b", "node_health_metric 0\n")
     a, b = await asyncio.gather(fleet.agent("node-a"), fleet.agent("node-b"))

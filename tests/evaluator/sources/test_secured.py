@@ -35,7 +35,7 @@ def openssl(*arguments, cwd):
 
 
 class Pki:
-    """CAs, and what they signed, as files in a folder."""
+    """CAs and their certificates, as files in a folder."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -80,7 +80,7 @@ def pki(tmp_path_factory):
 
 
 class Port:
-    """The agents' end of an evaluator with TLS."""
+    """The evaluator's agent server with TLS."""
 
     def __init__(self, check, **limits):
         self.nodes = {"node-a", "node-b"}
@@ -104,7 +104,7 @@ class Port:
 
 @pytest.fixture
 async def port(pki):
-    """Start a port, by default one that wants certificates."""
+    """Start a port, by default one that requires certificates."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(check=authn.by_certificate, *, ca="ca.crt", cert="server", **more):
@@ -119,7 +119,7 @@ async def port(pki):
 
 
 class Agent:
-    """One stream, said and heard message by message."""
+    """One stream, message by message."""
 
     def __init__(self, stream, node):
         self.stream = stream
@@ -142,7 +142,7 @@ class Agent:
 
 @pytest.fixture
 async def agent(pki):
-    """Connect to a port with a certificate, as a node; each connection is a new one."""
+    """Connect to a port with a certificate, as a node; each time a new connection."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(port, who="", node="node-a", *, token="", ca="ca.crt", sessions=None):
@@ -265,7 +265,7 @@ async def test_newest_stream_of_a_node_counts(port, agent):
 
 
 async def test_stream_ends_at_its_maximum_age(port, agent):
-    """So that a certificate that has expired, or a token whose pod is gone, does not live on in a stream."""
+    """So that an expired certificate, or the token of a deleted pod, does not live on in a stream."""
     open_port = await port(age=0.01)
     node = await agent(open_port, "node-a")
     await node.introduced()
@@ -331,7 +331,7 @@ async def test_node_token_suffices_with_token_authentication(port, agent):
 
 
 def replace(pki, folder, *pairs):
-    """Renew files as a kubelet does: each is there, old or new, at any time."""
+    """Renew files atomically, as a kubelet does."""
     for source, target in pairs:
         shutil.copy(pki.path(source), folder / "new")
         (folder / "new").rename(folder / target)

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 
 
 class RealEvaluator:
-    """The evaluator's own end of the stream."""
+    """The evaluator's end of the stream."""
 
     def __init__(self):
         self.store = Store(stale_after=30.0, started=0.0)
@@ -50,7 +50,7 @@ class RealEvaluator:
 
 @pytest.fixture
 def files(tmp_path):
-    """Write a .prom file the way an operator's script should: aside, then renamed; None deletes it."""
+    """Write a .prom file atomically, as an operator's script should; None deletes it."""
 
     def write(text):
         path = tmp_path / "text.prom"
@@ -66,7 +66,7 @@ def files(tmp_path):
 
 @pytest.fixture
 async def stream_to(tmp_path, background):
-    """Stream what the files say, as node-a, to a port."""
+    """Stream the files' metrics to a port, as node-a."""
     rounds = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),)))})
 
     def start(port):
@@ -114,7 +114,7 @@ def pace(recorder):
 async def test_recorded_series_becomes_a_reading_within_its_second(
     files, tmp_path, background, until
 ):
-    """Nothing but the change brings these reports: regular ones come each hour, and the group's own pace is a day."""
+    """Only the change causes these reports: regular ones are hourly, and the group's interval is a day."""
     (tmp_path / "r.yaml").write_text(
         "groups:\n- name: g\n  interval: 1d\n  rules:\n"
         "  - {record: node_used_ratio, expr: node_used / node_size}\n"

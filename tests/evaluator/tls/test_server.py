@@ -29,7 +29,7 @@ def openssl(*arguments, cwd):
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
-    """Two CAs; of the first a server's and a client's certificate, of the other a client's."""
+    """Two CAs; from the first a server and a client certificate, from the second a client certificate."""
     folder = tmp_path_factory.mktemp("pki")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     for ca in ("ca", "other-ca"):
@@ -55,7 +55,7 @@ def files(pki):
 
 @pytest.fixture
 async def listening(serve):
-    """Start an extender with these certificate files; its port."""
+    """Start an extender with these certificate files; return its port."""
 
     async def start(found, names=()):
         extender, metrics = PolicyVerbs(Decisions, Metrics()), Metrics()
@@ -150,7 +150,7 @@ def test_unusable_file_is_named_in_a_sentence(pki, cert, key, ca, names):
 
 @pytest.fixture
 def renewed(pki, tmp_path):
-    """Files in use, as (cert, key, cacert); and a function that puts others of the PKI into their place."""
+    """Files in use as (cert, key, cacert), and a function that replaces them by others of the PKI."""
     places = {name: tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt")}
 
     def put(**files):
@@ -170,7 +170,7 @@ async def renewable(renewed, listening):
 
 
 async def test_new_client_ca_applies_to_the_next_connection(renewable, pki):
-    """Both ways: who is trusted now gets in, and who was trusted before does not."""
+    """Both ways: the newly trusted client is accepted, the formerly trusted one rejected."""
     port, put = renewable
     assert (await ask(port, client(pki, "client")))[0] == 200
     put(ca_crt="other-ca.crt")
@@ -180,7 +180,7 @@ async def test_new_client_ca_applies_to_the_next_connection(renewable, pki):
 
 
 async def shown(port, pki):
-    """The name in the certificate that the server shows to a connection that begins now."""
+    """The name in the certificate that a new connection gets."""
     _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client(pki, "client"))
     subject = writer.get_extra_info("ssl_object").getpeercert()["subject"]
     writer.close()
@@ -196,7 +196,7 @@ async def test_new_connection_gets_the_renewed_certificate(renewable, pki):
 
 
 async def test_unusable_files_keep_the_loaded_ones(renewable, pki, log_lines):
-    """A certificate that is there before its key, say; the pair counts once it is one."""
+    """For example a certificate before its key; the pair is loaded once it matches."""
     port, put = renewable
     lines = log_lines("logfmt")
     put(tls_crt="client.crt")

@@ -31,7 +31,7 @@ def commands(text):
 
 
 def assert_pasteable(line):
-    """A program that is there, files that are there, and nothing left out."""
+    """An existing program and existing files, with nothing omitted."""
     program, *arguments = shlex.split(line)
     assert program in {"export", "kubectl"} or shutil.which(program), line
     assert "..." not in line
@@ -42,7 +42,7 @@ def assert_pasteable(line):
 
 @pytest.mark.parametrize("story", DEMOS)
 async def test_commands_of_a_demo_can_be_pasted(spawn, story, tmp_path):
-    """Each is complete, and names files and programs as they are reached from here."""
+    """Each is complete, with paths relative to the current directory."""
     folder = tmp_path / "with a space"
     command = (sys.executable, "-m", "sandbox", "demo", story, f"--dir={folder}")
     told = await spawn(*command)

@@ -91,7 +91,7 @@ def test_only_pods_with_the_managed_resource_are_sent(pod, resources, managed):
 
 @pytest.fixture
 async def serve(unused_tcp_port_factory):
-    """A server on loopback that answers every POST by a function."""
+    """A server on loopback that answers every POST with a function."""
     runners = []
 
     async def start(answer):

@@ -19,7 +19,7 @@ MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
 class StandIn:
-    """An extender that refuses the nodes it is told to, for the reason it is told."""
+    """An extender that rejects the given nodes with the given reason."""
 
     def __init__(self):
         self.refuse = {}
@@ -77,7 +77,7 @@ async def extender():
 
 @pytest.fixture
 async def start(client, extender):
-    """Runs a binder; its configuration may be given."""
+    """Run a scheduler, optionally with a configuration."""
     running = []
 
     async def begin(**config):
@@ -124,7 +124,7 @@ def add_pod(client):
 
 @pytest.fixture
 def bound(client, eventually):
-    """Wait until a pod has a node; its name."""
+    """Wait until a pod is bound; return the node's name."""
 
     async def wait(name):
         async def node():
@@ -137,7 +137,7 @@ def bound(client, eventually):
 
 @pytest.fixture
 def says(client, eventually):
-    """Wait until a pod's PodScheduled condition has a message with this text; the condition."""
+    """Wait until a pod's PodScheduled condition has a message with this text; return the condition."""
 
     async def wait(name, text):
         async def condition():

@@ -4,7 +4,7 @@ Prints a JSON line with measurements at each quiet period, and one at the end wi
 PYTHONHASHSEED=0 a seed is reproducible.
 """
 
-import timewarp  # noqa: I001  (before anything that might read a clock)
+import simulated_time  # noqa: I001  (before anything that might read a clock)
 
 import argparse
 import asyncio
@@ -16,21 +16,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from audit import Audit, measures
+from invariants import Audit, measures
 from cluster import Admin, Server
 from gangs import Gangs
 from nodes import Agent
 from replica import Replica
-from storm import NAMES, STILL, Storm
+from fault_schedule import NAMES, STILL, Storm
 
 from plimsoll import logs
 
 
 class World:
-    """All that there is; both the storm and the audit look into it."""
+    """The state of the simulation, shared by fault schedule and invariants."""
 
     def __init__(self, rng, folder):
-        self.clock = timewarp.clock
+        self.clock = simulated_time.clock
         self.rng = rng
         self.server = Server()
         self.admin = Admin(self.server)
@@ -57,19 +57,19 @@ class World:
         self._said.pop(name, None)
 
     def said(self, replica, node, since):
-        """What a node has said to a replica since then."""
+        """A node's reports to a replica since then."""
         told = self._said.get(node, {}).get(replica.name, ())
         return [snapshot for at, snapshot in told if at >= since]
 
     def disk_is_full(self, *, full):
-        """The one that stderr goes to."""
+        """The handler of stderr."""
         target = os.open("/dev/full", os.O_WRONLY) if full else os.dup(self._stderr)
         os.dup2(target, 2)
         os.close(target)
 
 
 class Complaints(logging.Handler):
-    """Log lines that should not be there: whatever comes with a traceback."""
+    """Unexpected log lines: any with a traceback."""
 
     def __init__(self, say):
         super().__init__()
@@ -82,7 +82,7 @@ class Complaints(logging.Handler):
 
 
 async def scheduler(world, audit):
-    """Asks every replica about every policy, all the time."""
+    """Send requests about every policy to every replica continuously."""
     while True:
         nodes = sorted(world.admin.nodes())
         for replica in world.replicas:
@@ -98,7 +98,7 @@ def tell(found):
 
 
 async def look(world, audit, loops):
-    """What must be so once all is calm."""
+    """Check the invariants of a quiet period."""
     audit.check_calm(world.replicas, world.agents)
     world.gangs.check_calm(world.replicas)
     written = audit.writes
@@ -166,7 +166,7 @@ def main():
     parser.add_argument("--pause", type=float, default=1.0, help="seconds between two faults")
     given = parser.parse_args()
     logs.setup("info")
-    loop = timewarp.Loop()
+    loop = simulated_time.Loop()
     asyncio.set_event_loop(loop)
     with tempfile.TemporaryDirectory() as folder:
         found = loop.run_until_complete(live(given, Path(folder)))

@@ -5,8 +5,8 @@ import contextlib
 
 import aiohttp
 from aiohttp import web
+from connections import Connector
 from kubernetes.aio.client import rest
-from wires import Connector
 
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
@@ -41,7 +41,7 @@ async def resets(_server, request):
 
 
 async def loses_answers(server, request):
-    """Done, and nobody hears of it."""
+    """The request is done, and its response is lost."""
     if not is_watch(request):
         await server.forward(request)
     return await resets(server, request)
@@ -60,7 +60,7 @@ def is_watch(request):
 
 
 class Server:
-    """Hosts are those who ask: each replica reaches it by a name of its own, so that each can have a weather of its own."""
+    """Hosts are clients: each replica uses a host name of its own, so that faults apply per replica."""
 
     def __init__(self):
         self.api = ApiServer(history=500, bookmark_interval=3.0)
@@ -114,12 +114,12 @@ class Server:
         ]
 
     def cut(self, host):
-        """What is open breaks."""
+        """Break open connections."""
         for transport in self._open(host):
             transport.abort()
 
     def silence(self, host):
-        """What is open stays so, and brings nothing any more."""
+        """Keep open connections without delivering anything."""
         for transport in self._open(host):
             if not transport.is_closing():
                 transport.other.held = True
@@ -129,7 +129,7 @@ class Server:
 
 
 class Admin:
-    """What people and other controllers do in the cluster; never touched by the weather."""
+    """Writes of users and other controllers; never faulty."""
 
     def __init__(self, server):
         self._server = server
@@ -170,7 +170,7 @@ class Admin:
         await self.client.delete(NODES, name)
 
     async def beat(self, name, clock):
-        """As a kubelet does: a change that nobody should care about."""
+        """A kubelet heartbeat: an irrelevant change."""
         condition = {"type": "Ready", "status": "True", "reason": f"at {clock.now:.0f}"}
         body = {"status": {"conditions": [condition]}}
         kind = "application/strategic-merge-patch+json"
@@ -192,7 +192,7 @@ class Admin:
         await self.client.delete(POLICIES, name, NAMESPACE)
 
     async def take_label(self, node, key, value):
-        """Somebody else wants this label, by force; None: no longer. Who changes nothing gets nothing."""
+        """Another manager forces this label; None removes it."""
         if (self.nodes()[node]["metadata"].get("labels") or {}).get(key) == value:
             return
         self.theirs[node, key] = value
@@ -224,7 +224,7 @@ class Admin:
         await self.clear(LEASES, "leases.coordination.k8s.io")
 
     async def clear_pods_and_events(self):
-        """API servers forget events after an hour; this one has to be told. Pods of gangs stay."""
+        """Delete all events: API servers do so after an hour. Pods of gangs stay."""
         await self.clear(
             PODS, "pods", but=lambda pod: "podGroup" in (pod["metadata"].get("labels") or {})
         )

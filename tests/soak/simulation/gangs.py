@@ -21,7 +21,7 @@ LATE = 100.0
 
 
 class Gangs:
-    """What happens to them; `say` is told what was wrong."""
+    """Random events of gangs; `say` reports violations."""
 
     def __init__(self, world, rng, say):
         self._world = world
@@ -38,14 +38,14 @@ class Gangs:
         world.server.store.listen(self._changed)
 
     def pods(self, group=""):
-        """All there are, or those of one gang."""
+        """All pods, or those of one gang."""
         found = self._world.admin.objects("pods")
         return [pod for pod in found if (name := group_of(pod)) and group in ("", name)]
 
     # What happens.
 
     async def come(self, group="", count=1):
-        """Pods of a gang are made."""
+        """Create pods of a gang."""
         group = group or self._rng.choice(sorted(NEEDED))
         for _ in range(min(count, MOST - len(self.pods()))):
             self._made += 1
@@ -72,12 +72,12 @@ class Gangs:
             )
 
     async def come_whole(self):
-        """As many as are needed, at once."""
+        """Create as many pods as needed at once."""
         group = self._rng.choice(sorted(NEEDED))
         await self.come(group, NEEDED[group])
 
     async def go(self, *, whole=False):
-        """A pod is deleted, or all of its gang."""
+        """Delete a pod, or all of its gang."""
         if pods := self.pods():
             chosen = self._rng.choice(pods)
             for pod in self.pods(group_of(chosen)) if whole else [chosen]:
@@ -86,7 +86,7 @@ class Gangs:
                     await self._world.admin.client.delete(PODS, name, NAMESPACE, grace=0)
 
     async def take_theirs_off(self, *, everywhere=False):
-        """The other gate of a pod goes."""
+        """Lift a pod's foreign gate."""
         held = [pod for pod in self.pods() if THEIRS in gates_of(pod)]
         for pod in held if everywhere else held[:1]:
             name, place = pod["metadata"]["name"], gates_of(pod).index(THEIRS)
@@ -100,7 +100,7 @@ class Gangs:
                 )
 
     async def schedule(self):
-        """For ever: a node for each pod that has none, and that no gate holds."""
+        """Forever: bind each ungated pod to a node."""
         while True:
             await asyncio.sleep(self._rng.uniform(0.2, 2.0))
             nodes = sorted(self._world.admin.nodes())
@@ -139,7 +139,7 @@ class Gangs:
                 self._say(f"{name} was let go, and does not say so")
 
     def check_calm(self, replicas):
-        """All of a gang goes that has its quorum; of one that has not, nobody has gone since it lost it."""
+        """Each gang with quorum is released whole; of one without, no pod was released since it lost it."""
         for group, needed in NEEDED.items():
             pods = self.pods(group)
             held = [pod["metadata"]["name"] for pod in pods if gates_of(pod)]

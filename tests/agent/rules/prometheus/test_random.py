@@ -50,14 +50,14 @@ def scalars(deeper):
 
 
 def ranges(deeper):
-    """A range vector: of samples, or of what an expression was."""
+    """A range vector: of samples, or a subquery."""
     offset = one_of(*OFFSETS)
     plain = st.builds("{}[{}]{}".format, one_of(*SELECTORS), one_of(*RANGES), offset)
     return plain | st.builds("({})[{}]{}".format, deeper, one_of(*SUBQUERIES), offset)
 
 
 def calls(deeper, maths, over_time):
-    """What takes exact values and others alike."""
+    """Operations for exact and inexact values."""
     number = scalars(deeper)
     return st.one_of(
         st.builds("{}({})".format, one_of(*over_time), ranges(deeper)),

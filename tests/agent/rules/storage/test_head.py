@@ -286,7 +286,7 @@ STEPS = st.tuples(
 
 
 class Reference:
-    """What was said at each tick, written down one by one."""
+    """All samples of each tick, in a list."""
 
     def __init__(self) -> None:
         self.listed = MemoryStorage()
@@ -347,7 +347,7 @@ def same(one: object, other: object) -> bool:
 
 
 def compare(steps: Iterable[Step], reach: int, *, asked_at: int) -> None:
-    """Ask both for everything at so many times within the reach."""
+    """Query both for everything at these times within the range."""
     reference = Reference()
     history, ticks = play(steps, reach, reference)
     now = ticks[-1]

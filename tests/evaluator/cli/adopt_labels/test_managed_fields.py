@@ -10,7 +10,7 @@ PREFIX = "telemetry.aware.scheduling."
 
 
 def node(labels, *managers):
-    """A node with labels, and per manager (name, operation, keys) whose they are."""
+    """A node with labels and managed fields: (manager, operation, keys) each."""
     entries = [
         {
             "manager": name,

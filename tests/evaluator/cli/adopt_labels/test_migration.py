@@ -43,7 +43,7 @@ async def kube(cluster, connect):
 
 
 async def owned(api, name):
-    """The label keys that Plimsoll owns on a node."""
+    """Return the label keys that Plimsoll owns on a node."""
     node = await api.get(f"/api/v1/nodes/{name}")
     return {
         field.removeprefix("f:")
@@ -92,7 +92,7 @@ async def test_plan_reports_the_same_nodes_and_writes_nothing(cluster, kube):
 
 
 class Interposed:
-    """A Kube whose `put_managed_fields` first awaits `before(node name, number of the try)`."""
+    """A Kube whose `put_managed_fields` first awaits `before(node name, attempt)`."""
 
     def __init__(self, kube, before):
         self._kube = kube
@@ -155,7 +155,7 @@ async def test_forbidden_write_ends_at_once(cluster, kube):
 
 
 async def adopt_labels(*flags):
-    """Runs the command; returns exit status, stdout, stderr."""
+    """Run the command; return exit status, stdout, stderr."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags),
         stdout=asyncio.subprocess.PIPE,

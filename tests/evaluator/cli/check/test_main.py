@@ -22,7 +22,7 @@ RULE = {"metricname": "m", "operator": "GreaterThan", "target": 5}
 
 
 def policy(name="demo", *, namespace="ns", **strategies):
-    """A manifest; a strategy is a list of rules, or whatever else is given."""
+    """A manifest; a strategy is a list of rules or any other value."""
     wrapped = {
         key: {"rules": body} if isinstance(body, list) else body for key, body in strategies.items()
     }
@@ -36,7 +36,7 @@ def policy(name="demo", *, namespace="ns", **strategies):
 
 @pytest.fixture
 def check(tmp_path, capsys):
-    """Check a text, or objects as YAML; returns the exit status and the lines without the file's name."""
+    """Check a text, or objects as YAML; return the exit status and the lines without the file name."""
 
     def run(*given):
         path = tmp_path / "policy.yaml"
@@ -237,7 +237,7 @@ def test_labels_that_cannot_conflict_are_no_warning(warned, operator, target, la
 
 
 def rules(*texts):
-    """`m GreaterThan 5`, ..."""
+    """A rule from `m GreaterThan 5`."""
     found = (text.split() for text in texts)
     return [{"metricname": m, "operator": o, "target": int(t)} for m, o, t in found]
 
@@ -281,7 +281,7 @@ def test_standard_input_and_several_files_are_checked(tmp_path, capsys, monkeypa
 
 
 def test_folder_is_checked_with_its_subfolders(tmp_path, capsys):
-    """As `kubectl apply --recursive --filename` reads it: by the ends of names, in their order."""
+    """As `kubectl apply --recursive --filename` reads it: by file extension, in name order."""
     (tmp_path / "team" / "b").mkdir(parents=True)
     for place in ("team/b/one.yml", "team/two.yaml", "three.json"):
         name = place.rpartition("/")[2].partition(".")[0]
@@ -354,7 +354,7 @@ names = st.sampled_from(["dontschedule", "scheduleonmetric", "deschedule", "labe
 
 
 def without_nulls(value):
-    """The API server drops them."""
+    """The API server drops unknown fields."""
     match value:
         case dict():
             return {key: without_nulls(item) for key, item in value.items() if item is not None}

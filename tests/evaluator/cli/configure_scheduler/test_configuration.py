@@ -34,7 +34,7 @@ def test_flags_that_cannot_be_carried_over_are_rejected(flags, says):
 
 
 def test_shipped_configuration_equals_the_commands_output(deploy):
-    """The file that people copy and the file that the command writes say the same."""
+    """The shipped file and the file that the command writes are equal."""
     extender = ExtenderEntry(
         "https://10.96.0.100:9001/scheduler",
         server_name="plimsoll-evaluator.plimsoll.svc",

@@ -12,7 +12,7 @@ URL = "https://10.96.0.10:9001/scheduler"
 
 @pytest.fixture
 def node(tmp_path, kubeadm):
-    """The files of a control plane node, and the command run on them."""
+    """The files of a control plane node, and a function that runs the command on them."""
     return Node(tmp_path, kubeadm)
 
 
@@ -32,7 +32,7 @@ class Node:
         return main(["configure-scheduler", *where, *([f"--url={url}"] if url else []), *flags])
 
     def files(self):
-        """Every file and what is in it."""
+        """Every file and its content."""
         roots = (self.manifests, self.folder)
         return {
             path: path.read_text()

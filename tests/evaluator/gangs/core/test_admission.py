@@ -28,7 +28,7 @@ def pod_of(labels=None, **spec):
 
 
 def review_of(pod, **changed):
-    """An AdmissionReview as kube-apiserver 1.36 sends it for a pod that is created."""
+    """An AdmissionReview as sent by kube-apiserver 1.36 for a created pod."""
     request = {
         "uid": "0a1b",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -52,7 +52,7 @@ def ask(review):
 
 
 def response(answer):
-    """The response in an answer, read as strictly as the API server reads it."""
+    """The response, decoded as strictly as by the API server."""
     review = json.loads(answer.body)
     assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     told = review["response"]
@@ -63,7 +63,7 @@ def response(answer):
 
 
 def admitted(pod):
-    """The pod as it is stored after our answer: RFC 6902's `add`, as far as we use it."""
+    """The pod after the response's patch: `add` of RFC 6902, as far as it is used."""
     told, after = response(ask(review_of(pod))), copy.deepcopy(pod)
     for step in json.loads(base64.b64decode(told.get("patch", "W10="))):
         assert step["op"] == "add"
@@ -128,7 +128,7 @@ def test_pods_of_gangs_or_with_a_priority_are_gated(labels):
     ids=lambda labels: str(labels)[:60],
 )
 def test_other_pods_are_left_unchanged(labels):
-    """By the same rule by which a gang is one: nobody would lift the gate of a pod that was taken for more than it is."""
+    """The same rule as in the gang index; otherwise a pod would be gated and never released."""
     pod = pod_of(labels)
     answer = ask(review_of(pod))
     assert answer.result is Result.LEFT
@@ -169,7 +169,7 @@ def test_valid_labels_cause_no_warning(labels):
     ids=str,
 )
 def test_ungateable_or_gated_pods_are_left_unchanged(spec):
-    """A gate beside a nodeName is refused, and what Kubernetes itself schedules as a group is not ours."""
+    """A gate beside a nodeName would be rejected, and native pod groups are not ours."""
     pod = pod_of(GANG, **spec)
     assert admitted(pod) == pod
 
@@ -189,7 +189,7 @@ def test_gates_of_others_stay():
 )
 @settings(max_examples=examples(25))
 def test_second_review_changes_nothing(labels, before):
-    """With reinvocationPolicy IfNeeded, or beside the policy that does the same."""
+    """With reinvocationPolicy IfNeeded, or beside the equivalent admission policy."""
     once = admitted(pod_of(labels, schedulingGates=before))
     assert gates(once)[: len(before)] == before
     assert admitted(once) == once
@@ -218,7 +218,7 @@ def test_pod_without_a_name_is_logged_by_its_generate_name():
     ids=str,
 )
 def test_only_created_pods_are_changed(changed):
-    """Whatever a webhook's rules send here: a gate that is added later is refused, and with it all of the request."""
+    """Whatever a webhook configuration sends here: a gate added later would make the API server reject the request."""
     assert response(ask(review_of(pod_of(GANG), **changed))) == {"uid": "0a1b", "allowed": True}
 
 

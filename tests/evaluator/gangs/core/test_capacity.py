@@ -28,7 +28,7 @@ GANG = {"podGroup": "train", "minAvailable": "2"}
 
 
 class World:
-    """A cluster, its pods, and what policies have decided."""
+    """A cluster, its pods, and the decisions of policies."""
 
     def __init__(self) -> None:
         self.cluster = ClusterCache()

@@ -30,7 +30,7 @@ def pending():
 
 
 def drained(pending, now):
-    """All that is due, told."""
+    """All events that are due, taken."""
     found = []
     while state := pending.take(now):
         found.append((state.event_key.name, state.notice.message))

@@ -22,7 +22,7 @@ POLICY = PolicyKey("default", "healthy")
 
 
 class World:
-    """What an evaluator with gangs knows, by hand."""
+    """The state of an evaluator with gangs, set by hand."""
 
     def __init__(self, gangs_of, space_of, timings):
         self._gangs_of, self._space_of = gangs_of, space_of
@@ -46,7 +46,7 @@ class World:
         )
 
     def see(self, *pods, only=None, **nodes):
-        """These pods and nodes there are; what is decided of them."""
+        """Set pods and nodes and decide about them."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         self.capacity = self._space_of(pods, only=only, **nodes)
         self.decisions = decide(
@@ -59,7 +59,7 @@ class World:
         )
 
     def release(self):
-        """What was to be released is."""
+        """Apply the releases."""
         memory = self.decisions.memory
         for release in self.decisions.releases:
             memory = memory.released(release, now=self.now)

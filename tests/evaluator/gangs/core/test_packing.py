@@ -23,7 +23,7 @@ def asking(cpu=0, *, where=b"", others=(), pods=1):
 
 
 def a_space(cores, *, pods=110, others=None, only=None):
-    """Nodes with so much milli-CPU each."""
+    """Nodes with this much milli-CPU each."""
     names = NodeIndex(f"n{number}" for number in range(len(cores)))
     resources = (*map(str, RESOURCES), *(others or {}))
     whole = np.zeros((len(resources), len(names)))
@@ -117,7 +117,7 @@ def test_nothing_fits_without_nodes():
     st.lists(st.integers(1, 5), min_size=1, max_size=6),
 )
 def test_pods_that_fit_can_be_placed_one_by_one(cores, sizes):
-    """And of one size, all that can be placed is said to fit."""
+    """For equal sizes the converse holds too."""
     pods = [asking(size * 1000) for size in sizes]
     demand = {shape: pods.count(shape) for shape in pods}
     fits = (
@@ -158,7 +158,7 @@ def test_shortcuts_agree_with_full_packing(nodes, demand, need, empty):
 
 
 def placeable(sizes, cores):
-    """Whether there is any way to place them."""
+    """Whether any placement exists."""
     if not sizes:
         return True
     return any(

@@ -116,7 +116,7 @@ def test_no_gang_is_released_before_the_cache_shows_the_last_release(a_pod, spac
 
 
 def test_first_reservation_is_kept_while_its_pods_are_replaced(a_pod, space_of, decided):
-    """Of pods without an owner only the turn tells that they were admitted, until their gates are seen to be lifted."""
+    """For pods without an owner only the reservation tells that they were admitted, until lifted gates are observed."""
     bare = [a_pod(f"a-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
     first = decided(bare, space_of(x=8))
     replaced = [a_pod(f"a-new-{n}", "a", 2, owner=Owner(), priority=1) for n in range(2)]
@@ -167,7 +167,7 @@ def test_used_reservation_does_not_delay_its_own_gang(a_pod, space_of, decided, 
 
 
 def test_decision_yields_between_any_two_gangs(a_pod, gangs_of, space_of):
-    """kube-scheduler does not wait for an answer while all of them are looked at."""
+    """kube-scheduler must not wait while all gangs are evaluated."""
     pods = [pod for number in range(20) for pod in gang(a_pod, f"g{number}", 2, cpu=9)]
     given = gangs_of(pods), space_of(pods, n=8), SEEN, TERMS
     steps = sum(1 for _ in deciding(*given, now=NOW, random=lambda: 0.0))

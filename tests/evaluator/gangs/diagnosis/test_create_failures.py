@@ -36,7 +36,7 @@ def event(why, message, second, **more):
     ],
 )
 def test_reason_does_not_name_the_pod(message, expected):
-    """Each attempt has a new name, and each new text would be a new event."""
+    """Each attempt has a new pod name, and each new text would be a new event."""
     assert reason(message) == expected
 
 

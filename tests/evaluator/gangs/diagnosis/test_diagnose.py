@@ -168,7 +168,7 @@ def test_limits_of_several_controllers_are_added():
 
 @pytest.mark.parametrize("other", ["", "operator"])
 def test_total_is_unknown_with_an_unsupported_controller(other):
-    """Bare pods, or a controller of another kind: it may create any number."""
+    """Bare pods, or a controller of another kind, may create any number."""
     mixed = gang(pod("a"), pod("b", other))
     assert found(mixed, controller(parallelism=1)) == ()
     assert found(mixed, controller(suspend=True)) == ("Job train is suspended",)
@@ -180,7 +180,7 @@ def test_terminating_pods_do_not_count_towards_the_limit():
 
 
 def test_ordered_stateful_set_without_gated_pods_is_no_blocker():
-    """For example one that was released and whose pods are starting."""
+    """For example a released gang whose pods are starting."""
     ordered = controller("StatefulSet", replicas=4, podManagementPolicy="OrderedReady")
     assert found(gang(pod("a", gated=False)), ordered) == ()
 

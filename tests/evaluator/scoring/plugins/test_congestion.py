@@ -17,7 +17,7 @@ PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0
 
 
 def view(annotated=None, measured=None):
-    """A cluster of nodes, each with an annotation, or a measured ratio, or both."""
+    """A cluster of nodes, each with an annotation, a measured ratio, or both."""
     size = len(annotated if annotated is not None else measured or [])
     return ClusterSnapshot(
         NodeIndex(f"n{number}" for number in range(size)),

@@ -27,7 +27,7 @@ def pod(cpu, memory, uid="", **others):
 
 
 def cluster(*used, capacity=(4000.0, 8192.0), demands=None):
-    """Nodes alike in capacity; milli-CPU and MiB."""
+    """Nodes of equal capacity; milli-CPU and MiB."""
     cpu, memory = np.array(used, dtype=float).reshape(-1, 2).T
     return ClusterSnapshot(
         NodeIndex(f"n{i}" for i in range(len(cpu))),

@@ -27,7 +27,7 @@ def placements(draw, resources=1):
 
 
 def slowly(objective, before, after):
-    """One node after the other, in exact numbers up to the root."""
+    """Computed node by node with exact numbers up to the root."""
     found = []
     for place in range(len(before)):
         table = before.copy()
@@ -121,7 +121,7 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
     ],
 )
 def test_thousands_of_nearly_equal_nodes_are_distinguished(objective):
-    """Sums of squares that are not centred would lose all that they differ by."""
+    """Sums of squares that are not centred would lose all differences."""
     before = np.full((5000, 2), 0.3) + np.arange(5000)[:, None] * 1e-12
     found = objective(before, before + 0.1)
     exact = {pigeon_objectives.load_balance: spread, pigeon_objectives.consolidate: consolidation}
@@ -134,7 +134,7 @@ def test_thousands_of_nearly_equal_nodes_are_distinguished(objective):
 
 
 def test_common_change_keeps_the_difference_between_nodes():
-    """One node is off, and the pod brings it to the others: not the root of what rounding left is told, but 1e-10."""
+    """One node is off and the pod equalizes it: 1e-10 is expected, not the root of a rounding error."""
     before = np.array([[0.7 - 1e-10], [0.7], [0.3], [0.7 + 1e-10], [0.7]])
     after = before.copy()
     after[2] = 0.7

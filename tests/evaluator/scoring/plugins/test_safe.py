@@ -19,7 +19,7 @@ MIB = 2.0**20
 
 
 def usage(free, deviation=NAN, forecast=NAN):
-    """Of some nodes; what is one number is so for all."""
+    """A snapshot of nodes; a single number applies to all."""
     columns = np.broadcast_arrays(
         *(np.asarray(one, dtype=float) for one in (free, deviation, forecast))
     )
@@ -27,7 +27,7 @@ def usage(free, deviation=NAN, forecast=NAN):
 
 
 def cluster(cpu=None, memory=None, *, capacity=8000.0, young=None, memory_capacity=1024 * MIB):
-    """Nodes with such use."""
+    """Nodes with this use."""
     use = {Resource.CPU: cpu, Resource.MEMORY: memory}
     use = {resource: one for resource, one in use.items() if one is not None}
     size = len(next(iter(use.values())).free) if use else 1
@@ -53,7 +53,7 @@ def cpu_risk(view, pod, options=None):
 
 
 def refused(result):
-    """The reason for each node, empty where it passes."""
+    """The reason per node, empty if it passes."""
     size = len(next(iter(result.scores.values())))
     reasons = [""] * size
     for refusal in result.refusals[OVERLOAD]:
@@ -229,7 +229,7 @@ NODE = st.tuples(st.floats(1000, 64000), st.floats(0, 1.1), st.floats(0, 0.4), s
 
 
 def drawn(nodes):
-    """A cluster of (capacity, free share, deviation share, young) each."""
+    """A cluster of (capacity, free share, deviation share, recently bound) each."""
     capacity, free, deviation, young = np.array(nodes, dtype=float).reshape(-1, 4).T
     size = len(capacity)
     return ClusterSnapshot(

@@ -32,7 +32,7 @@ async def port():
 
 @pytest.fixture
 async def agent():
-    """Connect to a port, each on a connection of its own."""
+    """Connect to a port, each time on a new connection."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def connect(evaluator, node="node-a", *, shared=False):

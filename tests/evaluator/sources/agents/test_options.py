@@ -49,7 +49,7 @@ def test_report_of_max_metrics_fits(count):
 
 
 def test_grpc_option_names_exist_in_the_library():
-    """It takes any name without a word, and heeds those that it knows: they stand in its library."""
+    """gRPC accepts any option name and ignores unknown ones: the known ones are in its library."""
     import grpc._cython.cygrpc as library
 
     known = Path(library.__file__).read_bytes()

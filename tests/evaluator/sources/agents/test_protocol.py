@@ -76,7 +76,7 @@ reports = st.builds(
 
 @given(st.lists(reports, max_size=8))
 def test_any_report_is_of_its_own_node_or_rejected(said_by_it):
-    """And what is understood, the store can take."""
+    """The store accepts all decoded reports."""
     talk, store = StreamProtocol("node-a"), Store(stale_after=30.0, started=0.0)
     store.subscribe(METRICS)
     talk.subscribe(1, METRICS)

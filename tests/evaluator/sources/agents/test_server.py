@@ -26,7 +26,7 @@ class Clock:
 
 
 class Evaluator:
-    """The agents' end of an evaluator, with what it is told noted down."""
+    """The evaluator's agent server, with recorded reports."""
 
     def __init__(self, **limits):
         self.clock = Clock()
@@ -62,7 +62,7 @@ class Evaluator:
 
 
 class Agent:
-    """One stream, said and heard message by message."""
+    """One stream, message by message."""
 
     def __init__(self, stream, node):
         self.stream = stream
@@ -82,7 +82,7 @@ class Agent:
         return await self.hear()
 
     async def ended(self):
-        """How the evaluator ended the stream."""
+        """The status with which the evaluator ended the stream."""
         async with asyncio.timeout(PATIENCE):
             return await self.stream.code(), await self.stream.details()
 
@@ -172,7 +172,7 @@ async def test_new_subscription_is_sent_at_once_and_answered_in_full(evaluator, 
 
 
 async def test_reports_in_flight_are_decoded_by_their_subscription(evaluator, agent):
-    """Position 0 was `b` when the agent wrote it; the list that begins with `a` was still under way to it."""
+    """Position 0 was `b` when the agent sent it; the list that begins with `a` was still in flight."""
     evaluator.want("b")
     node = await agent()
     await node.introduced()
@@ -281,7 +281,7 @@ async def test_new_subscription_must_be_answered_in_full_first(evaluator, agent)
 
 
 async def test_forgotten_node_must_start_over(evaluator, agent):
-    """Its changes alone would leave what it does not repeat awaited for ever."""
+    """Changes alone would leave the other metrics pending forever."""
     evaluator.want("a")
     node = await agent()
     await node.introduced()
@@ -359,7 +359,7 @@ async def test_port_in_use_is_an_os_error(evaluator):
 
 
 class Broken:
-    """A stream whose transport broke while it was being written to: gRPC takes no operation on it, and does not know why yet."""
+    """A stream whose transport broke during a write: gRPC accepts no operation on it and has no status yet."""
 
     async def abort(self, code, details):
         raise grpc.aio.InternalError("Failed grpc_call_start_batch: 8")

@@ -165,7 +165,7 @@ async def test_missing_replaced_or_unbound_pod_is_rejected(reviewer, authority, 
 
 
 async def refused(reviewer, tokens, peer):
-    """How many of these tokens were reviewed and found invalid, and how many were not reviewed."""
+    """The number of these tokens reviewed as invalid, and the number not reviewed."""
     results = await asyncio.gather(
         *(reviewer.node_of(token, peer) for token in tokens), return_exceptions=True
     )
@@ -204,7 +204,7 @@ async def test_flood_of_one_address_delays_no_agent_at_another(reviewer, authori
 async def test_flood_of_many_addresses_delays_no_agent_at_a_known_good_address(
     reviewer, authority, clock
 ):
-    """The rate for all addresses is used up, and the clock stands still: whoever had to wait would wait for ever."""
+    """The global rate is used up and the clock is fixed: a waiting request would wait forever."""
     await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711")
     for address in range(10):
         await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
@@ -241,7 +241,7 @@ async def test_valid_token_is_reviewed_again_despite_its_address(reviewer, autho
 
 
 async def test_valid_tokens_of_one_address_are_not_limited(reviewer, authority):
-    """A fleet behind a proxy, after a restart of ours."""
+    """A fleet behind a proxy after a restart of the evaluator."""
     tokens = [f"n-{number}" for number in range(2_000)]
     found = await asyncio.gather(*(reviewer.node_of(token, STRANGER) for token in tokens))
     assert found == tokens

@@ -32,7 +32,7 @@ def parse(*items, now=NOW):
 
 
 def test_v1beta2_list_is_decoded():
-    """As prometheus-adapter writes it."""
+    """As prometheus-adapter formats it."""
     body = b"""{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta2","metadata":{},"items":[
       {"describedObject":{"kind":"Node","name":"node-a","apiVersion":"/v1"},
        "metric":{"name":"health_metric","selector":null},"timestamp":"2026-11-20T11:59:50Z","value":"1500m"},
@@ -82,7 +82,7 @@ def test_reading_has_the_age_of_its_timestamp(timestamp, here):
 
 
 def test_age_uses_the_servers_clock_only():
-    """Ours may be hours off."""
+    """Our clock may be hours off."""
     server = moment("Fri, 20 Nov 2026 12:00:00 GMT", here=500.0, wall=THERE + 7200)
     assert parse(item("a", timestamp="2026-11-20T11:59:50Z"), now=server).readings["a"].at == 490.0
 

@@ -57,7 +57,7 @@ def test_node_label_is_configurable():
 
 
 def test_node_name_precedes_other_addresses():
-    """node-c calls itself node-a."""
+    """The address of node-c is "node-a"."""
     assert NodeNames(NODES, "node").node({"instance": "node-a:9100"}) == "node-a"
 
 

@@ -22,7 +22,7 @@ END = 10_000_000
 
 
 def window(runs, gaps=None):
-    """Of (value, repeats), with its times a second apart, or as many milliseconds as `gaps` say in turn."""
+    """A window of (value, repeats), a second apart, or with `gaps` in milliseconds in turn."""
     count = sum(repeat for _, repeat in runs)
     steps = [1000] * count if gaps is None else [gaps[index % len(gaps)] for index in range(count)]
     levels, repeats = zip(*runs, strict=True)

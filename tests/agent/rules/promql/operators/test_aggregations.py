@@ -36,7 +36,7 @@ def column(*values):
 
 
 def reduced(op, *values, parameter=None):
-    """The one value that is left of some."""
+    """The single value of an aggregation."""
     ((found, value),) = aggregator(op, ALL)(column(*values), parameter)
     assert found == ()
     return value

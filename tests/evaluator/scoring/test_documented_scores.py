@@ -44,7 +44,7 @@ HELD = {"n1": (1000, 2048), "n2": (2000, 4096), "n3": (3600, 7000)}
 
 
 class Asked:
-    """A running evaluator with scorers, and how kube-safe-scheduler's and our own paths are asked."""
+    """A running evaluator with scorers, and requests by kube-safe-scheduler's and our own paths."""
 
     def __init__(self, session, names):
         self._session = session
@@ -83,7 +83,7 @@ def node(name, cpu, memory="16Gi", annotations=None):
 
 
 def pod(name, cpu, memory, on=None):
-    """One that asks for milli-CPU and MiB; on a node it has run there for long."""
+    """A pod with these milli-CPU and MiB; with a node, it has run there for long."""
     asked = {"cpu": f"{cpu}m"} if cpu else {}
     asked |= {"memory": f"{memory}Mi"} if memory else {}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {"app": "web"}}
@@ -99,7 +99,7 @@ def pod(name, cpu, memory, on=None):
 
 @contextlib.asynccontextmanager
 async def evaluator(folder, nodes, pods, *flags):
-    """The real program in front of this cluster, when it is ready."""
+    """The real program for this cluster, once it is ready."""
     server, processes = ApiServer(), Processes(folder / "logs")
     server.load("nodes", nodes)
     server.load("pods", pods)

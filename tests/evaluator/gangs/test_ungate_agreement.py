@@ -33,7 +33,7 @@ PODS = st.lists(
 
 
 def made(a_pod, number, told):
-    """A pod that can be: one with a node has no gates, and one that our gate holds was not admitted."""
+    """A valid pod: one with a node has no gates, and a gated one was not admitted."""
     told = dict(told)
     group, minimum, node = told.pop("group"), told.pop("minimum"), told.pop("node")
     gated = told.pop("gated") and not node

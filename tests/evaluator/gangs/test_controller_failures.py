@@ -44,7 +44,7 @@ async def test_new_leader_finishes_a_half_ungated_gang(api, replica, held, until
 
 
 async def test_returning_leader_starts_without_old_state(api, replica, held, until):
-    """Another one may have led meanwhile: what is so, pods tell."""
+    """Another replica may have led meanwhile: the pods are the truth."""
     one = await replica()
     await held("train", "a", "b")
     await free(api, "a", "b")
@@ -84,7 +84,7 @@ async def test_former_leader_does_not_act_on_old_decisions(api, replica, held, u
 async def test_decision_interrupted_by_a_leadership_change_is_dropped(
     api, replica, held, until, monkeypatch
 ):
-    """It gives way to others, in which time anything may happen."""
+    """The decision yields to the event loop, so anything may happen meanwhile."""
     monkeypatch.setattr(controller, "_SLICE", 0.0)
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
@@ -143,7 +143,7 @@ async def test_rejected_gang_delays_no_other(api, replica, held, until):
 
 
 async def test_rejections_of_every_gang_are_retried_with_backoff(api, replica, held, until):
-    """Each is tried again by itself, and there may be hundreds: they must not keep the API server busy saying no."""
+    """Each is retried separately, and there may be hundreds: rejected requests must not load the API server."""
     one, tried = await replica(leads=False), []
 
     async def denied(*_):
@@ -179,7 +179,7 @@ async def test_unavailable_api_server_does_not_change_the_order(api, replica, he
 
 
 async def test_lost_response_is_detected(api, replica, held, until):
-    """The gate was lifted, and nobody said so: the gang is admitted all the same, and the others wait for it."""
+    """The gate was lifted without a response: the gang counts as admitted, and others wait for it."""
     one = await replica(leads=False)
     ungate_pods, lost = one.kube.patch_pod, []
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tests.fuzz.shots import ANSWERS, BOOK, PATHS, Shot, Shots, question
+from tests.fuzz.http_requests import ANSWERS, BOOK, PATHS, Shot, Shots, question
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 _PLAIN_REFUSED = re.compile(rb"HTTP/1\.0 400 Bad Request\r\n(?:[ -~]+\r\n)+\r\n[ -~]+\n")

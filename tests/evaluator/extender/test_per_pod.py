@@ -22,7 +22,7 @@ REASON = "violating safe: plimsoll_risk GreaterThan 0.5"
 
 
 class Share:
-    """A scorer: the risk is the share of 1000m that is asked for, once the pod is there too."""
+    """A scorer whose risk is the requested share of 1000m, including the pod."""
 
     predicates = priorities = metrics = ()
 

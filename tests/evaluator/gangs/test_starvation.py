@@ -17,7 +17,7 @@ def gang(a_pod, name, count, **more):
 
 
 def released_after(name, gangs, capacity, memory, *, within):
-    """The seconds until a gang is released, if nothing else happens; None if it is not."""
+    """Seconds until a gang is released if nothing else happens; None if it is not."""
     rng, now = random.Random(1), NOW
     while now < NOW + within:
         decisions = decide(gangs, capacity, memory, TERMS, now=now, random=rng.random)
@@ -28,7 +28,7 @@ def released_after(name, gangs, capacity, memory, *, within):
 
 
 def test_gates_lifted_by_a_clock_ahead_block_others_for_one_timeout(a_pod, space_of, gangs_of):
-    """A new leader takes for its turn what it finds; an annotation of next year must not make that turn a year long."""
+    """A new leader reads reservations from annotations; a time in the future must not extend them."""
     ahead = gang(a_pod, "ahead", 2, gated=False, admitted=NOW + 1e7)
     pods = ahead + gang(a_pod, "next", 2, created=NOW)
     waited = released_after("next", gangs_of(pods), space_of(x=8), GangHistory(), within=3600)
@@ -37,7 +37,7 @@ def test_gates_lifted_by_a_clock_ahead_block_others_for_one_timeout(a_pod, space
 
 @pytest.mark.parametrize("many", [1, 2, 5, 20])
 def test_gangs_without_capacity_do_not_starve_those_that_fit(a_pod, space_of, gangs_of, many):
-    """They would fit if something did not run that runs for ever. Each has the line held for it, and rests; not in relays."""
+    """They would fit without a pod that never ends. Each blocks the queue once and backs off; not in turns."""
     service = a_pod("service", cpu=1, node="x")
     waiting = [pod for n in range(many) for pod in gang(a_pod, f"large-{n}", 2, cpu=4)]
     waiting += gang(a_pod, "small", 2, cpu=1, created=NOW)
@@ -47,7 +47,7 @@ def test_gangs_without_capacity_do_not_starve_those_that_fit(a_pod, space_of, ga
 
 
 def test_overdue_pods_are_not_released_a_second_time(a_pod, space_of, gangs_of):
-    """Nor does it admit its gang: the one that is not as old waits on."""
+    """Nor is its gang admitted: the younger pod waits."""
     timings = GangTimings(gate_max_age=500)
     old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
     placed = [a_pod("placed", "train", 3, node="x", admitted=50.0)]
@@ -66,7 +66,7 @@ def test_overdue_pods_are_not_released_a_second_time(a_pod, space_of, gangs_of):
 
 
 def test_queue_is_not_blocked_for_a_gang_whose_policy_rejects_all_nodes(a_pod, space_of, gangs_of):
-    """However long it waits: that nobody else goes does not make room where it may not go."""
+    """However long it waits: blocking others would not make its nodes eligible."""
     pods = gang(a_pod, "picky", 2, priority=9, policy="hot")
     pods += gang(a_pod, "next", 2, created=NOW)
     capacity = space_of(x=8, only={"hot": set()})
@@ -79,7 +79,7 @@ def test_queue_is_not_blocked_for_a_gang_whose_policy_rejects_all_nodes(a_pod, s
 def test_unschedulable_gangs_do_not_keep_a_clusters_capacity_reserved(
     a_pod, space_of, gangs_of, many
 ):
-    """Room is kept for each of them anew, now and then, as if it were about to go: not for all of them in relays."""
+    """Capacity is reserved for each of them from time to time, but not for all in turns."""
     stuck = [
         pod
         for n in range(many)
@@ -102,7 +102,7 @@ def test_unschedulable_gangs_do_not_keep_a_clusters_capacity_reserved(
 
 
 def test_reservation_ends_although_the_gang_keeps_getting_new_pods(a_pod, space_of, gangs_of):
-    """One of its pods finds no node, while the others come, run and go, and are replaced."""
+    """One of its pods finds no node while others are created, run, end and are replaced."""
     waiting = gang(a_pod, "next", 2, created=NOW)
     stuck = a_pod("stuck", "busy", 2, gated=False, admitted=NOW)
     memory = GangHistory(

@@ -58,7 +58,7 @@ async def is_refused_and_closed(peer, status):
 
 @contextlib.asynccontextmanager
 async def trickling(peer, text):
-    """Say these bytes again and again, one at a time and slowly, as long as the block runs."""
+    """Send these bytes repeatedly, one at a time and slowly, until the block ends."""
 
     async def trickle():
         while True:
@@ -75,7 +75,7 @@ async def trickling(peer, text):
 
 
 class TestSlowness:
-    """Time is taken from the first byte to the last: a byte now and then buys none."""
+    """Time counts from the first byte to the last; slow bytes do not extend it."""
 
     async def test_slow_header_times_out(self, extender, decisions, dial):
         peer = await dial((await extender(decisions, header=SOON)).port)
@@ -90,7 +90,7 @@ class TestSlowness:
                 is_refusal(reply, 408)
 
     async def test_slow_empty_lines_between_two_requests_time_out(self, extender, decisions, dial):
-        """Or a connection would be neither idle nor in a request, for ever."""
+        """Otherwise a connection could stay neither idle nor within a request."""
         limits = {"header": LATER, "idle": LATER}
         peer = await dial((await extender(decisions, **limits)).port)
         is_the_answer(await peer.ask(post()))
@@ -120,7 +120,7 @@ class TestSlowness:
         assert await peer.rest() == b""
 
     async def test_idle_time_does_not_count_as_header_time(self, extender, decisions, dial):
-        """Between two requests `Limits.idle` counts, not `Limits.header`."""
+        """Between two requests `Limits.idle` applies, not `Limits.header`."""
         peer = await dial((await extender(decisions, header=LATER)).port)
         is_the_answer(await peer.ask(post()))
         await asyncio.sleep(1.1 * LATER)
@@ -172,7 +172,7 @@ LONG_NAMES = [f"{i:0250d}" for i in range(40_000)]  # an answer of 10 MB: more t
 
 
 class TestDeafness:
-    """Clients that ask and do not listen."""
+    """Clients that send requests and do not read responses."""
 
     async def test_unread_response_times_out(self, extender, decisions, dial, until):
         server = await extender(decisions, send=SOON)
@@ -194,7 +194,7 @@ class TestDeafness:
     async def test_endless_requests_with_unread_responses_time_out(
         self, extender, decisions, dial, until
     ):
-        """The server reads no further than it can write: what it holds for a client is bounded."""
+        """The server stops reading while it cannot write: memory per client is bounded."""
         server = await extender(decisions, send=SOON)
         peer = await dial(server.port)
         peer.writer.transport.pause_reading()
@@ -212,7 +212,7 @@ async def says_again_and_again(peer, raw, times):
 
 
 class TestSize:
-    """What is too much is refused before it is held."""
+    """Excess is rejected before it is stored."""
 
     @pytest.mark.parametrize(
         "begin",
@@ -301,7 +301,7 @@ class TestSize:
     async def test_rejection_reaches_a_client_that_sends_everything_first(
         self, extender, decisions, framing
     ):
-        """RFC 9112 9.6: a connection that is closed at once would break such a client before it reads why."""
+        """RFC 9112 9.6: closing at once would break such a client before it reads the response."""
         server = await extender(decisions, body_bytes=1000, linger=PATIENCE)
         raw = head(framing) + b"1312d00\r\n" + bytes(20_000_000)
         assert b" 413 " in await asyncio.to_thread(sends_everything_first, server.port, raw)
@@ -313,7 +313,7 @@ class TestSize:
         is_the_answer(await peer.ask(post()))
 
     async def test_unknown_paths_and_methods_add_no_series(self, server, dial):
-        """Or anybody could fill the monitoring."""
+        """Otherwise clients could create series without bound."""
         peer = await dial(server.port)
         for start in (b"POST /x", b"BREW /scheduler/filter"):
             await peer.ask(head(b"Content-Length: 0", start=start + b" HTTP/1.1"))
@@ -344,7 +344,7 @@ def padded(size):
 
 
 class TestAllBodiesTogether:
-    """`Limits.bodies_bytes`: what has come of all bodies, not what was promised."""
+    """`Limits.bodies_bytes` counts received bytes of all bodies, not announced ones."""
 
     async def test_body_beyond_the_total_limit_gets_retry_later(self, extender, decisions, dial):
         server = await extender(decisions, **BODIES)
@@ -396,13 +396,13 @@ class TestAllBodiesTogether:
 
 
 async def until_received(server, dial):
-    """What was sent before has been read: connections are served in turn."""
+    """The server has read what was sent earlier: connections are served in turn."""
     for _ in range(3):
         assert (await (await dial(server.port)).ask(head(start=b"GET / HTTP/1.1"))).status == 404
 
 
 class TestCrowds:
-    """`Limits.connections`: who has to go, and who stays out."""
+    """`Limits.connections`: which connection is closed and which is rejected."""
 
     async def test_connection_idle_longest_is_closed_first(self, extender, decisions, dial):
         server = await extender(decisions, connections=2)
@@ -455,13 +455,13 @@ def open_files():
 
 
 def at_rest(server):
-    """What an attack must leave as it was: descriptors, tasks and connections."""
+    """Values that an attack must not change: descriptors, tasks and connections."""
     gc.collect()
     return open_files(), len(asyncio.all_tasks()), server.connections
 
 
 async def nothing_is_left(server, before, until):
-    """What was on its way out as an attack began may be gone by now."""
+    """Responses in flight when an attack began may have completed."""
 
     def more():
         return [now - then for now, then in zip(at_rest(server), before, strict=True) if now > then]

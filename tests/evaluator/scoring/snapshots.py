@@ -33,7 +33,7 @@ requests = st.one_of(st.floats(0, 1e6), st.sampled_from((0.0, 1.0, 16.0, 1e9, 1e
 
 
 def floats(count, values=amounts):
-    """Read-only numbers for so many nodes: who writes to a view is found out."""
+    """Read-only numbers per node, so that writes to a snapshot are detected."""
     return st.lists(values, min_size=count, max_size=count).map(fixed)
 
 
@@ -50,7 +50,7 @@ def by(keys, values):
 
 @st.composite
 def views(draw, least=0):
-    """Any cluster: nothing, a node, many, with whatever is known and whatever is said of them."""
+    """Any cluster: empty, one node, many, with any known and unknown values."""
     count = draw(st.integers(least, MOST_NODES))
     column = floats(count)
     usage = st.builds(NodeUsageArrays, free=column, deviation=column, forecast=column)
@@ -67,7 +67,7 @@ def views(draw, least=0):
 
 @st.composite
 def likely_views(draw, least=1):
-    """A cluster as clusters are: nodes with room, measured, some full and some unheard of."""
+    """A typical cluster: nodes with capacity and measurements, some full and some unknown."""
     count = draw(st.integers(least, MOST_NODES))
 
     def shares(high=1.0):
@@ -109,7 +109,7 @@ pods = st.builds(
 
 
 def reordered(value, order):
-    """A view with its nodes in this order: all that is an array over nodes goes along, whatever it is called."""
+    """A snapshot with its nodes in this order; all arrays over nodes are permuted."""
     if isinstance(value, NodeIndex):
         return NodeIndex(value[place] for place in order)
     if isinstance(value, np.ndarray):

@@ -11,31 +11,31 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.model.gang_membership import QoS
+from tests.evaluator.gangs.invariants import FINALLY, INVARIANTS, LONG, Decision, History
 from tests.evaluator.gangs.model import WHERES, Cluster, Pod
-from tests.evaluator.gangs.promises import IN_THE_END, LONG, PROMISES, Decision, History
 
 BEGIN = 1_000_000.0
 WHICH = st.integers(0, 30)
 
 
-def one_of(things, which):
+def pick(things, which):
     return things[which % len(things)]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a controller makes its pods of."""
+    """The template of a controller's pods."""
 
     name: str
     replicas: int
     template: dict[str, object]
 
 
-class Life(RuleBasedStateMachine):
-    """What may happen to a cluster, in any order."""
+class GangMachine(RuleBasedStateMachine):
+    """Random cluster events in any order."""
 
     decider = staticmethod(decide)
-    promises = (*PROMISES, IN_THE_END)
+    promises = (*INVARIANTS, FINALLY)
     sound = False
     """Whether all promises were kept so far."""
 
@@ -65,7 +65,7 @@ class Life(RuleBasedStateMachine):
         where=st.sampled_from([*WHERES]),
         rare=st.sampled_from([{}] * 8 + [{"foreign": True}, {"native": True}, {"gated": False}]),
     )
-    def job_comes(self, replicas, controlled, all_at_once, group, minimum, rare, **template):
+    def create_job(self, replicas, controlled, all_at_once, group, minimum, rare, **template):
         name = f"job{next(self.numbers)}"
         about = {"group": group, "minimum": minimum} if group else {}
         owner = {"owner": name} if controlled else {}
@@ -81,25 +81,25 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: self.jobs)
     @rule(which=WHICH, most=st.sampled_from([1, 9]))
-    def controller_makes_what_is_missing(self, which, most):
-        self._make(one_of(self.jobs, which), most)
+    def controller_replaces_missing_pods(self, which, most):
+        self._make(pick(self.jobs, which), most)
 
     @precondition(lambda self: self.jobs)
     @rule(which=WHICH)
     def controller_replaces_all(self, which):
-        job = one_of(self.jobs, which)
+        job = pick(self.jobs, which)
         mine = [pod for pod in self.cluster.pods if pod.name.startswith(f"{job.name}-")]
         self.cluster.pods = [pod for pod in self.cluster.pods if pod not in mine]
         self._make(job, job.replicas)
 
     @rule(cpu=st.integers(1, 4))
-    def pod_of_somebody_else_comes(self, cpu):
+    def create_other_pod(self, cpu):
         self.cluster.pods.append(Pod(f"other-{next(self.numbers)}", self.now, cpu, gated=False))
 
     @precondition(lambda self: self.cluster.pods)
     @rule(which=WHICH, how=st.sampled_from(["Succeeded", "Failed", "leaving", "gone"]))
-    def pod_ends(self, which, how):
-        pod = one_of(self.cluster.pods, which)
+    def end_pod(self, which, how):
+        pod = pick(self.cluster.pods, which)
         if how == "gone":
             self.cluster.pods.remove(pod)
         elif how == "leaving":
@@ -109,37 +109,37 @@ class Life(RuleBasedStateMachine):
 
     @precondition(lambda self: any(pod.foreign for pod in self.cluster.pods))
     @rule(which=WHICH)
-    def somebody_lifts_another_gate(self, which):
-        one_of([pod for pod in self.cluster.pods if pod.foreign], which).foreign = False
+    def lift_foreign_gate(self, which):
+        pick([pod for pod in self.cluster.pods if pod.foreign], which).foreign = False
 
     @rule(name=st.sampled_from("abcdef"), cpu=st.integers(2, 8))
-    def node_comes_or_goes(self, name, cpu):
+    def add_or_remove_node(self, name, cpu):
         if self.cluster.nodes.pop(name, None) is None:
             self.cluster.nodes[name] = cpu
         self.cluster.pods = [pod for pod in self.cluster.pods if pod.node != name]
 
     @rule(seconds=st.sampled_from([1.0, 9.0, 30.0, 61.0, 310.0]))
-    def time_passes(self, seconds):
+    def advance_time(self, seconds):
         self.now += seconds
 
     @rule()
-    def scheduler_works(self):
+    def run_scheduler(self):
         self.cluster.schedule()
 
     @rule()
-    def another_leads(self):
+    def change_leader(self):
         self.memory = GangHistory()
 
     @rule(lifted=st.sampled_from([99] * 6 + [0, 1, 2]))
-    def leader_decides(self, lifted):
-        """`lifted`: so many gates, before it dies of it."""
+    def run_leader(self, lifted):
+        """Decide and lift at most `lifted` gates, then crash if that was not all."""
         decision = self.step(lifted)
         if lifted < len(decision.released()):
-            self.another_leads()
+            self.change_leader()
 
     def step(self, most: int = 99) -> Decision:
         decision, self.sound = self.decide(), False
-        for promise in PROMISES:
+        for promise in INVARIANTS:
             if promise in self.promises:
                 promise(decision)
         self.sound = True
@@ -159,7 +159,7 @@ class Life(RuleBasedStateMachine):
         return Decision(ask, self.cluster, self.history, self.timings, self.memory, self.now)
 
     def ungate_pods(self, decision: Decision, most: int) -> None:
-        """Do what was decided, and remember it."""
+        """Apply the decision and record it."""
         decisions, pods = decision.decisions, {pod.name: pod for pod in self.cluster.pods}
         late = [pod for pod in pods.values() if pod.loose and pod.key in decisions.timeouts]
         self.history.told |= {pod.name for pod in late}
@@ -181,24 +181,24 @@ class Life(RuleBasedStateMachine):
                     self.history.admitted.add((release.gang, pod.owner))
 
     def teardown(self) -> None:
-        """Nothing happens any more but what follows from all this; then what was placed does its work, and ends."""
+        """Run without new events until nothing changes; then let placed gangs finish."""
         if self.sound:
-            self.come_to_rest()
-            while self.work_ends():
-                self.come_to_rest()
+            self.settle_down()
+            while self.finish_gangs():
+                self.settle_down()
 
-    def come_to_rest(self) -> None:
+    def settle_down(self) -> None:
         until = self.now + LONG
         while self.now < until:
             decision = self.step()
             self.cluster.schedule()
             if not decision.decisions.releases:
                 self.now = min(max(decision.decisions.again, self.now + 1), until)
-        if IN_THE_END in self.promises:
-            IN_THE_END(self.decide())
+        if FINALLY in self.promises:
+            FINALLY(self.decide())
 
-    def work_ends(self) -> bool:
-        """Gangs that are whole end; whether there were any."""
+    def finish_gangs(self) -> bool:
+        """Finish gangs that are placed whole; return whether there were any."""
         decision, ended = self.decide(), False
         for key in decision.groups:
             placed = [pod for pod in decision.living(key) if pod.node]

@@ -23,7 +23,7 @@ Ask = Callable[[GangHistory, float], GangDecisions]
 
 @dataclass
 class History:
-    """What leaders have done, as one knows it who sees everything."""
+    """What leaders have done, as known to an omniscient observer."""
 
     admitted: set[Owned] = field(default_factory=set)
     reservations: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class History:
 
 @dataclass
 class Decision:
-    """One decision: what was to be seen of the cluster, what came of it, and what went before."""
+    """One decision with the observed cluster, its result, and the history."""
 
     ask: Ask
     """What is decided of the same cluster with this memory at this time."""
@@ -66,18 +66,18 @@ class Decision:
         return max((pod.minimum for pod in self.living(key)), default=0) or 1
 
     def has_quorum(self, key: GangKey) -> bool:
-        """As it is of a gang that was admitted: who has done its work is not missing."""
+        """As for an admitted gang: succeeded pods are not missing."""
         done = [pod for pod in self.groups[key] if pod.phase == "Succeeded"]
         return len(self.living(key)) + len(done) >= self.minimum(key)
 
     def missing(self, key: GangKey) -> int:
-        """Pods by which it gets to its quorum."""
+        """The number of pods missing for the quorum."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         going = [pod for pod in self.living(key) if not pod.gated or pod.name in at_once]
         return max(self.minimum(key) - sum(not pod.foreign for pod in going), 1)
 
     def going(self, key: GangKey) -> list[Pod]:
-        """Pods that nothing but our gate holds."""
+        """Pods that only our gate holds."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         return [pod for pod in self.living(key) if pod.releasable and pod.name not in at_once]
 
@@ -90,12 +90,12 @@ class Decision:
         return -priority, qos, self.born(key), key
 
     def born(self, key: GangKey) -> float:
-        """Of the oldest of those that wait: a gang that runs has not waited ever since."""
+        """The creation time of the oldest waiting pod: a running gang has not waited since its first pod."""
         pods = self.living(key)
         return min(pod.born for pod in [pod for pod in pods if pod.gated] or pods)
 
     def ready(self, room: dict[str, int]) -> list[GangKey]:
-        """Gangs that nobody admitted, that are complete, and that fit, of those whose pods are alike."""
+        """Complete, unadmitted gangs of equal pods that fit."""
         return [
             key
             for key in self.groups.keys() - self.known
@@ -103,31 +103,31 @@ class Decision:
         ]
 
     def alike(self, key: GangKey) -> bool:
-        """Whether its pods are: for others, deciding tries no more than a scheduler does."""
+        """Whether its pods are equal; for others decide() is a heuristic, as a scheduler is."""
         return len({(pod.cpu, pod.where) for pod in self.living(key)}) == 1
 
     def aged(self, key: GangKey) -> bool:
         return self.now - self.born(key) >= self.timings.ageing
 
     def placing(self) -> list[Pod]:
-        """Pods that were released, and could take room now; and those that are released regardless of it."""
+        """Released pods that could take capacity now, and those released regardless of it."""
         at_once = self.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
         members = [pod for pods in self.groups.values() for pod in pods]
         loose = [pod for pod in members if pod.loose and can_place([pod], self.free)]
         return loose + [pod for pod in members if pod.name in at_once]
 
     def in_time(self, pod: Pod) -> bool:
-        """Whether nobody has told yet of its gang that it found no nodes in time."""
+        """Whether no timeout of its gang was reported yet."""
         found = [one.name for one in self.groups.get(pod.key, ()) if one.loose]
         return not self.history.told.intersection(found)
 
     def searching(self) -> list[Pod]:
-        """Pods for which kube-scheduler has not had the time yet to find nodes."""
+        """Pods that kube-scheduler has not had time to place."""
         since = self.now - self.timings.timeout
         return [pod for pod in self.seen.pods if pod.loose and (pod.admitted or 0) > since]
 
 
-def no_gang_goes_below_its_quorum(d: Decision) -> None:
+def quorum_is_kept(d: Decision) -> None:
     for release in d.decisions.releases:
         if release.reason is GangReason.ADMITTED:
             assert len(release.pods) >= d.missing(release.gang)
@@ -135,7 +135,7 @@ def no_gang_goes_below_its_quorum(d: Decision) -> None:
             assert d.has_quorum(release.gang)
 
 
-def no_replacement_is_held(d: Decision) -> None:
+def replacements_are_released(d: Decision) -> None:
     for key, owner in d.history.admitted:
         # Pods without an owner have namesakes, and successors only while there is one to succeed.
         alive = owner or any(
@@ -146,12 +146,12 @@ def no_replacement_is_held(d: Decision) -> None:
             assert held <= d.released()
 
 
-def one_gang_has_its_turn_at_a_time(d: Decision) -> None:
+def one_reservation_at_a_time(d: Decision) -> None:
     assert len(d.admitted) <= 1
     assert not (d.admitted and any(pod.reservation for pod in d.searching()))
 
 
-def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None:
+def only_replacements_and_overdue_pods_bypass_the_queue(d: Decision) -> None:
     told = {(pod.key, pod.owner) for pod in d.seen.pods if pod.admitted is not None}
     owners = {pod.name: pod.owner for pod in d.seen.pods}
     for release in d.decisions.releases:
@@ -161,7 +161,7 @@ def only_replacements_and_the_overdue_are_let_past_the_line(d: Decision) -> None
 
 
 def no_two_gangs_are_half_placed(d: Decision) -> None:
-    """Of those that lost no pod since they were released, and of which nobody told that they found no nodes in time."""
+    """Considers gangs that lost no pod since their release and whose timeout was not reported."""
     half = []
     for key, (names, needed) in d.history.reservations.items():
         pods = [pod for pod in d.seen.pods if pod.name in names and pod.living]
@@ -171,12 +171,12 @@ def no_two_gangs_are_half_placed(d: Decision) -> None:
     assert len(half) <= 1
 
 
-def who_is_released_fits(d: Decision) -> None:
+def released_gang_fits(d: Decision) -> None:
     for key in d.admitted:
         assert d.fits(key, d.free)
 
 
-def room_is_kept_for_those_that_are_released(d: Decision) -> None:
+def capacity_is_reserved_for_released_pods(d: Decision) -> None:
     at_once = d.released(GangReason.REPLACEMENT, GangReason.OVERDUE)
     others = [p for p in d.searching() if d.in_time(p)]
     others += [pod for pod in d.seen.pods if pod.name in at_once and not pod.foreign]
@@ -184,7 +184,7 @@ def room_is_kept_for_those_that_are_released(d: Decision) -> None:
         assert can_place(others + d.going(key), d.free, len(others) + d.missing(key))
 
 
-def who_has_waited_for_long_is_not_passed_over_at_once(d: Decision) -> None:
+def aged_gang_is_not_passed_over_at_once(d: Decision) -> None:
     for key in d.admitted:
         for other in d.ready(d.seen.nodes):
             if d.aged(other) and d.rank(other) < d.rank(key) and not d.fits(other, d.free):
@@ -194,7 +194,7 @@ def who_has_waited_for_long_is_not_passed_over_at_once(d: Decision) -> None:
                 assert memory.unheld_until > d.now or tried
 
 
-def who_is_more_important_goes_first(d: Decision) -> None:
+def higher_priority_goes_first(d: Decision) -> None:
     for key in d.admitted if not d.placing() else ():
         for other in d.ready(d.free):
             if d.rank(other) < d.rank(key):
@@ -204,7 +204,7 @@ def who_is_more_important_goes_first(d: Decision) -> None:
                 assert d.before.reservations[other].rests_until > d.now
 
 
-def who_does_not_fit_holds_up_nobody(d: Decision) -> None:
+def unfitting_gang_delays_no_other(d: Decision) -> None:
     could = [key for key in d.groups.keys() - d.known if d.going(key) and d.fits(key, d.seen.nodes)]
     line_held = any(map(d.aged, could))
     # A gang that goes on with pods of another owner has a turn anew, for all that have no nodes.
@@ -213,7 +213,7 @@ def who_does_not_fit_holds_up_nobody(d: Decision) -> None:
         assert not d.ready(d.free)
 
 
-def only_our_gate_is_lifted(d: Decision) -> None:
+def only_own_gates_are_lifted(d: Decision) -> None:
     told = [pod.uid for release in d.decisions.releases for pod in release.pods]
     assert len(told) == len(set(told))
     assert d.released() <= {
@@ -221,7 +221,7 @@ def only_our_gate_is_lifted(d: Decision) -> None:
     }
 
 
-def nobody_waits_without_being_told_why(d: Decision) -> None:
+def each_waiting_gang_has_a_verdict(d: Decision) -> None:
     for key in d.groups:
         held = {pod.name for pod in d.living(key) if pod.gated}
         if held <= d.released():
@@ -236,14 +236,14 @@ def nobody_waits_without_being_told_why(d: Decision) -> None:
             assert f"{living} of {minimum}" in verdict.message
 
 
-def who_is_said_to_be_too_large_is(d: Decision) -> None:
+def too_large_gang_cannot_be_placed(d: Decision) -> None:
     for key, told in d.decisions.verdicts.items():
         if told.state is GangState.TOO_LARGE and d.alike(key):
             pods = [pod for pod in d.living(key) if not pod.foreign]
             assert not can_place(pods, d.seen.nodes, d.minimum(key))
 
 
-def who_found_no_nodes_in_time_is_told_of(d: Decision) -> None:
+def timeouts_are_reported(d: Decision) -> None:
     for key, pods in d.groups.items():
         loose = [pod for pod in pods if pod.loose and pod.admitted is not None]
         first = all(pod.reservation and pod.name not in d.history.told for pod in loose)
@@ -251,17 +251,17 @@ def who_found_no_nodes_in_time_is_told_of(d: Decision) -> None:
             assert key in d.decisions.timeouts
 
 
-def nobody_is_held_for_longer_than_the_longest_wait(d: Decision) -> None:
+def overdue_pods_are_released(d: Decision) -> None:
     for pod in d.seen.pods:
         if pod.releasable and d.now - pod.born > d.timings.gate_max_age:
             assert pod.name in d.released()
 
 
-def what_is_gone_is_forgotten(d: Decision) -> None:
+def deleted_gangs_are_forgotten(d: Decision) -> None:
     assert d.decisions.memory.reservations.keys() <= d.groups.keys()
 
 
-def nothing_changes_before_the_time_that_is_named(d: Decision) -> None:
+def no_release_before_the_next_decision_time(d: Decision) -> None:
     assert d.decisions.again > d.now
     if not d.decisions.releases:
         just_before = max(min(d.decisions.again, d.now + LONG) - 0.01, d.now)
@@ -269,7 +269,7 @@ def nothing_changes_before_the_time_that_is_named(d: Decision) -> None:
         assert (found.releases, found.timeouts) == ((), ())
 
 
-def a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go(d: Decision) -> None:
+def no_admission_before_own_writes_are_seen(d: Decision) -> None:
     if d.decisions.releases:
         memory = d.decisions.memory
         for release in d.decisions.releases:
@@ -279,31 +279,31 @@ def a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go(d: Decision) -> 
         assert {one.gang for one in found.releases if one.reason is GangReason.ADMITTED} <= gone
 
 
-def every_gate_of_a_gang_that_fits_was_lifted(d: Decision) -> None:
-    """In the end: nothing has happened for long."""
+def every_fitting_gang_was_released(d: Decision) -> None:
+    """After a long time without events."""
     assert not d.ready(d.free)
 
 
-PROMISES = (
-    no_gang_goes_below_its_quorum,
-    no_replacement_is_held,
-    one_gang_has_its_turn_at_a_time,
+INVARIANTS = (
+    quorum_is_kept,
+    replacements_are_released,
+    one_reservation_at_a_time,
     no_two_gangs_are_half_placed,
-    only_replacements_and_the_overdue_are_let_past_the_line,
-    who_is_released_fits,
-    room_is_kept_for_those_that_are_released,
-    who_has_waited_for_long_is_not_passed_over_at_once,
-    who_is_more_important_goes_first,
-    who_does_not_fit_holds_up_nobody,
-    only_our_gate_is_lifted,
-    nobody_waits_without_being_told_why,
-    who_is_said_to_be_too_large_is,
-    who_found_no_nodes_in_time_is_told_of,
-    nobody_is_held_for_longer_than_the_longest_wait,
-    what_is_gone_is_forgotten,
-    nothing_changes_before_the_time_that_is_named,
-    a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go,
+    only_replacements_and_overdue_pods_bypass_the_queue,
+    released_gang_fits,
+    capacity_is_reserved_for_released_pods,
+    aged_gang_is_not_passed_over_at_once,
+    higher_priority_goes_first,
+    unfitting_gang_delays_no_other,
+    only_own_gates_are_lifted,
+    each_waiting_gang_has_a_verdict,
+    too_large_gang_cannot_be_placed,
+    timeouts_are_reported,
+    overdue_pods_are_released,
+    deleted_gangs_are_forgotten,
+    no_release_before_the_next_decision_time,
+    no_admission_before_own_writes_are_seen,
 )
 """Of each decision."""
-IN_THE_END = every_gate_of_a_gang_that_fits_was_lifted
+FINALLY = every_fitting_gang_was_released
 """Of the last one."""

@@ -24,7 +24,7 @@ SLACK = 1.0
 
 
 class Audit:
-    """Collects what was wrong, in sentences."""
+    """Collects violations as sentences."""
 
     def __init__(self, admin, server, clock):
         self.wrong = []
@@ -74,7 +74,7 @@ class Audit:
     # At every answer.
 
     def check_answer(self, replica, name, nodes, said):
-        """Some spec of late and some readings of late must be a reason for each node that was refused or let through."""
+        """A recent spec and recent readings must explain each rejected or passing node."""
         refused = replica.refused(name, nodes)
         if refused is None:
             self.unready += 1
@@ -112,7 +112,7 @@ class Audit:
     # Once all is calm.
 
     def check_calm(self, replicas, agents):
-        """Labels, statuses and answers are what a decision from scratch says."""
+        """Labels, statuses and answers equal those of a decision from scratch."""
         for replica in replicas:
             if replica.waiting_for:
                 self.say(f"{replica.name} is not ready: {list(replica.waiting_for)}")
@@ -139,7 +139,7 @@ class Audit:
                     )
 
     def _from_scratch(self, agents):
-        """Decided twice, an hour apart, so that every `for` has run out."""
+        """Decided twice, an hour apart, so that every `for` has expired."""
         parsed = [parse.parse(obj) for obj in self._admin.policies().values()]
         metrics = frozenset().union(*(one.metrics for one in parsed))
         store = Store(stale_after=STALE_AFTER, started=-1e9)
@@ -188,7 +188,7 @@ def _timeless(status):
 
 
 def measures(tasks):
-    """What has to be flat: blocks of memory, resident kilobytes, open files, tasks."""
+    """Values that must not grow: blocks of memory, resident kilobytes, open files, tasks."""
     gc.collect()
     process = psutil.Process()
     return {

@@ -28,7 +28,7 @@ FLAGS = (
 
 @pytest.fixture
 async def scores(api, kubeconfig, tmp_path):
-    """For the time of a context an evaluator runs; in it, what it says of a pod of the kind `web`, by node."""
+    """Run an evaluator within a context; it yields the scores of a pod of kind `web` by node."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
     @contextlib.asynccontextmanager
@@ -51,7 +51,7 @@ async def scores(api, kubeconfig, tmp_path):
 
 
 async def port_of(process):
-    """Where the scheduler is answered."""
+    """The URL of the extender."""
     async for line in process.stderr:
         if found := re.search(rb"server=extender address=\S*:(\d+)", line):
             return int(found[1])
@@ -64,7 +64,7 @@ def asker(port):
     question = {"Pod": pod | {"spec": {"containers": []}}, "NodeNames": ["node-a", "node-b"]}
 
     async def until(wanted):
-        """Ask until this is the answer."""
+        """Repeat the request until this is the response."""
         answer = None
         async with aiohttp.ClientSession() as session:
             with contextlib.suppress(TimeoutError):
@@ -99,6 +99,6 @@ async def test_reward_of_a_failure_survives_a_restart(api, scores):
 
 
 async def learned(api):
-    """Whether the ConfigMap tells of the pod's kind."""
+    """Whether the ConfigMap contains the pod's kind."""
     found = (await api.get("/api/v1/namespaces/default/configmaps"))["items"]
     return any('"web"' in text for one in found for text in one["data"].values())

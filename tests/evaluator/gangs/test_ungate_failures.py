@@ -12,7 +12,7 @@ WHY = "PATCH /api/v1/namespaces/default/pods/a: 403 denied"
 
 @pytest.fixture
 def decisions(a_pod, gangs_of, space_of):
-    """What is decided of two gangs of two that both fit; the first goes first."""
+    """The decision about two gangs of two pods that both fit; the first one is first."""
     pods = [a_pod(f"{name}-{n}", name, 2) for name in ("first", "second") for n in range(2)]
     pods += [a_pod(f"first-{n}", "first", 2, priority=9) for n in range(2)]
     there = list({pod.name: pod for pod in pods}.values())

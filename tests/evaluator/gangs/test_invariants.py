@@ -12,9 +12,9 @@ from evaluator.gangs.core.podgroup import PodGroup, about
 from evaluator.gangs.core.types import GangReason, GangState
 from evaluator.model.gang_membership import Membership, Owner, QoS
 from evaluator.model.pod_record import PodRecord
-from tests.evaluator.gangs import promises
-from tests.evaluator.gangs.life import Life
+from tests.evaluator.gangs import invariants
 from tests.evaluator.gangs.model import ANYWHERE
+from tests.evaluator.gangs.state_machine import GangMachine
 
 FOUND = settings(
     max_examples=3000,
@@ -30,18 +30,18 @@ FOUND = settings(
 
 
 def saying(pod: PodRecord, **other: object) -> PodRecord:
-    """The same pod that says something else of its gang."""
+    """The same pod with other gang fields."""
     told = {name: getattr(about(pod), name) for name in Membership.__struct_fields__}
     fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
     return PodRecord(**fields | {"membership": Membership(**told | other)})
 
 
 def changed(gangs, change):
-    """The same gangs of pods that say something else."""
+    """The same gangs with changed pods."""
     return [PodGroup(one.key, tuple(map(change, one.pods)), one.count_all) for one in gangs]
 
 
-def one_pod_too_few_is_enough(gangs, *more, **named):
+def quorum_minus_one_suffices(gangs, *more, **named):
     fewer = changed(gangs, lambda p: saying(p, minimum=max(about(p).minimum - 1, 0)))
     return decide(fewer, *more, **named)
 
@@ -60,7 +60,7 @@ def admissions_are_forgotten(gangs, capacity, before, *more, **named):
     return decide(gangs, capacity, replace(before, admitted={}), *more, **named)
 
 
-def nobody_is_waited_for(gangs, capacity, before, timings, **named):
+def reservations_are_ignored(gangs, capacity, before, timings, **named):
     reservations = {
         key: reservation._replace(first=False) for key, reservation in before.reservations.items()
     }
@@ -69,7 +69,7 @@ def nobody_is_waited_for(gangs, capacity, before, timings, **named):
     )
 
 
-def two_go_at_a_time(gangs, capacity, before, timings, **named):
+def two_gangs_are_released_at_once(gangs, capacity, before, timings, **named):
     made = decide(gangs, capacity, before, timings, **named)
     gone = {one.gang for one in made.releases}
     others = decide(
@@ -78,16 +78,16 @@ def two_go_at_a_time(gangs, capacity, before, timings, **named):
     return replace(made, releases=made.releases + others.releases)
 
 
-def nodes_are_taken_for_empty(gangs, capacity, *more, **named):
+def nodes_count_as_empty(gangs, capacity, *more, **named):
     return decide(gangs, replace(capacity, free=capacity.whole), *more, **named)
 
 
-def the_least_important_goes_first(gangs, *more, **named):
+def lowest_priority_goes_first(gangs, *more, **named):
     turned = changed(gangs, lambda pod: saying(pod, priority=-about(pod).priority))
     return decide(turned, *more, **named)
 
 
-def the_first_goes_or_nobody(gangs, capacity, before, timings, **named):
+def only_the_first_gang_is_released(gangs, capacity, before, timings, **named):
     made = decide(gangs, capacity, before, timings, **named)
     waiting = sorted(
         (one for one in gangs if one.releasable and one.complete), key=lambda g: g.rank
@@ -97,17 +97,17 @@ def the_first_goes_or_nobody(gangs, capacity, before, timings, **named):
     return replace(made, releases=tuple(kept))
 
 
-def gates_of_others_count_for_nothing(gangs, *more, **named):
+def foreign_gates_are_ignored(gangs, *more, **named):
     return decide(changed(gangs, lambda pod: saying(pod, native=False, gated=True)), *more, **named)
 
 
-def some_are_not_told(*asked, **named):
+def incomplete_gangs_have_no_verdict(*asked, **named):
     made = decide(*asked, **named)
     told = {key: one for key, one in made.verdicts.items() if one.state is not GangState.INCOMPLETE}
     return replace(made, verdicts=told)
 
 
-def whoever_waits_for_room_is_too_large(*asked, **named):
+def waiting_for_capacity_is_too_large(*asked, **named):
     made = decide(*asked, **named)
     told = {
         key: replace(one, state=GangState.TOO_LARGE)
@@ -118,25 +118,25 @@ def whoever_waits_for_room_is_too_large(*asked, **named):
     return replace(made, verdicts=told)
 
 
-def timeouts_are_not_told(*asked, **named):
+def timeouts_are_not_reported(*asked, **named):
     return replace(decide(*asked, **named), timeouts=())
 
 
-def nobody_is_overdue(gangs, capacity, before, timings, **named):
+def no_pod_is_overdue(gangs, capacity, before, timings, **named):
     return decide(gangs, capacity, before, replace(timings, gate_max_age=math.inf), **named)
 
 
-def turns_are_kept_for_ever(gangs, capacity, before, *more, **named):
+def reservations_are_kept_forever(gangs, capacity, before, *more, **named):
     made = decide(gangs, capacity, before, *more, **named)
     reservations = {**before.reservations, **made.memory.reservations}
     return replace(made, memory=replace(made.memory, reservations=reservations))
 
 
-def no_time_is_named(*asked, **named):
+def no_next_decision_time(*asked, **named):
     return replace(decide(*asked, **named), again=math.inf)
 
 
-def whoever_was_admitted_is_left_out(gangs, capacity, before, *more, **named):
+def admitted_gangs_are_ignored(gangs, capacity, before, *more, **named):
     others = [one for one in gangs if one.key not in before.admitted]
     return decide(others, capacity, before, *more, **named)
 
@@ -147,17 +147,17 @@ def pods_of_other_owners_are_replacements(gangs, *more, **named):
     )
 
 
-def no_room_is_kept(gangs, capacity, before, *more, **named):
-    """And so nobody has a turn either."""
+def no_capacity_is_reserved(gangs, capacity, before, *more, **named):
+    """Consequently there are no reservations either."""
     others = changed(gangs, lambda pod: pod if pod.node else saying(pod, admitted=None))
     return decide(others, capacity, replace(before, fresh=False), *more, **named)
 
 
-def nobody_ages(gangs, capacity, before, timings, **named):
+def no_gang_ages(gangs, capacity, before, timings, **named):
     return decide(gangs, capacity, before, replace(timings, ageing=math.inf), **named)
 
 
-def green_gangs_never_go(*asked, **named):
+def green_gangs_are_never_released(*asked, **named):
     made = decide(*asked, **named)
     kept = [one for one in made.releases if one.gang.name != "green"]
     return replace(made, releases=tuple(kept))
@@ -166,128 +166,130 @@ def green_gangs_never_go(*asked, **named):
 @pytest.mark.parametrize(
     ("promise", "decider"),
     [
-        (promises.no_gang_goes_below_its_quorum, one_pod_too_few_is_enough),
-        (promises.one_gang_has_its_turn_at_a_time, nobody_is_waited_for),
-        (promises.one_gang_has_its_turn_at_a_time, two_go_at_a_time),
-        (promises.room_is_kept_for_those_that_are_released, no_room_is_kept),
-        (promises.who_is_released_fits, nodes_are_taken_for_empty),
-        (promises.who_is_more_important_goes_first, the_least_important_goes_first),
-        (promises.who_does_not_fit_holds_up_nobody, the_first_goes_or_nobody),
-        (promises.only_our_gate_is_lifted, gates_of_others_count_for_nothing),
-        (promises.nobody_waits_without_being_told_why, some_are_not_told),
-        (promises.who_is_said_to_be_too_large_is, whoever_waits_for_room_is_too_large),
-        (promises.who_found_no_nodes_in_time_is_told_of, timeouts_are_not_told),
-        (promises.nobody_is_held_for_longer_than_the_longest_wait, nobody_is_overdue),
-        (promises.what_is_gone_is_forgotten, turns_are_kept_for_ever),
-        (promises.nothing_changes_before_the_time_that_is_named, no_time_is_named),
+        (invariants.quorum_is_kept, quorum_minus_one_suffices),
+        (invariants.one_reservation_at_a_time, reservations_are_ignored),
+        (invariants.one_reservation_at_a_time, two_gangs_are_released_at_once),
+        (invariants.capacity_is_reserved_for_released_pods, no_capacity_is_reserved),
+        (invariants.released_gang_fits, nodes_count_as_empty),
+        (invariants.higher_priority_goes_first, lowest_priority_goes_first),
+        (invariants.unfitting_gang_delays_no_other, only_the_first_gang_is_released),
+        (invariants.only_own_gates_are_lifted, foreign_gates_are_ignored),
+        (invariants.each_waiting_gang_has_a_verdict, incomplete_gangs_have_no_verdict),
+        (invariants.too_large_gang_cannot_be_placed, waiting_for_capacity_is_too_large),
+        (invariants.timeouts_are_reported, timeouts_are_not_reported),
+        (invariants.overdue_pods_are_released, no_pod_is_overdue),
+        (invariants.deleted_gangs_are_forgotten, reservations_are_kept_forever),
+        (invariants.no_release_before_the_next_decision_time, no_next_decision_time),
         (
-            promises.a_leader_that_does_not_see_its_work_yet_lets_nobody_else_go,
-            whoever_was_admitted_is_left_out,
+            invariants.no_admission_before_own_writes_are_seen,
+            admitted_gangs_are_ignored,
         ),
-        (promises.every_gate_of_a_gang_that_fits_was_lifted, green_gangs_never_go),
+        (invariants.every_fitting_gang_was_released, green_gangs_are_never_released),
     ],
 )
 def test_faulty_decide_function_is_found(promise, decider):
     with pytest.raises(AssertionError) as found:
-        run_state_machine_as_test(life_with(decider, promise), settings=FOUND)
+        run_state_machine_as_test(machine_with(decider, promise), settings=FOUND)
     assert promise.__name__ in {entry.name for entry in found.traceback}
 
 
-def life_with(decider, promise):
-    """Of which one promise is asked."""
-    return type("Broken", (Life,), {"decider": staticmethod(decider), "promises": (promise,)})
+def machine_with(decider, promise):
+    """A state machine that checks one invariant."""
+    return type(
+        "Broken", (GangMachine,), {"decider": staticmethod(decider), "promises": (promise,)}
+    )
 
 
 def job(life, group, replicas, **more):
     said = {"minimum": replicas, "priority": 0, "qos": QoS.BURSTABLE, "cpu": 1, "where": ANYWHERE}
     said |= {"controlled": True, "all_at_once": True, "rare": {}}
-    life.job_comes(group=group, replicas=replicas, **said | more)
+    life.create_job(group=group, replicas=replicas, **said | more)
 
 
-def pods_of_two_gangs_come_by_turns(life):
+def pods_of_two_gangs_are_created_alternately(life):
     life.begin(nodes=[4], longest_wait=math.inf)
     for group in ("red", "green"):
         job(life, group, 3, all_at_once=False)
     for which in (0, 1, 0, 1):
-        life.controller_makes_what_is_missing(which=which, most=1)
-    life.leader_decides(lifted=99)
-    life.scheduler_works()
-    life.leader_decides(lifted=99)
+        life.controller_replaces_missing_pods(which=which, most=1)
+    life.run_leader(lifted=99)
+    life.run_scheduler()
+    life.run_leader(lifted=99)
 
 
-def small_pods_come_while_a_gang_waits_for_room(life):
+def small_pods_arrive_while_a_gang_waits_for_capacity(life):
     life.begin(nodes=[3], longest_wait=math.inf)
-    life.pod_of_somebody_else_comes(cpu=2)
-    life.scheduler_works()
+    life.create_other_pod(cpu=2)
+    life.run_scheduler()
     job(life, "red", 2)
-    life.time_passes(seconds=310.0)
+    life.advance_time(seconds=310.0)
     job(life, "", 1)
-    life.leader_decides(lifted=99)
+    life.run_leader(lifted=99)
 
 
-def one_of_three_goes_before_its_turn(life):
+def one_of_three_is_deleted_before_release(life):
     life.begin(nodes=[4], longest_wait=math.inf)
     job(life, "red", 3)
-    life.pod_ends(which=0, how="leaving")
-    life.leader_decides(lifted=99)
+    life.end_pod(which=0, how="leaving")
+    life.run_leader(lifted=99)
 
 
 def one_of_three_is_lost_and_replaced(life):
     life.begin(nodes=[4], longest_wait=math.inf)
     job(life, "red", 3)
-    life.leader_decides(lifted=99)
-    life.scheduler_works()
-    life.pod_ends(which=0, how="gone")
-    life.controller_makes_what_is_missing(which=0, most=1)
-    life.leader_decides(lifted=99)
+    life.run_leader(lifted=99)
+    life.run_scheduler()
+    life.end_pod(which=0, how="gone")
+    life.controller_replaces_missing_pods(which=0, most=1)
+    life.run_leader(lifted=99)
 
 
-def all_are_replaced_and_somebody_else_takes_the_room(life):
+def all_are_replaced_while_another_pod_takes_the_capacity(life):
     life.begin(nodes=[2], longest_wait=math.inf)
     job(life, "red", 2)
-    life.leader_decides(lifted=99)
-    life.scheduler_works()
+    life.run_leader(lifted=99)
+    life.run_scheduler()
     life.controller_replaces_all(which=0)
-    life.pod_of_somebody_else_comes(cpu=2)
-    life.scheduler_works()
-    life.leader_decides(lifted=99)
+    life.create_other_pod(cpu=2)
+    life.run_scheduler()
+    life.run_leader(lifted=99)
 
 
-def another_job_of_the_same_group_comes(life):
+def second_job_of_the_same_group_starts(life):
     life.begin(nodes=[4], longest_wait=math.inf)
     job(life, "red", 2)
-    life.leader_decides(lifted=99)
-    life.scheduler_works()
+    life.run_leader(lifted=99)
+    life.run_scheduler()
     job(life, "red", 2)
-    life.leader_decides(lifted=99)
+    life.run_leader(lifted=99)
 
 
 PLAYED = [
     (
-        promises.no_gang_goes_below_its_quorum,
+        invariants.quorum_is_kept,
         finished_pods_count,
-        one_of_three_goes_before_its_turn,
+        one_of_three_is_deleted_before_release,
     ),
-    (promises.no_replacement_is_held, replacements_wait, one_of_three_is_lost_and_replaced),
+    (invariants.replacements_are_released, replacements_wait, one_of_three_is_lost_and_replaced),
     (
-        promises.no_replacement_is_held,
+        invariants.replacements_are_released,
         admissions_are_forgotten,
-        all_are_replaced_and_somebody_else_takes_the_room,
+        all_are_replaced_while_another_pod_takes_the_capacity,
     ),
     (
-        promises.only_replacements_and_the_overdue_are_let_past_the_line,
+        invariants.only_replacements_and_overdue_pods_bypass_the_queue,
         pods_of_other_owners_are_replacements,
-        another_job_of_the_same_group_comes,
+        second_job_of_the_same_group_starts,
     ),
     (
-        promises.no_two_gangs_are_half_placed,
-        two_go_at_a_time,
-        pods_of_two_gangs_come_by_turns,
+        invariants.no_two_gangs_are_half_placed,
+        two_gangs_are_released_at_once,
+        pods_of_two_gangs_are_created_alternately,
     ),
     (
-        promises.who_has_waited_for_long_is_not_passed_over_at_once,
-        nobody_ages,
-        small_pods_come_while_a_gang_waits_for_room,
+        invariants.aged_gang_is_not_passed_over_at_once,
+        no_gang_ages,
+        small_pods_arrive_while_a_gang_waits_for_capacity,
     ),
 ]
 """What would have to be played for long until it came about by chance."""
@@ -296,12 +298,12 @@ PLAYED = [
 @pytest.mark.parametrize(("promise", "decider", "play"), PLAYED)
 def test_faulty_decide_function_is_found_in_a_simulation(promise, decider, play):
     with pytest.raises(AssertionError) as found:
-        play(life_with(decider, promise)())
+        play(machine_with(decider, promise)())
     assert found.traceback[-1].name == promise.__name__
-    play(Life())
+    play(GangMachine())
 
 
 def test_each_invariant_is_violated_by_a_faulty_decide_function():
     [mark] = test_faulty_decide_function_is_found.pytestmark
     broken = {promise for promise, _ in mark.args[1]} | {promise for promise, _, _ in PLAYED}
-    assert broken == {*promises.PROMISES, promises.IN_THE_END}
+    assert broken == {*invariants.INVARIANTS, invariants.FINALLY}

@@ -31,7 +31,7 @@ TRAP_BODY = QUESTION.replace(b'"web"', b'"smuggled"')
 
 
 def raw(*lines, start=b"POST /scheduler/filter HTTP/1.1", host=b"Host: x", body=b""):
-    """A request as it goes over the wire."""
+    """A request as bytes."""
     return b"\r\n".join([line for line in (start, host, *lines) if line] + [b"", body])
 
 
@@ -54,7 +54,7 @@ def is_the_answer(reply):
 
 
 def is_refusal(reply, *statuses):
-    """JSON that kube-scheduler shows, in a sentence, which gives nothing of the inside away."""
+    """A JSON error that kube-scheduler shows, without internals."""
     assert reply.status in statuses, reply
     ((key, sentence),) = json.loads(reply.body).items()
     assert key == "Error"
@@ -65,7 +65,7 @@ def is_refusal(reply, *statuses):
 
 
 def is_dressed(reply):
-    """The headers that every answer has, and none that helps an attacker to choose his tools."""
+    """Every response has these headers, and none that identifies the software."""
     assert reply.headers["content-type"].startswith("application/json")
     assert int(reply.headers["content-length"]) == len(reply.body)
     said = parsedate_to_datetime(reply.headers["date"])
@@ -380,7 +380,7 @@ async def test_post_without_a_length_is_rejected_and_the_next_request_is_read(se
 
 @pytest.mark.parametrize("coding", [b"gzip", b"deflate", b"br"])
 async def test_compressed_body_is_rejected(server, dial, coding):
-    """Or a few kilobytes could become gigabytes."""
+    """Otherwise a few kilobytes could become gigabytes."""
     peer = await dial(server.port)
     is_refusal(
         await peer.ask(sized(gzip.compress(QUESTION), b"Content-Encoding: " + coding)), 400, 415
@@ -388,7 +388,7 @@ async def test_compressed_body_is_rejected(server, dial, coding):
 
 
 class TestConnections:
-    """RFC 9112 9: who keeps a connection, and who ends it."""
+    """RFC 9112 9: persistence of connections."""
 
     @pytest.mark.parametrize(
         "lines",
@@ -449,7 +449,7 @@ class TestConnections:
 
     @pytest.mark.parametrize("between", [b"\r\n", b"\r\n\r\n"])
     async def test_line_ends_between_requests_are_ignored(self, server, dial, between):
-        """RFC 9112 2.2: old clients sent one after a POST."""
+        """RFC 9112 2.2: old clients sent an empty line after a POST."""
         peer = await dial(server.port)
         is_the_answer(await peer.ask(sized() + between))
         is_the_answer(await peer.ask(sized() + between + sized()))
@@ -479,7 +479,7 @@ class TestConnections:
 
 
 class TestExpectations:
-    """RFC 9110 10.1.1."""
+    """RFC 9110 10.1.1: Expect."""
 
     async def test_continue_is_sent_before_the_body(self, server, dial):
         peer = await dial(server.port)

@@ -16,7 +16,7 @@ STILL = 10.0
 
 
 class Storm:
-    """Everything at once; `rage()` for a while, then `settle()`. `pause`: seconds between two gusts, on average."""
+    """All faults: `rage()` for a while, then `settle()`. `pause`: mean seconds between two faults."""
 
     def __init__(self, world, rng, pause):
         self._world = world
@@ -28,7 +28,7 @@ class Storm:
         self.counts = {}
 
     async def rage(self, seconds):
-        """Some events a second."""
+        """Inject a few faults per second."""
         end = self._world.clock.now + seconds
         while self._world.clock.now < end:
             await self._edit_if_due()
@@ -50,7 +50,7 @@ class Storm:
             )
 
     async def settle(self):
-        """No more faults, the usual nodes and policies, and time to come to terms with it."""
+        """End all faults, restore nodes and policies, and wait for convergence."""
         world = self._world
         await asyncio.gather(*self._tasks, return_exceptions=True)
         world.disk_is_full(full=False)
@@ -110,7 +110,7 @@ class Storm:
         await self._for_a_while(self._agent(), "late", self._rng.uniform(0.1, 6.0), 0.0)
 
     async def _second_stream(self):
-        """Somebody else reports for a node as well, as an old agent that was not quite gone."""
+        """A second agent reports for a node, as an old one that has not ended."""
         world = self._world
         agent = self._agent()
         if agent is not None:
@@ -270,7 +270,7 @@ class Storm:
         self._later(start(self._rng.choice((0.0, 1.0, 10.0, 40.0))))
 
     async def _lease_is_lost(self):
-        """Somebody has deleted it."""
+        """The object was deleted."""
         await self._world.admin.clear_leases()
 
     async def _wall_clock_jumps(self):
