@@ -136,7 +136,7 @@ class Cluster:
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
 
     async def restart_evaluator(self, *, kill: bool = False) -> None:
-        """Stop the evaluator, by SIGKILL if asked to, start it again, and wait until it is ready."""
+        """Stop the evaluator (`kill`: by SIGKILL), start it again, and wait until it is ready."""
         await self.stop_evaluator(kill=kill)
         await self.start_evaluator()
 

@@ -11,10 +11,11 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model import events
+from evaluator.model.events import EventSpec
 from evaluator.model.names import PolicyKey
-from evaluator.plans import events, evictions
+from evaluator.plans import evictions
 from evaluator.plans.evictions import Eviction, EvictionRate
-from evaluator.plans.policy_events import EventSpec
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
 

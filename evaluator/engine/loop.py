@@ -1,7 +1,6 @@
 """The decision loop: runs decide() after changes and when readings become stale, swaps the result, notifies listeners."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,6 +24,7 @@ from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.scoring.derived import measured
 from plimsoll.text import counted
+from plimsoll.wakeup import WakeUp
 
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports is evaluated together."""
@@ -77,7 +77,7 @@ class DecisionLoop:
         self._decisions = Decisions()
         self._subscribed = frozenset[str]()
         self._decided = clock()
-        self._changed = asyncio.Event()
+        self._wakeup = WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
         self._is_busy: Callable[[], bool] = lambda: False
@@ -130,17 +130,13 @@ class DecisionLoop:
 
     def touch(self) -> None:
         """Request an evaluation soon."""
-        self._changed.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Evaluate until cancelled: after each change, and when decisions expire."""
         while True:
             wait = self._decisions.valid_until - self._clock()
-            with contextlib.suppress(TimeoutError):
-                # Not wait_for(): before Python 3.12 it swallows a cancellation that arrives together with the event.
-                async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
-                    await self._changed.wait()
-            self._changed.clear()
+            await self._wakeup.wait(max(0.0, wait) + _PAUSE if wait < _FOREVER else None)
             await self._until_answered()
             worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
             await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))

@@ -5,7 +5,6 @@ waits until the watch shows the change before it decides again.
 """
 
 import asyncio
-import contextlib
 import math
 import operator
 import random
@@ -32,6 +31,7 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -118,7 +118,7 @@ class GangController:
         self._random = (rng or random.Random()).random  # noqa: S311 (jitter)
         self._backoff = Backoff(self._random)
         self._in_vain = 0
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._listed: asyncio.Future[None] | None = None
         self._memory = GangHistory()
         self._decisions = GangDecisions()
@@ -144,7 +144,7 @@ class GangController:
 
     def wake(self) -> None:
         """Decide soon."""
-        self._wake.set()
+        self._wakeup.set()
 
     def decided(self) -> None:
         """Handle new policy decisions: wake if eligible nodes have changed, or if the controller was waiting."""
@@ -162,11 +162,9 @@ class GangController:
     async def run(self) -> None:
         """Decide until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_due()):
-                    await self._wake.wait()
+            await self._wakeup.wait(self._until_due())
             await asyncio.sleep(self._settle)
-            self._wake.clear()
+            self._wakeup.clear()
             if self._may_decide():
                 for _ in self._tracker.catching_up():
                     await asyncio.sleep(0)
@@ -270,7 +268,7 @@ class GangController:
 
         Return whether to continue with other gangs.
         """
-        self._wake.set()
+        self._wakeup.set()
         error = result.error
         if error is None or (error.status and error.status not in _BUSY):
             log.warning("gates not removed; retrying", gang=str(gang), error=result.why_not)
@@ -311,12 +309,11 @@ class GangController:
         try:
             async with asyncio.timeout(self._patience):
                 while any(map(self._is_unseen, releases)):
-                    await self._wake.wait()
-                    self._wake.clear()
+                    await self._wakeup.wait()
         except TimeoutError:
             log.warning("removed gates not seen on the watch; listing all pods")
             self._look_at_all()
-        self._wake.set()
+        self._wakeup.set()
 
     def _is_unseen(self, release: GangRelease) -> bool:
         gang = self._index.find(release.gang)

@@ -42,6 +42,11 @@ class KubeError(SentenceError):
         """Whether the resourceVersion is too old (410), so that a new list is needed."""
         return self.status == 410
 
+    @property
+    def transient(self) -> bool:
+        """Whether the same request may succeed later: no response, too many requests, or a server's error."""
+        return self.status in {0, 429} or self.status >= 500
+
 
 class APIConnection(Protocol):
     """Sends single requests. Its methods raise KubeError with status 0."""

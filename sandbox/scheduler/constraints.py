@@ -61,7 +61,7 @@ def _selected(pod: Object, node: Object) -> bool:
 
 def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
     expressions, on_fields = term.get("matchExpressions") or [], term.get("matchFields") or []
-    # A term that asks for nothing selects nothing.
+    # A term without requirements selects nothing.
     return (
         bool(expressions or on_fields)
         and all(_expression(one, labels) for one in expressions)

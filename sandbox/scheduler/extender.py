@@ -127,7 +127,7 @@ def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
         names = [item["metadata"]["name"] for item in items]
     requested = {node["metadata"]["name"] for node in nodes}
     if unknown := sorted(set(names) - requested):
-        raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which was not asked about")
+        raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which is not in the request")
     refused = {
         **(fields.get("failednodes") or {}),
         **(fields.get("failedandunresolvablenodes") or {}),

@@ -17,7 +17,7 @@ async def annotate(world, node, said):
 
 
 def asking(cpu):
-    """A container that the scorer is asked about, as its extender manages what it names."""
+    """A container with the resource that the scorer's extender manages."""
     resources = {"requests": {"cpu": cpu}, "limits": {"telemetry/scheduling": "1"}}
     return {"containers": [{"name": "c", "image": "none", "resources": resources}]}
 

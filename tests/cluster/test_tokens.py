@@ -19,7 +19,7 @@ AUDIENCE = "plimsoll-evaluator"
 
 @pytest.fixture
 def tokens(world):
-    """Ask for tokens of the agents' ServiceAccount."""
+    """Request tokens of the agents' ServiceAccount."""
     if isinstance(world.plane.server, ApiServer):
         pytest.skip(
             "the sandbox has no ServiceAccount tokens, and takes everybody for its administrator"
@@ -71,7 +71,7 @@ async def test_token_names_its_node(world, tokens):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A server certificate that is its own CA."""
+    """A self-signed server certificate."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not on PATH")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")

@@ -33,7 +33,7 @@ GOOD = {
 
 @pytest.fixture
 async def apply(plane):
-    """What kubectl warns of when a policy with these strategies is made."""
+    """The warnings of kubectl for a policy with these strategies."""
     if isinstance(plane.server, ApiServer):
         pytest.skip("the sandbox's API has no ValidatingAdmissionPolicy")
     if not shutil.which("kubectl"):
@@ -82,7 +82,7 @@ async def test_omitted_parts_are_admitted_with_a_warning(apply):
 
 
 async def test_per_pod_rules_warn_about_durations(apply):
-    """And those that do are all that the evaluator knows."""
+    """The warnings list all strategies that the evaluator knows."""
     for metric in sorted(DERIVED_METRICS):
         rules = [{**RULE, "metricname": metric, "for": "30s"}]
         (said,) = apply({"dontschedule": {"rules": rules}})

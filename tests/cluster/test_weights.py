@@ -15,7 +15,7 @@ PREFERENCE = 100 * 3
 
 @pytest.fixture
 async def extender():
-    """Gives the node that it is told to the best score, by as many extenders as there are paths."""
+    """Extenders that give one node the best score, one per path."""
     liked = {}
 
     async def prioritize(request):

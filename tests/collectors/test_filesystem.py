@@ -23,7 +23,7 @@ def sizes(free: int = 250) -> os.statvfs_result:
 
 
 class Machine:
-    """A machine whose mounts are made up; each answers, says an error or hangs."""
+    """A fake machine with mounts that answer, fail or hang."""
 
     def __init__(self, root: Path) -> None:
         self.host = Host(procfs=root / "proc", rootfs=Path("/"))

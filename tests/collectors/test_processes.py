@@ -25,7 +25,7 @@ class Procfs:
         (self.path / name).write_text(text)
 
     def process(self, pid: int, states: str, name: str = "app") -> None:
-        """A process with a thread in each of these states; the first is its own."""
+        """A process with a thread in each of these states; the first is the main thread."""
         line = STAT.format(pid=pid, name=name, state=states[0], threads=len(states))
         self.write(f"{pid}/stat", line)
         for number, state in enumerate(states):

@@ -19,7 +19,7 @@ STAT = f"cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\nintr 1\nctxt 1\nbti
 
 
 class Node:
-    """A node of files, with an agent's recorder on it."""
+    """A fixture machine with an agent's rule engine."""
 
     def __init__(self, root):
         self.root = root
@@ -59,7 +59,7 @@ class Node:
             self.recorder.step()
 
     def values(self, name):
-        """Of a metric: the `rule` that a series has, if any, to its value."""
+        """The series of a metric: its `rule` label, if any → value."""
         return {
             dict(sample.labels).get("rule"): sample.value
             for family in self.recorder.not_collected(self.rounds.run(COLLECTORS).families)

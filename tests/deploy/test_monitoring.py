@@ -37,7 +37,7 @@ WORDS = re.compile(
 
 @pytest.fixture
 def promtool(tmp_path):
-    """Runs promtool in a folder with the rules, as Prometheus would read them, and their test cases."""
+    """Run promtool in a folder with the rules, as Prometheus would read them, and their tests."""
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not on PATH")
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
@@ -93,7 +93,7 @@ def shipped_rules():
 
 @functools.cache  # reading the shipped rules takes a third of a second
 def known():
-    """Every metric that agent and evaluator can have, as Prometheus names its series, with its labels."""
+    """Every metric of agent and evaluator, as Prometheus names its series, with its labels."""
     tables = (*runner.METRICS, *metrics.METRICS)
     catalogued = [*(metric for _, metric in catalog.rows()), *tables]
     found = {metric.name: set(metric.labels) for metric in catalogued}
@@ -114,7 +114,7 @@ def known():
 
 
 def metrics_of(query):
-    """The metrics that a query names: what is left of it without labels, durations, variables and PromQL's own words."""
+    """The metrics in a query: its names without labels, durations, variables and PromQL keywords."""
     bare = re.sub(r'"[^"]*"', "", query)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
@@ -140,7 +140,7 @@ def test_every_metric_and_label_exists(query):
 
 
 def test_evaluator_metrics_are_used_by_an_alert_or_a_panel():
-    """A metric that nobody looks at has no purpose. Beside these stands what is only for people who search."""
+    """An unused metric has no purpose. The exceptions are for debugging."""
     watched = set().union(
         *(metrics_of(query) for query in [*QUERIES, *(a["expr"] for a in ALERTS)])
     )

@@ -13,7 +13,7 @@ NAME = "test-runner"
 
 
 class Gate:
-    """A call that hangs until it is let through."""
+    """A call that hangs until it is released."""
 
     def __init__(self) -> None:
         self.entered = threading.Semaphore(0)
@@ -59,7 +59,7 @@ def threads() -> int:
 
 
 def settle(count: int) -> None:
-    """Wait until so many threads are left; one that has ended is listed for a moment."""
+    """Wait until this many threads are left; an ended one is listed for a moment."""
     deadline = time.monotonic() + PATIENCE
     while threads() > count:
         assert time.monotonic() < deadline, f"{threads()} threads"

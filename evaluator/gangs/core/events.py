@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from evaluator.gangs.core.podgroup import PodGroup
 from evaluator.gangs.core.types import GangState, GangVerdict
+from evaluator.model.events import EventSpec
 from evaluator.model.pod_record import PodRecord
-from evaluator.plans.policy_events import EventSpec
 
 NORMAL, WARNING = "Normal", "Warning"
 

@@ -101,7 +101,7 @@ class Quotas(Behaviour):
 
     def admit(self, obj: Json, objects: Objects) -> None:
         quota = Subject("", "resourcequotas", name_of(obj))
-        raise forbidden(quota, "nobody enforces quotas in this sandbox")
+        raise forbidden(quota, "quotas are not enforced in this sandbox")
 
 
 class Namespaces(Behaviour):

@@ -120,7 +120,7 @@ def _dated(managed: Managed, entry: Entry, owned: Fields) -> Entry:
 
 
 def claiming(resource: Resource, config: Json) -> Recorder:
-    """Return a recorder for an object created by apply: the applier owns the configured fields, nobody the defaults."""
+    """Return a recorder for an object created by apply: the applier owns the configured fields; defaults have no owner."""
     owned = fieldsets.claimed(config, resource.topology) - _NOBODYS
 
     def record(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:

@@ -9,7 +9,7 @@ from plimsoll.http.pool import ConnectionPool, ConnectionState
 
 @pytest.fixture
 async def crowds():
-    """Make a crowd of at most so many, with a way to admit a connection that lasts until it is ended."""
+    """Create a pool of at most this many connections, with a function to admit one that lasts until it is ended."""
     tasks = []
 
     def make(limit):

@@ -242,7 +242,7 @@ class Failing(socket.socket):
 
 @contextlib.asynccontextmanager
 async def accepting(*numbers: int):
-    """A server that meets these errors first; its address."""
+    """A server that first meets these errors; returns its address."""
     with Failing() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -324,7 +324,7 @@ async def test_unread_responses_are_kept_for_a_bounded_number_of_clients(serve) 
 
 
 class Held(list[bytes]):
-    """A body whose end can be seen."""
+    """A body whose end is recognizable."""
 
     __hash__ = object.__hash__
 
@@ -362,7 +362,7 @@ async def test_closing_ends_every_connection(serve) -> None:
 
 
 async def test_responses_are_sent_without_nagles_delay(serve, monkeypatch) -> None:
-    """Nagle's algorithm would hold its second half back for 40 ms."""
+    """Nagle's algorithm would delay its second half by 40 ms."""
     loop, seen = asyncio.get_running_loop(), []
     connect = loop.connect_accepted_socket
 

@@ -11,7 +11,7 @@ from plimsoll.logs.handler import LineHandler
 
 
 class Disk(io.RawIOBase):
-    """Room for so many bytes."""
+    """Space for this many bytes."""
 
     def __init__(self, room):
         self.room = room
@@ -42,7 +42,7 @@ def clock():
 
 @pytest.fixture
 def log_to(clock):
-    """Called with a stream: a logger that writes to it."""
+    """Return a logger that writes to a stream."""
     logger = logging.getLogger("plimsoll")
     before = logger.propagate, logger.level, logger.handlers[:]
 

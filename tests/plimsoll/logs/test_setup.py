@@ -20,7 +20,7 @@ log = logs.get("test")
 
 @pytest.fixture
 def lines():
-    """What a program of its own writes to stderr: logging is set up once in a process."""
+    """The stderr of a separate program: logging is set up once per process."""
 
     def run(code, fmt="logfmt", level="info"):
         done = subprocess.run(

@@ -26,7 +26,7 @@ async def test_shipped_demo_runs_to_its_end(spawn, story):
 
 
 def commands(text):
-    """The command lines of a story: those that are indented by five."""
+    """The command lines of a demo: those indented by five."""
     return re.findall(r"^ {5}(\S.*)$", text, re.MULTILINE)
 
 
