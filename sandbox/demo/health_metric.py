@@ -27,7 +27,7 @@ class HealthMetricDemo:
         self._stage = stage
         self._cluster = stage.cluster
         self._api = stage.cluster.client
-        self._tell = stage.narrator
+        self._narrator = stage.narrator
         self._room = RiskDemo(stage, NAMESPACE)
 
     async def tell(self) -> None:
@@ -42,115 +42,121 @@ class HealthMetricDemo:
         await self._room.tell()
 
     async def _begin(self) -> None:
-        self._tell.step("A file on each node has its health; a policy acts on it")
+        self._narrator.step("A file on each node has its health; a policy acts on it")
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
             self._room.use(node, cores=2)
         await self._stage.apply("health-metric-demo/00-namespace.yaml")
         await self._stage.apply("health-metric-demo/10-policy.yaml")
-        self._tell.say(
+        self._narrator.say(
             "demo-policy: no new pods where health_metric is 1 or 2; pods are evicted where it is 2."
         )
-        await self._tell.sees(
+        await self._narrator.sees(
             "the evaluator has each node's health",
             lambda: self._health_is({"node-a": 0, "node-b": 1, "node-c": 0}),
         )
 
     async def _refuse(self) -> None:
-        self._tell.step("node-b is at 1: the extender rejects it")
-        self._tell.say("A pod that requires node-b waits, with an event:")
+        self._narrator.step("node-b is at 1: the extender rejects it")
+        self._narrator.say("A pod that requires node-b waits, with an event:")
         await self._stage.create(_pinned("node-b"))
-        event = await self._tell.sees(
+        event = await self._narrator.sees(
             "the pod is rejected, with the policy's reason", lambda: self._refusal("only-node-b")
         )
-        self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
-        self._tell.shows(f"{event['reason']}: {event['message']}")
-        self._tell.types(f"kubectl -n {NAMESPACE} delete pod only-node-b")
+        self._narrator.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
+        self._narrator.shows(f"{event['reason']}: {event['message']}")
+        self._narrator.types(f"kubectl -n {NAMESPACE} delete pod only-node-b")
         await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
 
     async def _place(self) -> tuple[str, Object]:
-        self._tell.step("A Deployment with the policy is placed on a healthy node")
+        self._narrator.step("A Deployment with the policy is placed on a healthy node")
         await self._stage.apply("health-metric-demo/20-deployment.yaml")
-        pod = await self._tell.sees("its pod runs, not on node-b", lambda: self._running("node-b"))
+        pod = await self._narrator.sees(
+            "its pod runs, not on node-b", lambda: self._running("node-b")
+        )
         node = str(pod["spec"]["nodeName"])
-        self._tell.shows(f"{pod['metadata']['name']} is on {node}")
+        self._narrator.shows(f"{pod['metadata']['name']} is on {node}")
         return node, pod
 
     async def _leave(self, sick: str, pod: Object) -> None:
-        self._tell.step(
+        self._narrator.step(
             f"{sick} becomes unhealthy: its metric changes to 2 while the pod runs there"
         )
         self._write(sick, 2)
         label = f"{POLICY}=violating"
-        await self._tell.sees(
+        await self._narrator.sees(
             f"{sick} is labelled {label}", lambda: self._labelled(sick, {POLICY: "violating"})
         )
-        self._tell.types(f"kubectl get nodes -l {label}")
+        self._narrator.types(f"kubectl get nodes -l {label}")
         name = str(pod["metadata"]["name"])
-        await self._tell.sees(
+        await self._narrator.sees(
             f"the pod {name} is evicted", lambda: self._gone(name, pod["metadata"]["uid"])
         )
         other = ({"node-a", "node-c"} - {sick}).pop()
-        fresh = await self._tell.sees(
+        fresh = await self._narrator.sees(
             f"its replacement runs on {other}, the only healthy node left",
             lambda: self._running("node-b", sick),
         )
-        event = await self._tell.sees(
+        event = await self._narrator.sees(
             "an event reports the reason",
             lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated"),
         )
-        self._tell.shows(f"{event['reason']}: {event['message']}")
-        self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
+        self._narrator.shows(f"{event['reason']}: {event['message']}")
+        self._narrator.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
 
     async def _recover(self, sick: str) -> None:
-        self._tell.step(f"{sick} recovers, and node-b too")
+        self._narrator.step(f"{sick} recovers, and node-b too")
         self._write("node-b", 0)
         self._write(sick, 0)
-        await self._tell.sees(f"the label is removed from {sick}", lambda: self._unlabelled(sick))
-        policy = await self._tell.sees(
+        await self._narrator.sees(
+            f"the label is removed from {sick}", lambda: self._unlabelled(sick)
+        )
+        policy = await self._narrator.sees(
             "the policy's status is Compliant", lambda: self._complies(POLICY)
         )
-        self._tell.types(f"kubectl -n {NAMESPACE} get taspolicies")
-        self._tell.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
+        self._narrator.types(f"kubectl -n {NAMESPACE} get taspolicies")
+        self._narrator.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
 
     async def _measure(self) -> None:
-        self._tell.step("The same with a metric of the host: memory_MemAvailable_bytes")
+        self._narrator.step("The same with a metric of the host: memory_MemAvailable_bytes")
         await self._stage.apply("examples/memory-policy.yaml")
-        found = await self._tell.sees(
+        found = await self._narrator.sees(
             "every agent reports this machine's free memory", self._free_memory
         )
         for node, value in found.items():
-            self._tell.shows(f"{node}  {value / 2**20:,.0f} MiB available")
+            self._narrator.shows(f"{node}  {value / 2**20:,.0f} MiB available")
         key = "telemetry.aware.scheduling.memory-policy/memory"
-        await self._tell.sees(
+        await self._narrator.sees(
             "each has more than 256 MiB and gets the label",
             lambda: self._all_labelled(found, {key: "roomy"}),
         )
-        self._tell.shows(f"{key}=roomy")
-        self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
+        self._narrator.shows(f"{key}=roomy")
+        self._narrator.types(
+            f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy"
+        )
 
     async def _derive(self) -> None:
-        self._tell.step("A recording rule computes a metric on each node")
+        self._narrator.step("A recording rule computes a metric on each node")
         for node in self._cluster.spec.nodes:
             self._fill(node, free=60)
         shipped = manifests.folder() / "examples/scratch/rules.yaml"
-        self._tell.does(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
+        self._narrator.does(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
         shutil.copy(shipped, self._cluster.rules)
         for line in shipped.read_text().splitlines():
             if line.lstrip().startswith(("- record", "expr")):
-                self._tell.shows(line.strip())
+                self._narrator.shows(line.strip())
         await self._stage.apply("examples/scratch/policy.yaml")
-        await self._tell.sees(
+        await self._narrator.sees(
             "the evaluator has every node's ratio",
             lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
         )
         self._fill("node-a", free=4)
-        await self._tell.sees(
+        await self._narrator.sees(
             "the extender rejects node-a",
             lambda: self._refuses("scratch-policy", "node-a"),
         )
         directory = shell.path(self._cluster.node_metrics("node-a"))
-        self._tell.types(
+        self._narrator.types(
             f"{shell.program('plimsoll-agent')} eval --collector.textfile.directory={directory} "
             "'scratch_free_bytes / scratch_size_bytes'"
         )
@@ -165,19 +171,19 @@ class HealthMetricDemo:
     async def _explained(self, policy: str) -> Object:
         return await self._stage.explained(f"/{NAMESPACE}/{policy}")
 
-    async def _health_is(self, wanted: dict[str, float]) -> bool | None:
+    async def _health_is(self, expected: dict[str, float]) -> bool | None:
         nodes = (await self._explained(POLICY)).get("nodes", {})
         readings = {
             name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
         }
-        return True if readings == wanted else None
+        return True if readings == expected else None
 
-    async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
+    async def _reads(self, policy: str, metric: str, expected: float) -> bool | None:
         """Return whether the evaluator has this value for every node."""
         nodes = (await self._explained(policy)).get("nodes", {})
         found = [node["readings"][metric]["value"] for node in nodes.values()]
         complete = len(found) == len(self._cluster.spec.nodes)
-        return True if complete and set(found) == {wanted} else None
+        return True if complete and set(found) == {expected} else None
 
     async def _refuses(self, policy: str, node: str) -> bool | None:
         """Return whether the extender rejects a node for a pod of this policy."""
@@ -190,8 +196,10 @@ class HealthMetricDemo:
             "spec": {"containers": []},
         }
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
-        async with Extender(ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")) as asked:
-            return True if node not in (await asked.filter(pod, names)).names else None
+        async with Extender(
+            ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")
+        ) as extender:
+            return True if node not in (await extender.filter(pod, names)).names else None
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})
@@ -201,8 +209,8 @@ class HealthMetricDemo:
         return found if found and all(value for value in found.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
-        said = f"violating {POLICY}"
-        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
+        reason = f"violating {POLICY}"
+        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=reason)
 
     async def _running(self, *excluded: str) -> Object | None:
         """Return a running pod of the Deployment that is on none of these nodes."""
