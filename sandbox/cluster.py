@@ -148,10 +148,10 @@ class Cluster:
         nodes = Nodes(self.client, names)
         await nodes.register()
         rng = random.Random(self.spec.seed)  # noqa: S311 (names and ties, no secrets)
-        extenders = [
+        called = [
             await stack.enter_async_context(Extender(spec)) for spec in self._extender_specs()
         ]
-        self.binder = Scheduler(self.client, Extenders(extenders), rng=rng)
+        self.binder = Scheduler(self.client, Extenders(called), rng=rng)
         stack.push_async_callback(self.processes.close)
         await self._start_programs()
         for run in (
@@ -244,7 +244,7 @@ class Cluster:
 
     async def _answers(self, name: str, url: str) -> None:
         """Wait for a 200. Raises an error with the end of the program's log if it ends or takes too long."""
-        status = "nothing"
+        last_response = "nothing"
         try:
             async with asyncio.timeout(self.spec.ready_timeout), aiohttp.ClientSession() as session:
                 while True:
@@ -253,12 +253,14 @@ class Cluster:
                         async with session.get(url) as response:
                             if response.status == 200:
                                 return
-                            status = f"{response.status} {(await response.text()).strip()[:300]}"
+                            last_response = (
+                                f"{response.status} {(await response.text()).strip()[:300]}"
+                            )
                     except aiohttp.ClientError as error:
-                        status = str(error)
+                        last_response = str(error)
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {status}"
+            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {last_response}"
             raise ProcessError(text + self.processes.log_end(name)) from None
 
 

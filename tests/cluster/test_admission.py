@@ -34,7 +34,7 @@ def _rule(text):
     return body | ({"labels": labels.split()} if labels else {})
 
 
-# What the documentation of Telemetry Aware Scheduling shows.
+# Policies from the documentation of Telemetry Aware Scheduling.
 EXAMPLES = {
     "health": strategies(
         deschedule=[f"{HEALTH} Equals 2"],
@@ -65,7 +65,7 @@ EXAMPLES = {
     ),
 }  # fmt: skip
 
-# What its definition let in although nothing good came of it.
+# Policies that its CRD admitted although they had no effect.
 ODDITIES = {
     "no-spec": None,
     "no-strategies": strategies(),
@@ -118,7 +118,7 @@ async def test_policies_documented_by_tas_are_admitted_unchanged(admit):
 async def test_policies_accepted_by_tas_are_admitted_unchanged(admit):
     for name, spec in ODDITIES.items():
         assert await admit(spec) == spec, name
-    long = "a" * 253  # no label can be made of it, but that matters to two of the strategies only
+    long = "a" * 253  # invalid as a label, which matters to two strategies only
     assert await admit(EXAMPLES["traits"], name=long) == EXAMPLES["traits"]
 
 

@@ -201,7 +201,7 @@ def test_images_download_nothing_without_checking_its_hash():
 @pytest.mark.parametrize("target", TARGETS)
 def test_images_run_unprivileged_with_compiled_code_and_fixed_path(target):
     (user,) = steps(target, "USER")
-    uid, gid = map(int, user.split(":"))  # numbers, or a kubelet cannot know that it is not root
+    uid, gid = map(int, user.split(":"))  # numeric, or a kubelet cannot verify that it is not root
     assert uid > 0
     assert gid > 0
     base = STAGES[target][0]

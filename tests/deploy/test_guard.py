@@ -82,7 +82,7 @@ async def thief(control_plane, token):
         async with asyncio.timeout(PATIENCE):
             for (
                 number
-            ) in itertools.count():  # another label each time: to repeat one changes nothing
+            ) in itertools.count():  # a new label each time: a repeated one changes nothing
                 probe = {"metadata": {"labels": {"probe": f"number-{number}"}}}
                 if await refused(connected, NODES, "node-a", probe) and await refused(
                     connected, PODS, "web", probe, "default"

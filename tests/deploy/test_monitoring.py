@@ -28,7 +28,7 @@ QUERIES += [
     variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
 ]
 
-# What PromQL itself means by a word, as far as it is used here.
+# PromQL keywords in use.
 WORDS = re.compile(
     r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|max|on|or|rate|sum|time"
     r"|unless|without)\b"

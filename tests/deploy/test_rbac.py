@@ -123,7 +123,7 @@ async def asked(aiohttp_server, tmp_path):
 
 async def call(method, arguments):
     keywords = {"timeout": 1.0} if "timeout" in inspect.signature(method).parameters else {}
-    with contextlib.suppress(KubeError):  # what the answer means is another test's matter
+    with contextlib.suppress(KubeError):  # another test checks the response
         if inspect.isasyncgenfunction(method):
             async for _ in method(*arguments, **keywords):
                 pass

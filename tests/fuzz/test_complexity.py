@@ -55,7 +55,7 @@ FRAMES = {
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"lines"}))
 def test_cost_of_a_long_input_is_linear(name):
     size = SIZE_OF_YAML if name in YAML else SIZE
-    # To count what PyYAML allocates would cost thirty times what it does.
+    # Counting PyYAML's allocations would take thirty times as long.
     memory = contextlib.nullcontext if name in YAML else held_at_most
     for piece in REPEATED:
         for frame in ("@", *FRAMES.get(name, ())):

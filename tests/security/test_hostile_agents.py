@@ -308,9 +308,7 @@ async def thousands_of_streams_on_one_connection(mallory):
     for stream in range(1, 6001, 2):
         await peer.call(stream, report(node_name=MALLORY))
     refused = await peer.until(RST_STREAM)
-    while (
-        refused is not None and refused[3][3] == 0
-    ):  # NO_ERROR: a stream that was told why it ends
+    while refused is not None and refused[3][3] == 0:  # NO_ERROR: the stream ended with a status
         refused = await peer.until(RST_STREAM)
     assert refused is None or refused[3][3] in {7, 11}, "REFUSED_STREAM, or ENHANCE_YOUR_CALM"
     peer.vanish()

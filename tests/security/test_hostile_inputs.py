@@ -44,7 +44,7 @@ async def test_flood_of_invalid_tokens_causes_few_reviews_and_ends_no_stream(
     assert ends.count(grpc.StatusCode.UNAUTHENTICATED) == len(reviewed)
     assert ends.count(grpc.StatusCode.UNAVAILABLE) == ATTEMPTS - len(reviewed)
     await house.ready()
-    # The agent's token is known: it gets in from the flooded address, too.
+    # The agent's token is cached: it is accepted from the flooded address, too.
     await house.stop("agent")
     await house.start_agent()
     await eventually(lambda: house.log("evaluator").count("agent connected") == 2)

@@ -143,7 +143,7 @@ async def speak_badly(dial, port, tls):
         raw + b"\r\n\r\n",
     ):
         peer = await dial(port, tls)
-        with contextlib.suppress(OSError):  # it may have hung up already
+        with contextlib.suppress(OSError):  # it may have closed already
             await peer.say(head, end=tls is None)
         peer.vanish()
 

@@ -198,7 +198,7 @@ class Evaluator:
             with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 async with session.post(url, json=question) as response:
                     body = await response.json()
-                if life == self._started:  # else it is the last word of a life before
+                if life == self._started:  # else it is the last answer of an earlier process
                     self._judge(response.status, body, begin, readings)
             await asyncio.sleep(0.01)
 
@@ -320,7 +320,7 @@ class World:
 
     async def close(self):
         left = set(self._tasks)
-        while left:  # once may not be enough: a call of gRPC that ends just then forgets it
+        while left:  # once may not suffice: a gRPC call that ends just then loses the cancellation
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=1)

@@ -52,7 +52,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     [evaluator] = world.evaluators
     log = evaluator.log
     size = log.stat().st_size
-    # No file of this process may grow any further than a few bytes more: as on a disk that is full.
+    # Files of this process may grow by a few bytes only, as on a full disk.
     _, most = resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE, (size + 10, most))
     reading = world.readings["moody-1"]

@@ -27,7 +27,7 @@ TIMES = (
 """When is asked: when there are few samples yet, on the grid, beside it, at the last samples, when most have gone old."""
 
 ODD = (math.nan, math.inf, -math.inf, 0.0, -1.5, math.nan, math.nan, 3.25, math.inf)
-# What regular expressions may take for another. Python's (?i)i also means the Turkish letters, which are left out.
+# Characters that regular expressions may confuse. Python's (?i)i also matches the Turkish letters, which are omitted.
 TEXTS = (
     *"ab1kKsSiI_-.*$^(]{}|\\/'\" \n\r\t\f\v\x07\x1c\x85\xa0\u2028\ufffd",
     *"\u212a\u017féÉßẞς\u03a3\u03c3µμ٣²Ⅷǅǆ😀𐐀𐐨",

@@ -37,7 +37,7 @@ _ITEM = re.compile(rf"_(?:x(?P<gap>[0-9]+))?|stale|(?P<first>[+-]?{_PLAIN})(?:{_
 def milliseconds(duration):
     if re.fullmatch("0[a-z]*", str(duration)):
         return 0
-    # Its parse_duration() takes milliseconds for microseconds.
+    # Its parse_duration() reads microseconds as milliseconds.
     return promql_parser.parse(f"a offset {duration}").offset // timedelta(milliseconds=1)
 
 

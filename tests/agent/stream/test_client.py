@@ -390,7 +390,7 @@ async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     waits = [after - before for before, after in itertools.pairwise(begins)]
-    # A tenth of 0.25 s, doubled each time: never less, however fast the machine is.
+    # A tenth of 0.25 s, doubled each time: a lower bound on any machine.
     assert all(wait >= 0.025 * 2**turn * 0.9 for turn, wait in enumerate(waits)), waits
 
 

@@ -223,7 +223,7 @@ value = st.one_of(st.none(), st.sampled_from([-1.0, 0.0, 1.0, 2.0]))
 worlds = st.fixed_dictionaries(
     {node: st.fixed_dictionaries({"health": value, "load": value}) for node in NODES}
 )
-# What an earlier life left behind: right or wrong by now, and some of it not even a policy's any more.
+# Labels of an earlier process: correct or wrong by now, some of them of deleted policies.
 left_behind = st.dictionaries(
     st.sampled_from(NODES),
     st.dictionaries(
@@ -264,7 +264,7 @@ def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
     last = live(api, policies, readings, order=arrivals[-1], steps=None)
 
     for node in NODES:
-        expected = {**wanted[node], **theirs.get(node, {})}  # what others own, they keep
+        expected = {**wanted[node], **theirs.get(node, {})}  # labels of other owners stay
         assert api.nodes[node].labels == expected
     again = len(last.writes)
     last.act()

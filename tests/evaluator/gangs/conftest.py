@@ -133,7 +133,7 @@ def held(api):
     path, made = "/api/v1/namespaces/default/configmaps", {}
 
     async def make(group, *names, minimum=2, gates=(GATE,), cpu="1", owned=True, **labels):
-        if owned and not made:  # what it is does not matter, but that it is there
+        if owned and not made:  # only its presence matters
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}}
             made["uid"] = (await api.call("POST", path, body))["metadata"]["uid"]
         controller = {"apiVersion": "v1", "kind": "ConfigMap", "name": "job", "controller": True}

@@ -137,7 +137,7 @@ def quorum_is_kept(d: Decision) -> None:
 
 def replacements_are_released(d: Decision) -> None:
     for key, owner in d.history.admitted:
-        # Pods without an owner have namesakes, and successors only while there is one to succeed.
+        # Pods without an owner are replaced by name, and have successors only while one of them lives.
         alive = owner or any(
             pod.living and pod.admitted and not pod.owner for pod in d.groups.get(key, ())
         )
@@ -188,7 +188,7 @@ def aged_gang_is_not_passed_over_at_once(d: Decision) -> None:
     for key in d.admitted:
         for other in d.ready(d.seen.nodes):
             if d.aged(other) and d.rank(other) < d.rank(key) and not d.fits(other, d.free):
-                # The line was held in vain, for it or for another: now those that fit go.
+                # The queue was blocked in vain, for it or for another: now fitting gangs go.
                 memory = d.decisions.memory
                 tried = other in memory.reservations and memory.reservations[other].misses
                 assert memory.unheld_until > d.now or tried
@@ -198,7 +198,7 @@ def higher_priority_goes_first(d: Decision) -> None:
     for key in d.admitted if not d.placing() else ():
         for other in d.ready(d.free):
             if d.rank(other) < d.rank(key):
-                # The line was held for it in vain, and it rests.
+                # The queue was blocked for it in vain, and it backs off.
                 assert d.aged(other)
                 assert other in d.before.reservations
                 assert d.before.reservations[other].rests_until > d.now
@@ -207,7 +207,7 @@ def higher_priority_goes_first(d: Decision) -> None:
 def unfitting_gang_delays_no_other(d: Decision) -> None:
     could = [key for key in d.groups.keys() - d.known if d.going(key) and d.fits(key, d.seen.nodes)]
     line_held = any(map(d.aged, could))
-    # A gang that goes on with pods of another owner has a turn anew, for all that have no nodes.
+    # A gang that continues with pods of another owner has a new reservation for all unbound pods.
     begun_anew = any(reservation.first for reservation in d.before.reservations.values())
     if not (d.admitted or d.searching() or d.placing() or line_held or begun_anew):
         assert not d.ready(d.free)

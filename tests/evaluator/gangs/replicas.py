@@ -90,7 +90,7 @@ async def free(api, *names):
 
 async def another_decision(replica):
     """Decide on the current cache and finish the resulting writes."""
-    for _ in range(2):  # one may be under way
+    for _ in range(2):  # one may be in flight
         told = asyncio.Event()
         replica.gang_controller.listeners.append(told.set)
         replica.gang_controller.wake()

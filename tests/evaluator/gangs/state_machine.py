@@ -148,7 +148,7 @@ class GangMachine(RuleBasedStateMachine):
 
     def decide(self) -> Decision:
         gangs, capacity = self.cluster.gangs(), self.cluster.capacity()
-        if self.memory.fresh:  # a leader that begins knows what pods tell
+        if self.memory.fresh:  # a new leader knows what the pods' annotations say
             told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
             self.history.admitted &= told
 

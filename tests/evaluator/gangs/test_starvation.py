@@ -56,7 +56,7 @@ def test_overdue_pods_are_not_released_a_second_time(a_pod, space_of, gangs_of):
     told = [(one.reason, [pod.name for pod in one.pods]) for one in decisions.releases]
     assert told == [(GangReason.OVERDUE, ["old"]), (GangReason.REPLACEMENT, ["young"])]
 
-    # As the pod is afterwards: nothing is noted on one that is let through.
+    # As the pod is afterwards: an overdue pod gets no admission time.
     gone = a_pod("old", "train", 3, gated=False)
     after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
     decisions = decide(
@@ -87,7 +87,7 @@ def test_unschedulable_gangs_do_not_keep_a_clusters_capacity_reserved(
     ]
     gangs = gangs_of(stuck + gang(a_pod, "next", 2, cpu=6, created=NOW))
     capacity, memory = space_of(x=16), GangHistory(fresh=False)
-    for moment in range(0, 3600, 5):  # past the first turn of each
+    for moment in range(0, 3600, 5):  # past the first reservation of each
         memory = decide(
             [one for one in gangs if one.key.name != "next"],
             capacity,

@@ -264,7 +264,7 @@ async def test_unreadable_response_to_an_apply_is_an_error(stand, answer, kube):
 
 
 async def test_reset_connection_is_an_error(stand, answer, kube):
-    stand.then(answer.breaks, answer.breaks)  # the client itself tries a GET twice
+    stand.then(answer.breaks, answer.breaks)  # the HTTP client tries a GET twice by itself
     with pytest.raises(KubeError, match="GET /api/v1/nodes") as refused:
         await kube.list_page(NODES)
     assert refused.value.status == 0

@@ -142,7 +142,7 @@ async def test_follower_writes_no_status_and_a_new_leader_writes_each(stand, fol
     follower.reporter.wake()
     await some_turns()
     assert stand.asked == []
-    for term in (1, 2):  # what it wrote in its first term, another may have replaced since
+    for term in (1, 2):  # another replica may have replaced what it wrote in its first term
         follower.leading = True
         follower.reporter.start_over()
         assert (await stand.until(term))[-1].path.endswith("/taspolicies/demo/status")

@@ -56,7 +56,7 @@ async def test_oldest_unauthenticated_connection_is_closed_first(crowd):
     client, one, other = (crowd.admit_one() for _ in range(3))
     crowd.note(client, ConnectionState.ANSWERING)
     crowd.note(client, ConnectionState.NOTHING)
-    crowd.note(one, ConnectionState.RECEIVING)  # has said something since the other came
+    crowd.note(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
     assert crowd.has_room()
     assert await ended(client, one, other) == [False, False, True]
 

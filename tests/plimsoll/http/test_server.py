@@ -78,7 +78,7 @@ async def test_malformed_request_gets_an_error_and_ends_the_connection(
     client = await site.connect()
     await client.say(raw)
     assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == status
-    # What the client had still to say when the connection ended may come back to it as a reset.
+    # Bytes sent after the connection ended may cause a reset.
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(client.ended(), PATIENCE)
     assert (await (await site.connect()).get("/")).status == 200

@@ -42,7 +42,7 @@ class Gangs:
         found = self._world.admin.objects("pods")
         return [pod for pod in found if (name := group_of(pod)) and group in ("", name)]
 
-    # What happens.
+    # Events.
 
     async def come(self, group="", count=1):
         """Create pods of a gang."""
@@ -94,7 +94,7 @@ class Gangs:
             body = ({"op": "test", "path": f"{path}/name", "value": THEIRS},)
             body += ({"op": "remove", "path": path},)
             self._without_theirs.add(pod["metadata"]["uid"])
-            with contextlib.suppress(ApiError):  # ours went in the same moment
+            with contextlib.suppress(ApiError):  # our write happened at the same moment
                 await self._world.admin.client.patch(
                     PODS, name, body, NAMESPACE, content_type=JSON_PATCH
                 )
@@ -109,7 +109,7 @@ class Gangs:
                     with contextlib.suppress(ApiError):
                         await self._world.admin.client.bind(pod, self._rng.choice(nodes))
 
-    # What must be so.
+    # Invariants.
 
     def _changed(self, change):
         if change.collection != "pods" or change.record is None:

@@ -119,7 +119,7 @@ class Agent:
             if serving.done():
                 await serving
         finally:
-            # As when a client goes away: gRPC cancels the servicer.
+            # As when a client disconnects: gRPC cancels the servicer.
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 

@@ -66,7 +66,7 @@ class Replica:
             self.broken.append(f"{loop.get_coro().__qualname__} was cancelled, and goes on")
             loop.cancel()
         await self._kube.close()
-        gc.unfreeze()  # a process that is gone keeps nothing
+        gc.unfreeze()  # a killed process keeps nothing
         self._service = self._kube = self.intake = None
         self._loops = []
         self.gone = True

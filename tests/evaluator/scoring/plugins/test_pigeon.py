@@ -124,7 +124,7 @@ def test_resources_count_in_their_order():
 
 
 def test_insignificant_difference_is_a_tie():
-    # Of values near .06, the span is .6 %.
+    # With values near .06, the span is .6 %.
     view = cluster((1000, 2048), (1001, 2048), (1002, 2048))
     for objective in Objective:
         assert run_scorer(view, pod(500, 1024), objective)[0] == [10, 10, 10]
