@@ -164,9 +164,9 @@ async def test_targets_are_numbers_or_quantities(admit):
 
 
 async def test_durations_and_when_missing_are_kept(admit):
-    terms = {"for": "30s", "clearAfter": "1m30s", "whenMissing": "violate"}
-    rule = {"metricname": "m", "operator": "Equals", "target": 1, **terms}
-    body = strategies(dontschedule=([rule], terms))
+    timings = {"for": "30s", "clearAfter": "1m30s", "whenMissing": "violate"}
+    rule = {"metricname": "m", "operator": "Equals", "target": 1, **timings}
+    body = strategies(dontschedule=([rule], timings))
     assert await admit(body) == body
     for duration in ("0", "0s", "250ms", "1.5h", "1h2m3s4ms"):
         body = strategies(dontschedule=(["m Equals 1"], {"for": duration}))

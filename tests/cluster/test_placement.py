@@ -42,8 +42,8 @@ def tolerating(key, operator="Exists", **more):
     return {"tolerations": [{**named, "operator": operator, **more}]}
 
 
-def requiring(*terms):
-    required = {"nodeSelectorTerms": list(terms)}
+def requiring(*timings):
+    required = {"nodeSelectorTerms": list(timings)}
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     }

@@ -294,7 +294,7 @@ async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
         answer.lists(obj("a", 1), version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
     )
-    await watch(heard=note)
+    await watch(on_activity=note)
     async with asyncio.timeout(PATIENCE):
         await opened.wait()
     assert heard == [1, 1, 1], "after the list, with the open watch, with the bookmark"

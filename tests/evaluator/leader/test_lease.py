@@ -108,8 +108,8 @@ def test_acquire_time_and_transitions_are_written():
 
 
 def test_lease_duration_is_rounded_up_to_whole_seconds():
-    terms = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
-    assert lease.held(ObservedLease(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
+    timings = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
+    assert lease.held(ObservedLease(), "me", timings, at=AT)["spec"]["leaseDurationSeconds"] == 2
 
 
 def test_released_lease_can_be_acquired_at_once():

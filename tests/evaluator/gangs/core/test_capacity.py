@@ -56,7 +56,7 @@ class World:
     def free(self, resource: str = "cpu") -> dict[str, float]:
         capacity = self.tracker.capacity()
         return dict(
-            zip(capacity.nodes, capacity.free[capacity.place[resource]].tolist(), strict=True)
+            zip(capacity.nodes, capacity.free[capacity.row_of[resource]].tolist(), strict=True)
         )
 
     def allowed(self, pod: PodRecord, tracker: CapacityTracker | None = None) -> list[str]:
@@ -252,9 +252,9 @@ def test_results_are_cached_and_dropped_with_their_last_pod(
     assert capacity.allowed(asked.where, asked.policy) is capacity.allowed(
         asked.where, asked.policy
     )
-    assert world.cluster.feasible_nodes._kinds
+    assert world.cluster.feasible_nodes._by_constraints
     world.inventory.pods.drop(follows)
-    assert not world.cluster.feasible_nodes._kinds
+    assert not world.cluster.feasible_nodes._by_constraints
 
 
 def test_objects_known_before_the_tracker_count_too(world: World) -> None:
