@@ -212,9 +212,9 @@ class Cluster:
                 yield from self.node_metrics(node).glob("*.prom")
 
     def _hold_ports(self, stack: contextlib.AsyncExitStack) -> None:
-        wanted = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
-        wanted |= {_agent(node): 0 for node in self.spec.nodes}
-        for name, number in wanted.items():
+        port_numbers = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
+        port_numbers |= {_agent(node): 0 for node in self.spec.nodes}
+        for name, number in port_numbers.items():
             port = self._ports[name] = HeldPort(number)
             stack.callback(port.close)
 

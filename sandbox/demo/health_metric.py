@@ -175,19 +175,19 @@ class HealthMetricDemo:
     async def _explained(self, policy: str) -> Object:
         return await self._stage.get_explain(f"/{NAMESPACE}/{policy}")
 
-    async def _health_is(self, wanted: dict[str, float]) -> bool | None:
+    async def _health_is(self, expected: dict[str, float]) -> bool | None:
         nodes = (await self._explained(POLICY)).get("nodes", {})
         readings = {
             name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
         }
-        return True if readings == wanted else None
+        return True if readings == expected else None
 
-    async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
+    async def _reads(self, policy: str, metric: str, expected: float) -> bool | None:
         """Return whether the evaluator has this value for every node."""
         nodes = (await self._explained(policy)).get("nodes", {})
         found = [node["readings"][metric]["value"] for node in nodes.values()]
         complete = len(found) == len(self._cluster.spec.nodes)
-        return True if complete and set(found) == {wanted} else None
+        return True if complete and set(found) == {expected} else None
 
     async def _refuses(self, policy: str, node: str) -> bool | None:
         """Return whether the extender rejects a node for a pod of this policy."""
@@ -200,8 +200,10 @@ class HealthMetricDemo:
             "spec": {"containers": []},
         }
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
-        async with Extender(ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")) as asked:
-            return True if node not in (await asked.filter(pod, names)).names else None
+        async with Extender(
+            ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")
+        ) as extender:
+            return True if node not in (await extender.filter(pod, names)).names else None
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})
@@ -211,8 +213,8 @@ class HealthMetricDemo:
         return found if found and all(value for value in found.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
-        said = f"violating {POLICY}"
-        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
+        reason = f"violating {POLICY}"
+        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=reason)
 
     async def _running(self, *excluded: str) -> Object | None:
         """Return a running pod of the Deployment that is on none of these nodes."""

@@ -66,8 +66,8 @@ class RiskDemo:
         """Return whether `safe` rejects a node for such a pod."""
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
         spec = ExtenderSpec(f"{self._cluster.endpoints.extender}/scorers/safe")
-        async with Extender(spec) as asked:
-            answer = await asked.filter(self._pod("asked", resources), names)
+        async with Extender(spec) as extender:
+            answer = await extender.filter(self._pod("asked", resources), names)
         return True if node in answer.refused else None
 
     async def _settled(self) -> Object | None:

@@ -105,10 +105,10 @@ def _up_command(play: Demo, cluster: Cluster) -> str:
 
 
 @contextlib.contextmanager
-def _folder(wanted: str) -> Iterator[Path]:
+def _folder(path: str) -> Iterator[Path]:
     """Yield the given folder, which is kept, or a temporary one."""
-    if wanted:
-        yield Path(wanted)
+    if path:
+        yield Path(path)
         return
     with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
         yield Path(temporary)

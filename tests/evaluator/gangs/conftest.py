@@ -106,9 +106,9 @@ def with_membership():
 def decided(gangs_of):
     """decide() on some pods and capacity."""
 
-    def run(pods, capacity, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
+    def run(pods, capacity, memory=SEEN, *, now=NOW, timings=TERMS, count_all=False):
         gangs = gangs_of(pods, count_all=count_all)
-        return decide(gangs, capacity, memory, terms, now=now, random=lambda: 0.0)
+        return decide(gangs, capacity, memory, timings, now=now, random=lambda: 0.0)
 
     return run
 

@@ -56,7 +56,7 @@ class Replica:
 
     def state(self, name):
         """The state of a gang by name; None if unknown."""
-        verdicts = self.gang_controller.outcome.verdicts
+        verdicts = self.gang_controller.decisions.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):

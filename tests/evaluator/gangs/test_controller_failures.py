@@ -109,7 +109,7 @@ async def test_decision_interrupted_by_a_leadership_change_is_dropped(
             one.gang_controller._waited_for == (UNLISTED,) and one.gang_controller._listed is listed
         )
     )
-    assert one.gang_controller.outcome.verdicts == {}
+    assert one.gang_controller.decisions.verdicts == {}
     assert await going(api) == set()
     listed.set_result(None)
     await free(api, "a", "b")
@@ -133,7 +133,7 @@ async def test_rejected_gang_delays_no_other(api, replica, held, until):
     await until(lambda: one.state("first") is GangState.NOT_LIFTED)
     (message,) = [
         said.message
-        for key, said in one.gang_controller.outcome.verdicts.items()
+        for key, said in one.gang_controller.decisions.verdicts.items()
         if key.name == "first"
     ]
     assert "admission webhook denied the request" in message
