@@ -48,8 +48,8 @@ def _tolerates(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
 
 def _selected(pod: Object, node: Object) -> bool:
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
-    wanted = pod["spec"].get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    values = pod["spec"].get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in values.items()):
         return False
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")

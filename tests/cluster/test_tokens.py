@@ -62,7 +62,7 @@ async def test_token_names_its_node(world, tokens):
         other = await agents_pod(world, tokens, node, "other", "other")
         with pytest.raises(NotAnAgentError, match=r"other's, not ServiceAccount"):
             await reviewer.node_of(await tokens(other, account="other"))
-        # What API servers before 1.30 leave to be looked up.
+        # API servers before 1.30 leave out the node, so it has to be looked up.
         found = await kube.get_pod(world.namespace, pod["metadata"]["name"])
         assert (found.metadata.uid, found.spec.node_name) == (pod["metadata"]["uid"], node)
     finally:

@@ -287,7 +287,7 @@ CASES = [
     ({"podGroup": "train", "minAvailable": "1_000"}, {}, []),
     ({"podGroup": "train", "minAvailable": "9" * 40}, {}, []),
 ]
-"""Labels and spec of a pod, and the gates that it then has."""
+"""Labels and spec of a pod, and its resulting gates."""
 
 
 async def holds_whom_it_should(cluster):
@@ -331,7 +331,7 @@ class TestTheWebhook:
         client, run = by_webhook.client, by_webhook.run
         run("kubectl", "apply", "--server-side", "-k", "deploy/crd")
         await ensure(client, NODES, node_object("node-a", 0, now=1e9))
-        # A controller takes the taint off that a new node is born with, where there is one.
+        # A controller, if any, removes the taint that a new node has.
         await client.patch(NODES, "node-a", {"spec": {"taints": None}})
         pair = {"podGroup": "pair", "minAvailable": "2"}
         first = await by_webhook.create(pair, name="pair-0", dry=False)

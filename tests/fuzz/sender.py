@@ -19,7 +19,7 @@ _PATIENCE = 60.0
 _JSON = b"application/json"
 _CONNECTIONS = 8
 _AT_ONCE = 64 << 10
-"""Bytes sent on one connection before its answers are taken: what kernels hold in between, both ways."""
+"""Bytes sent on one connection before its responses are read: what kernels buffer, both ways."""
 
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class Line:
 
     def send(self, *shots: Shot) -> None:
         self.open += shots
-        # A server that has refused one request may be gone before all have been sent.
+        # A server that rejected one request may close before all have been sent.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self._socket.sendall(b"".join(shot.raw for shot in shots))
 
@@ -138,7 +138,7 @@ class Gunner:
         while len(self._lines) < _CONNECTIONS:
             self._lines.append(Line(self._port, self._tls))
         while fired < count:
-            # The answers are taken when it is this connection's turn again: the server is not waited for.
+            # Responses are read when it is this connection's turn again, so the sender does not wait.
             line = self._lines.pop(0)
             self._take(line)
             batch = self._batch()

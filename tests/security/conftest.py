@@ -205,7 +205,7 @@ class House:
 
     async def _furnish(self):
         crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
-        for version in crd["spec"]["versions"]:  # as TAS has it: any text is let through
+        for version in crd["spec"]["versions"]:  # as in TAS: any text is admitted
             spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

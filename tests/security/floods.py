@@ -109,7 +109,7 @@ class _Flood:
 
 
 if __name__ == "__main__":
-    os.nice(19)  # what slows others down is to be what the server does, not what this program does
+    os.nice(19)  # the server must cause the slowdown, not this program
     kind, port, connections, *tls = sys.argv[1:]
     flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
     flood.begin()

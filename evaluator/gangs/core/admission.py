@@ -164,8 +164,8 @@ def answer(body: Body) -> AdmissionAnswer:
 
 def refusal(code: int, sentence: str) -> bytes:
     """Return a metav1 Status as the body of an HTTP error."""
-    told = {"status": "Failure", "message": sentence, "code": code}
-    return _encode({"apiVersion": "v1", "kind": "Status", **told})
+    status = {"status": "Failure", "message": sentence, "code": code}
+    return _encode({"apiVersion": "v1", "kind": "Status", **status})
 
 
 def _request(review: _Review) -> _Request:

@@ -86,7 +86,7 @@ def fill(target: Json, **defaults: Any) -> None:
             target[field] = value
 
 
-class Spelled(Behaviour):
+class NamedByRule(Behaviour):
     """A kind whose names need not be DNS subdomains."""
 
     def __init__(self, rule: Callable[[str], str] = path_segment_fault) -> None:

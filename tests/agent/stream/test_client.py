@@ -390,7 +390,7 @@ async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     waits = [after - before for before, after in itertools.pairwise(begins)]
-    # A tenth of 0.25 s, doubled each time: never less, however fast the machine is.
+    # A tenth of 0.25 s, doubled each time: a lower bound on any machine.
     assert all(wait >= 0.025 * 2**turn * 0.9 for turn, wait in enumerate(waits)), waits
 
 
@@ -532,4 +532,4 @@ async def test_slow_fingerprint_is_followed_by_a_pause() -> None:
     slow = Slow()
     streamer = StreamClient(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
     await streamer._until_due(_RequestedMetrics(), 1, 0.6)
-    assert 1 <= slow.looks <= 3, "one look takes 30 ms, and is followed by ten times as long"
+    assert 1 <= slow.looks <= 3, "one look takes 30 ms, followed by a pause ten times as long"

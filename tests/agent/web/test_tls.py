@@ -41,7 +41,7 @@ async def asks(serve, config: TlsConfig, client: ssl.SSLContext) -> int:
     found = tls.build(config)
     site = await serve(hello, tls=lambda: found)
     connection = await asyncio.wait_for(site.connect(client), PATIENCE)
-    # With TLS 1.3 a client learns only on reading that its certificate was refused.
+    # With TLS 1.3 a client learns only on reading that its certificate was rejected.
     return (await asyncio.wait_for(connection.get("/"), PATIENCE)).status
 
 
@@ -263,6 +263,6 @@ async def test_client_that_leaves_unread_data_leaves_no_socket(
 def open_sockets() -> int:
     found = 0
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the one that lists them is gone by then
+        with contextlib.suppress(OSError):  # the process that lists them has exited by then
             found += str(path.readlink()).startswith("socket:")
     return found

@@ -102,7 +102,7 @@ async def test_violation_and_its_end_are_reported_and_counted(api, recording, to
     (event,) = await told({VIOLATED: 1})
     assert event["involvedObject"]["uid"] == policy.uid
     assert (event["type"], event["reason"]) == ("Warning", "StrategyViolated")
-    world.decide(policy, n0=2.0, n1=2.0)  # another node is no news
+    world.decide(policy, n0=2.0, n1=2.0)  # another node is no change
     world.decide(policy, n0=0.0, n1=0.0)
     events = await told({VIOLATED: 1, CLEARED: 1})
     assert {event["type"] for event in events} == {"Warning", "Normal"}

@@ -133,7 +133,7 @@ async def live(given, folder):
     begin = world.clock.now
     await storm.settle()
     while world.clock.now - begin < given.seconds and not audit.wrong:
-        async with asyncio.timeout(given.part + 3600):  # what never ends should say where it is
+        async with asyncio.timeout(given.part + 3600):  # a hang should print where it is
             await storm.rage(given.part)
             await storm.settle()
         await look(world, audit, (asking, placing))
