@@ -31,7 +31,6 @@ from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
@@ -49,6 +48,7 @@ from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll import quantity
+from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_labels import membership
 from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.model.names import PolicyKey
 from evaluator.model.pods import decode
+from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
