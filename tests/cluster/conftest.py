@@ -41,9 +41,9 @@ RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
-"""An agent waits 15 s at most between two attempts; gRPC's own backoff grows to two minutes while nobody listens."""
+"""An agent waits at most 15 s between two attempts; gRPC's own backoff grows to two minutes without a server."""
 OURS = "plimsoll.io/scenario"
-"""Marks the objects of a scenario, so that it removes them and nothing else."""
+"""Label of a scenario's objects, so that it deletes only those."""
 
 
 @dataclass

@@ -130,7 +130,7 @@ TOO_LARGE = {
     ),
     r"labeling\.rules\[0\]\.labels\[0\]": strategies(labeling=[f"m Equals 1: a={'b' * 255}"]),
 }
-"""Specs over the sizes that the CRD admits, by the field that the refusal names. TAS's CRD had no limits."""
+"""Specs over the size limits of the CRD, by the field that the rejection names. TAS's CRD had no limits."""
 
 
 async def test_specs_over_the_limits_of_the_crd_are_rejected_with_their_path(admit):

@@ -34,7 +34,7 @@ NODE_TABLE = {
     "tainted": {"taints": [("team", "a", "NoSchedule")]},
     "avoided": {"taints": [("team", "a", "PreferNoSchedule")]},
 }
-"""Nodes as a cluster has them: taints that belong to a condition are there, as its node lifecycle controller adds them."""
+"""Typical nodes, with the taints that the node lifecycle controller adds for conditions."""
 
 
 def tolerating(key, operator="Exists", **more):

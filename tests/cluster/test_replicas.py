@@ -180,9 +180,11 @@ async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
     assert [await one.leads() for one in survivors].count(True) == 1
     assert await successor.leads()
     for node in sick:
-        assert record.values[node] == ["violating"], "a label that was right was taken off"
+        assert record.values[node] == ["violating"], "a correct label was removed"
     for node in flipping:
-        assert record.values[node] in ([None, "violating", None], ["violating", None]), "it flapped"
+        assert record.values[node] in ([None, "violating", None], ["violating", None]), (
+            "the label flapped"
+        )
 
 
 async def test_stopped_leader_hands_over_at_once(world, replicas):

@@ -39,7 +39,7 @@ def values() -> Callable[[Iterable[Family]], dict[str, float]]:
             for name, labels, value in family.samples:
                 text = ",".join(f'{key}="{content}"' for key, content in labels)
                 series = f"{name}{{{text}}}" if labels else name
-                assert series not in found, "a series came twice"
+                assert series not in found, "duplicate series"
                 found[series] = value
         return found
 

@@ -198,7 +198,7 @@ def test_outdated_file_can_be_an_error(tmp_path: Path, clock: Clock, values) -> 
     assert "old" not in found
     old = f'file="{tmp_path / "old.prom"}"'
     assert found[f'node_textfile_file_error{{{old},reason="age"}}'] == 1
-    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "how old is what one asks"
+    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "dashboards need the age"
     clock.now += 60
     found = values(collector.collect())
     assert "new" not in found

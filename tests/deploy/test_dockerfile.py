@@ -173,7 +173,7 @@ def test_build_requirements_of_the_wheel_are_pinned():
 
 
 def test_every_pinned_distribution_has_hashes_and_no_registry_is_named():
-    assert all(hashes for _, hashes in PINNED.values()), "pip takes hashes for all or for none"
+    assert all(hashes for _, hashes in PINNED.values()), "pip requires hashes for all or none"
     for name, (requirement, hashes) in PINNED.items():
         assert re.fullmatch(r"==[\w.+]+", str(requirement.specifier)), name
         assert requirement.url is None

@@ -287,7 +287,7 @@ CASES = [
     ({"podGroup": "train", "minAvailable": "1_000"}, {}, []),
     ({"podGroup": "train", "minAvailable": "9" * 40}, {}, []),
 ]
-"""Labels and spec of a pod, and the gates that it then has."""
+"""Labels and spec of a pod, and its resulting gates."""
 
 
 async def holds_whom_it_should(cluster):

@@ -172,7 +172,7 @@ async def test_evaluator_can_lift_its_gate_and_record_when(thief, evaluator, adm
 
 
 OURS_GONE = {"spec": {"schedulingGates": [{"name": FOREIGN}]}}
-"""As a merge patch, which takes a list whole."""
+"""As a merge patch, which replaces lists."""
 BORN_WITH = [
     {
         "key": f"node.kubernetes.io/{key}",
@@ -182,7 +182,7 @@ BORN_WITH = [
     }
     for key in ("not-ready", "unreachable")
 ]
-"""Tolerations that the API server gives to each pod, and that nobody may take away."""
+"""Tolerations that the API server adds to each pod and that cannot be removed."""
 
 
 FORBIDDEN = [
@@ -209,7 +209,7 @@ FORBIDDEN = [
         )
     ),
 ]
-"""Changes of a pod that its gates hold."""
+"""Changes of a gated pod."""
 
 
 async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):

@@ -29,7 +29,7 @@ TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account
 LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
 REPLICA_SETS = ObjectKind("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
-"""As the log tells a refusal; a time or a port may have such digits within."""
+"""A rejection in the log; a time or port may contain such digits."""
 
 
 @pytest.fixture

@@ -393,7 +393,7 @@ async def test_restart_after_a_kill_removes_no_label(world):
         await world.until_ready()
         assert (await world.filter())[1]["NodeNames"] == []
     node = await world.api.get("/api/v1/nodes/node-a")
-    assert node["metadata"]["resourceVersion"] == version, "not even a write that changes nothing"
+    assert node["metadata"]["resourceVersion"] == version, "not even a write without a change"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

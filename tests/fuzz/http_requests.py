@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tests.fuzz.mutations import mutate
 
 BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505})
-"""What this port may ever answer."""
+"""All statuses of this port."""
 READ = frozenset({200, 400, 413, 503})
-"""What it may say of a body, where all else is right."""
+"""Statuses for a well-framed request with any body."""
 PATHS = (b"/scheduler/filter", b"/scheduler/prioritize")
 _OTHERS = (
     b"/",
@@ -52,11 +52,11 @@ class Shot:
     allowed: frozenset[int] = BOOK
     whole: bool = True
     head: bool = False
-    """Whether it is a HEAD, whose answer has no body."""
+    """Whether it is a HEAD request, whose response has no body."""
     parting: bool = False
     """Whether the connection is likely to end with it."""
     right: bool = False
-    """Whether the answer is known beforehand, to the last byte."""
+    """Whether the exact response is known."""
 
 
 def question(path: bytes) -> Shot:

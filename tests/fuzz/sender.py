@@ -19,7 +19,7 @@ _PATIENCE = 60.0
 _JSON = b"application/json"
 _CONNECTIONS = 8
 _AT_ONCE = 64 << 10
-"""Bytes sent on one connection before its answers are taken: what kernels hold in between, both ways."""
+"""Bytes sent on one connection before its responses are read: what kernels buffer, both ways."""
 
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):

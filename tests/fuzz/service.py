@@ -39,7 +39,7 @@ LIMITED = (
     "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)\n"
     "os.execv(sys.argv[2], sys.argv[2:])",
 )
-"""Runs a program that may have so many files open, and no more."""
+"""Runs a program with a limit on open files."""
 
 
 class House:

@@ -17,7 +17,7 @@ from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
-from evaluator.cli.check.describe import explained
+from evaluator.cli.check.describe import describe
 from evaluator.cli.configure_scheduler import configuration, staticpod
 from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
@@ -120,7 +120,7 @@ def a_pod_to_place(data):
 def an_admission_review(data):
     with documented(admission.BadReviewError):
         told = json.loads(admission.answer(data).body)["response"]
-        assert told["allowed"] is True, "a pod is refused"
+        assert told["allowed"] is True, "a pod was rejected"
         if (given := _json(data)) is not None:
             assert told["uid"] == given["request"]["uid"]
 
@@ -177,7 +177,7 @@ def a_policy(data):
 def _policy(found):
     for problem in found.problems:
         fits(problem)
-    for line in explained(found):
+    for line in describe(found):
         assert line.isprintable()
     for strategy in found.strategies.values():
         for rule in strategy.rules:
@@ -185,7 +185,7 @@ def _policy(found):
             assert math.isfinite(rule.target)
             assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
     for condition in _status(found).conditions:
-        assert len(condition.message) <= 32_768, "more than a condition may hold"
+        assert len(condition.message) <= 32_768, "more than a condition can hold"
 
 
 def a_status(data):
@@ -469,4 +469,4 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "vector": a_vector,
     "webconfig": a_web_config,
 }
-"""By the name of the folder that its corpus is in."""
+"""By the name of its corpus folder."""

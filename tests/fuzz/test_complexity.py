@@ -13,10 +13,10 @@ from tests.fuzz.targets import TARGETS
 
 SIZE = 50_000
 SIZE_OF_YAML = 600
-"""PyYAML's own reader is a thousand times slower than the decoders of JSON, though no less steady."""
+"""PyYAML's own parser is a thousand times slower than JSON decoders, though linear too."""
 SECONDS = 5.0
 BYTES_FOR_ONE = 200
-"""Of memory, for a byte of the input: `[[[[` and `a,a,a` become objects of a hundred bytes each."""
+"""Memory per byte of the input: `[[[[` and `a,a,a` become objects of a hundred bytes each."""
 
 REPEATED = (
     "1", "[", "{", '{"a":', "[[],", '"', "\\", "\\\\", " ", "\n", "\r\n", "\t", "a: ", "- ", "1s", ".", "-", "+", "x", "x,",

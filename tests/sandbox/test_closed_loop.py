@@ -124,7 +124,7 @@ async def test_violating_node_is_avoided_emptied_and_used_again(
 
     await eventually(recovered)
     attempts = cluster.binder.attempts[f"{DEMO}/{waiting[0]}"]
-    assert attempts < 12, "the scheduler spins: a refusal's text varies"
+    assert attempts < 12, "the scheduler spins: a rejection's text varies"
     assert len((await cluster.client.list(REPLICASETS, DEMO)).items) == 1
 
 

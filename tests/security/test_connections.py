@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 PATIENCE = 30.0
 AT_ONCE = 20
 HANDSHAKES = 150
-"""Each left 270 KiB behind when TLS connections were freed by the garbage collector only."""
+"""Each left 270 KiB behind when only the garbage collector freed TLS connections."""
 BODIES, BODY_BYTES = 150, 512 << 10
 MEMORY = 1.2
-"""Times the resident memory before the attack."""
+"""Maximum memory afterwards, as a multiple of that before the attack."""
 PLACES = 32
-"""Connections that the operator's port takes at a time."""
+"""Connections of the ops port."""
 PROBES, BETWEEN = 40, 6
-"""Probes, and connections that come between a probe's connection and its request: 300 a second and 20 ms."""
+"""Probes, and connections between a probe's connection and its request: 300 a second and 20 ms."""
 OPEN_FILES, SILENT = 600, 700
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
 REFUSED = (OSError, asyncio.IncompleteReadError)

@@ -15,9 +15,9 @@ FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]
 SECONDS = 1.0
 PROBE_TIMEOUT = 2.0
-"""Of the readiness probes in deploy/."""
+"""The timeout of readiness probes in deploy/."""
 TRIES = 3
-"""A machine that is busy with something else may slow one comparison down, but not each."""
+"""Other load may slow one comparison, but not each."""
 
 
 def question():

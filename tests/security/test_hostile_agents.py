@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 MALLORY = "node-m"
 GROWTH = 48 << 20
 FRESH = 5.0
-"""Seconds within which an agent that reports each second was heard."""
+"""Seconds within which each report of a once-a-second agent must arrive."""
 Code = grpc.StatusCode
 LIMITS = {
     "handshake": 1.0,
@@ -181,7 +181,7 @@ async def a_report_that_is_too_large(mallory):
 async def a_message_that_is_no_report(mallory):
     peer = await mallory.peer()
     await peer.call(1, message(b"\xff" * 100))
-    assert await peer.until(HEADERS), "the stream is ended, the connection not"
+    assert await peer.until(HEADERS), "the stream ends, the connection stays open"
     peer.vanish()
 
 
@@ -193,7 +193,7 @@ async def half_a_message(mallory):
         peer.vanish()
     waiting = await mallory.peer()
     await waiting.call(1, message(b"\x0a", size=200_000))
-    assert await waiting.closed(), "who does not go on is cut off when the first report is due"
+    assert await waiting.closed(), "a silent client is closed when the first report is due"
 
 
 async def garbage_instead_of_http(mallory):
@@ -281,10 +281,10 @@ async def a_flood_of_pings(mallory):
     few, many = await mallory.peer(), await mallory.peer()
     await few.call(1, report(node_name=MALLORY))
     await few.send(*[frame(PING, 0, 0, bytes(8))] * 10)
-    assert await few.until(GOAWAY), "enough is enough"
+    assert await few.until(GOAWAY), "the limit applies"
     for _ in range(20):
         await many.send(*[frame(PING, 0, 0, bytes(8))] * 1000)
-    assert await many.closed(), "and what comes after that is not even read"
+    assert await many.closed(), "and later bytes are not read"
 
 
 async def a_flood_of_settings(mallory):

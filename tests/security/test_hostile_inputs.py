@@ -8,7 +8,7 @@ import pytest
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 BURST = 10
-"""Failed reviews of one address with no pause; one in 5 seconds follows."""
+"""Failed reviews of one address without delay; then one in 5 seconds."""
 ATTEMPTS = 40
 SPARE = 12
 """Reviews that a minute of a slow test may add."""

@@ -41,7 +41,7 @@ KEYS = {
     *("listed", "others", "not_logged_before", "port", "result"),
     *("waiting_for", "gang", "pods", "obstacles", "resource"),
 }
-"""All that a line of the evaluator has; one that somebody made up is not among them."""
+"""All keys of the evaluator's log lines; forged ones are not among them."""
 LONGEST = 16 << 10
 """Bytes: container runtimes split longer lines."""
 
@@ -191,7 +191,7 @@ SAID = {
         "data": {**VECTOR, "result": [{"metric": {"node": "node-a"}, "value": [1, NASTY]}]},
     },
 }
-"""What Prometheus answers for metrics of these names."""
+"""Prometheus' responses for metrics of these names."""
 
 
 def nasty_policy(name, longest):

@@ -24,7 +24,7 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 POLICY = "demo"
 SICK, WELL = 1.0, 0.0
 KNOWN_AFTER = 10.0
-"""Seconds after which a reading has certainly arrived, however busy this machine is."""
+"""Seconds after which a reading has certainly arrived, on any machine."""
 
 _API = """
 import asyncio
@@ -138,7 +138,7 @@ class Evaluator:
         self.wrong = []
         self.answers = 0
         self.may_refuse = False
-        """Whether 503 is right although it was ready."""
+        """Whether a 503 is correct although it was ready."""
         self._last = time.monotonic()
         self.recoveries = []
         """Seconds from each start to the first answer after it."""
@@ -147,7 +147,7 @@ class Evaluator:
         self._processes = processes
         self._flags = flags
         self._before = before
-        """What goes before its command."""
+        """A prefix of its command."""
         self._started = 0.0
         self._answered = False
 

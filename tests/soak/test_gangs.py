@@ -34,12 +34,12 @@ class Gang:
     priority: int
     cores: int
     missing: int = 0
-    """Pods that are still to be made."""
+    """Pods still to be created."""
     made: "itertools.count[int]" = field(default_factory=itertools.count)
     gone: bool = False
-    """Whether a gate of it was lifted."""
+    """Whether one of its gates was lifted."""
     whole: int = 0
-    """How often it was looked at since its quorum runs."""
+    """Number of checks since its quorum runs."""
     ended: bool = False
 
     def fits(self, nodes):

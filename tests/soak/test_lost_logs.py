@@ -44,7 +44,7 @@ async def test_evaluator_without_log_output_answers_and_labels(start_world):
     mute, heard = (
         cpu_seconds(one.pid) - was for one, was in zip(world.evaluators, before, strict=False)
     )
-    assert mute < 2 * heard, "a lost line costs no more than one that is written"
+    assert mute < 2 * heard, "a dropped line costs no more than a written one"
 
 
 async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world):
@@ -68,7 +68,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     whole = [line for line in log.read_text().splitlines() if line.startswith("ts=")]
     assert "Traceback" not in log.read_text()
     assert "Logging error" not in log.read_text()
-    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be torn"
+    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be truncated"
     assert not evaluator.wrong
 
 

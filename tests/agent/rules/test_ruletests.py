@@ -73,7 +73,7 @@ class Case:
     groups: list
     listed: MemoryStorage = field(default_factory=MemoryStorage)
     before: dict = field(default_factory=dict)
-    """The label sets that each rule yielded last."""
+    """The label sets of each rule's last result."""
     step: int = 60_000
 
     def moment(self, time):

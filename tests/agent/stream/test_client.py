@@ -532,4 +532,4 @@ async def test_slow_fingerprint_is_followed_by_a_pause() -> None:
     slow = Slow()
     streamer = StreamClient(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
     await streamer._until_due(_RequestedMetrics(), 1, 0.6)
-    assert 1 <= slow.looks <= 3, "one look takes 30 ms, and is followed by ten times as long"
+    assert 1 <= slow.looks <= 3, "one look takes 30 ms, followed by a pause ten times as long"

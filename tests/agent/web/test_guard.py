@@ -107,7 +107,7 @@ async def test_guessing_delays_no_authenticated_user(site) -> None:
     first = asyncio.create_task(guesses[-1].reply())
     for _ in range(20):
         assert (await client.get("/", basic("alice", "secret"))).status == 200
-    assert not first.done(), "the guesses are still being checked, one after the other"
+    assert not first.done(), "the guesses are still being checked one by one"
     first.cancel()
 
 

@@ -268,7 +268,7 @@ def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
         assert api.nodes[node].labels == expected
     again = len(last.writes)
     last.act()
-    assert len(last.writes) == again, "decided twice, there must be nothing to do"
+    assert len(last.writes) == again, "a second decision must have nothing to do"
 
 
 class Watched:
@@ -312,7 +312,7 @@ def test_labels_converge_after_a_kill_at_each_step_of_the_first_run(policies, ki
         "node-b": {"demo": "violating", DEMO_KEY: "high"},
         "node-c": {DEMO_KEY: "low"},
     }
-    assert api.writes == len(NODES), "one write a node, however many lives it took"
+    assert api.writes == len(NODES), "one write per node, however many restarts"
 
 
 def test_no_label_is_written_while_reports_are_pending(policies):

@@ -165,7 +165,7 @@ def test_after_a_suspend_nodes_are_pending_until_they_report_again(world):
     world.clock.now += 1.0
     world.decider.evaluate()
     decision = world.decider.current().policies[KEY]
-    assert not decision.unreported, "who says nothing for so long has nothing to say"
+    assert not decision.unreported, "the node has been silent for so long that it is not waited for"
     assert decision.missing["health_metric"] == ("node-b",)
 
 

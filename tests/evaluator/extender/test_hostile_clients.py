@@ -15,9 +15,9 @@ from tests.patience import PATIENCE
 NAMES = ("node-a", "node-b", "node-c")
 PASSING = ["node-a", "node-c"]
 SOON = 0.15
-"""A limit in seconds that a client is meant to reach."""
+"""A time limit in seconds that a client is meant to reach."""
 LATER = 2.0
-"""A limit that a client is meant to keep first, also on a busy machine, and to reach then."""
+"""A time limit that a client must first keep, also on a busy machine, and then reach."""
 
 
 def question(names=NAMES, policy="demo-policy"):

@@ -44,7 +44,7 @@ def chunks(*parts, end=b"0\r\n\r\n"):
 
 
 TRAP = sized(TRAP_BODY, start=b"POST /scheduler/prioritize HTTP/1.1")
-"""A request that must never be seen where it is hidden in, or follows on, one that is not understood."""
+"""A request that must never be recognized within, or after, an invalid one."""
 
 
 def is_the_answer(reply):

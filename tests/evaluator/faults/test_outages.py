@@ -45,7 +45,7 @@ async def test_outage_is_survived_reported_and_recovered_from(world, how):
     await world.until(lambda: world.refused() == {"node-a", "node-b"})
     before = writes(world)
     await world.answered(30)
-    assert writes(world) == before, "nothing is written by stale knowledge"
+    assert writes(world) == before, "a stale cache must cause no write"
     assert {status for status, _ in world.answers} == {200}
 
     # Meanwhile the policy is edited, one node is replaced, and another is added.
@@ -66,7 +66,7 @@ async def test_outage_is_survived_reported_and_recovered_from(world, how):
     statuses = [status for status, _ in world.answers]
     assert set(statuses) <= {200, 503}
     assert [status for status, _ in itertools.groupby(statuses)] in ([200], [200, 503, 200])
-    assert world.labels["node-a"][-2:] == ["violating", None], "off once, by the new rule"
+    assert world.labels["node-a"][-2:] == ["violating", None], "removed once, by the new rule"
     assert world.labels["node-b"] in ([None], [None, "violating", None])
     assert "node-d" not in world.labelled()
     _, metrics = await world.get("/metrics")

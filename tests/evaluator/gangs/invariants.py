@@ -14,7 +14,7 @@ from evaluator.gangs.core.types import (
 from tests.evaluator.gangs.model import Cluster, Pod, can_place
 
 LONG = 3600.0
-"""Much longer than any rest, any turn, and any line that is held."""
+"""Much longer than any backoff, reservation, or blocked queue."""
 
 Owned = tuple[GangKey, str]
 """A gang, and the owner of some of its pods."""
@@ -27,9 +27,9 @@ class History:
 
     admitted: set[Owned] = field(default_factory=set)
     reservations: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
-    """The pods with which each gang had its last turn, and how many of them it needed."""
+    """The pods with which each gang had its last reservation, and the number needed."""
     told: set[str] = field(default_factory=set)
-    """Pods of gangs of which it was told that they found no nodes in time."""
+    """Pods of gangs with a reported timeout."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Decision:
     """One decision with the observed cluster, its result, and the history."""
 
     ask: Ask
-    """What is decided of the same cluster with this memory at this time."""
+    """decide() on the same cluster with this history at this time."""
     seen: Cluster
     history: History
     timings: GangTimings
@@ -304,6 +304,6 @@ INVARIANTS = (
     no_release_before_the_next_decision_time,
     no_admission_before_own_writes_are_seen,
 )
-"""Of each decision."""
+"""Checked for each decision."""
 FINALLY = every_fitting_gang_was_released
-"""Of the last one."""
+"""Checked for the last decision."""

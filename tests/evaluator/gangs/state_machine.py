@@ -37,7 +37,7 @@ class GangMachine(RuleBasedStateMachine):
     decider = staticmethod(decide)
     promises = (*INVARIANTS, FINALLY)
     sound = False
-    """Whether all promises were kept so far."""
+    """Whether all invariants have held so far."""
 
     @initialize(
         nodes=st.lists(st.integers(2, 8), min_size=1, max_size=4),

@@ -26,7 +26,7 @@ FOUND = settings(
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
 )
-"""The same lives each time, and no search for the shortest of those that break a promise."""
+"""Deterministic runs without shrinking."""
 
 
 def saying(pod: PodRecord, **other: object) -> PodRecord:
@@ -292,7 +292,7 @@ PLAYED = [
         small_pods_arrive_while_a_gang_waits_for_capacity,
     ),
 ]
-"""What would have to be played for long until it came about by chance."""
+"""Scenarios that random runs would rarely reach."""
 
 
 @pytest.mark.parametrize(("promise", "decider", "play"), PLAYED)

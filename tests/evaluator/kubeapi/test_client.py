@@ -173,7 +173,7 @@ async def test_rejection_of_the_only_token_is_an_error(stand, answer, connect, t
         with pytest.raises(KubeError) as refused:
             await kube.list_page(NODES)
         assert refused.value.status == 401
-    assert len(stand.asked) == 2, "what was refused is not sent again"
+    assert len(stand.asked) == 2, "rejected requests are not sent again"
 
 
 async def test_missing_kubeconfig_is_an_error_of_the_request(stand, answer, connect, tmp_path):

@@ -297,7 +297,7 @@ async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
     await watch(on_activity=note)
     async with asyncio.timeout(PATIENCE):
         await opened.wait()
-    assert heard == [1, 1, 1], "after the list, with the watch that stands, with the bookmark"
+    assert heard == [1, 1, 1], "after the list, with the open watch, with the bookmark"
 
 
 async def test_unreadable_object_hides_no_other(watch, stand, answer, copy):

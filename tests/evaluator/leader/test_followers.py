@@ -31,7 +31,7 @@ ALLOWED = {
     "review_token": "changes nothing, and every replica authenticates its own agents",
     "write_lease": "every replica may try to become the leader",
 }
-"""What a follower may send besides reads, and why."""
+"""Writes that a follower may send, and why."""
 
 ARGUMENTS = {
     "apply": LabelApply("n", "u", {}),
@@ -42,7 +42,7 @@ ARGUMENTS = {
     "fields": [],
     "operations": [],
 }
-"""By the name of a parameter; any other is a string."""
+"""Arguments by parameter name; any other is a string."""
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ async def test_finish_lets_writes_in_flight_end_and_rejects_new_ones(fence):
     await write
     await finishing
     fence.extend()
-    assert not fence.is_leader(), "for good"
+    assert not fence.is_leader(), "permanently"
 
 
 async def test_finish_is_not_delayed_by_a_hanging_write(fence):

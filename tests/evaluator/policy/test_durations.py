@@ -217,7 +217,9 @@ def test_for_and_clear_after_apply_to_missing_readings_too():
     assert not world.at(5, None)
     assert world.at(15) == {"n"}
     assert world.at(16, FINE) == {"n"}
-    assert world.decision.deschedule == {"n": "violating demo: m is missing"}, "why it began"
+    assert world.decision.deschedule == {"n": "violating demo: m is missing"}, (
+        "the reason of its start"
+    )
     assert not world.at(36)
 
 
@@ -227,7 +229,7 @@ def test_first_reading_clears_a_violation_by_absence_at_once():
     assert world.at(0) == {"n"}
     assert not world.at(1, FINE)
     assert world.at(2, None) == {"n"}
-    assert world.at(3, FINE) == {"n"}, "this one was lost, and came back"
+    assert world.at(3, FINE) == {"n"}, "this reading was lost, and returned"
 
 
 def test_label_of_a_missing_reading_loses_to_one_with_a_reading():

@@ -78,7 +78,7 @@ def test_readings_fresh_before_a_suspend_are_pending_until_the_next_response(pol
     now = LATER + 10 * STALE
     polls.resume(LATER, now)
     assert cell(polls, "cpu", "a", now)["unreported"]
-    assert not cell(polls, "cpu", "b", now)["unreported"], "that was stale before"
+    assert not cell(polls, "cpu", "b", now)["unreported"], "it was stale before"
     assert polls.next_expiry(now) == now + STALE
     assert not cell(polls, "cpu", "a", now + STALE)["unreported"]
     polls.answer("cpu", said(now, a=2.0), now)

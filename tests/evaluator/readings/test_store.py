@@ -373,7 +373,7 @@ def test_expected_node_is_pending_without_a_reading(store):
     assert found["unreported"]
     assert not found["usable"]
     assert store.reading("cpu", "a").samples == 0
-    assert not store.knows("a"), "changes to what the former node said make no sense"
+    assert not store.knows("a"), "changes relative to the former node's report are meaningless"
 
 
 def test_expected_node_is_pending_until_its_first_report(store):

@@ -30,7 +30,7 @@ ALONE = {
     "above": (1000, dict(zip(CPU, ("95", "5"), strict=False))),
     "silent": (8000, {}),
 }
-"""Nodes without pods: milli-CPU, and what their annotations say."""
+"""Nodes without pods: milli-CPU and annotations."""
 CONGESTED = {
     "third": (8000, {"congestion-factor": "35"}),
     "little": (8000, {"congestion-factor": "5"}),
@@ -40,7 +40,7 @@ CONGESTED = {
     "silent": (8000, {}),
 }
 HELD = {"n1": (1000, 2048), "n2": (2000, 4096), "n3": (3600, 7000)}
-"""Nodes of 4000 milli-CPU and 8192 MiB, by what the one pod on each asks for."""
+"""Nodes of 4000 milli-CPU and 8192 MiB, by the requests of the one pod on each."""
 
 
 class Asked:

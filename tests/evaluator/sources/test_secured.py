@@ -362,10 +362,10 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
     assert (await third.introduced()).generation
     fourth = await agent(open_port, "node-b", "node-b", ca="other-ca.crt")
     await fourth.say()
-    assert (await fourth.ended())[0] is Code.UNAVAILABLE, "the old CA signs nobody any more"
+    assert (await fourth.ended())[0] is Code.UNAVAILABLE, "the old CA is no longer trusted"
     open_port.subscriptions.want(["a", "b"])
     async with asyncio.timeout(PATIENCE):
-        assert len((await second.stream.read()).metrics) == 2, "a stream that stands is left alone"
+        assert len((await second.stream.read()).metrics) == 2, "an open stream is kept"
     await open_port.agents.stop()
 
 

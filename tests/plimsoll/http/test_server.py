@@ -44,7 +44,7 @@ async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
     client = await (await serve(echo)).connect()
     head = await client.get("/x", method="HEAD")
     assert int(head.headers["content-length"]) > 0
-    assert (await client.get("/y")).body.startswith(b"GET /y"), "nothing of a body lay in the way"
+    assert (await client.get("/y")).body.startswith(b"GET /y"), "no body was in the way"
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ class Lines:
         self._out.truncate()
         assert text.endswith("\n")
         line = text[:-1]
-        assert line.isprintable(), (
-            "no end of a line, nothing that drives a terminal or turns text around"
-        )
+        assert line.isprintable(), "no line end, and no terminal or bidirectional control character"
         assert len(line.encode()) < SPLIT
         found = self._read(line)
         assert found.pop("ts")

@@ -65,7 +65,7 @@ class Server:
     def __init__(self):
         self.api = ApiServer(history=500, bookmark_interval=3.0)
         self.weather = {}
-        """By host; what is not here is `fine`. None: nothing listens."""
+        """Faults by host; missing: `fine`. None: nothing listens."""
         self._watches = {}
         self._runner = None
 
@@ -135,7 +135,7 @@ class Admin:
         self._server = server
         self.client = Client(f"http://{ADMIN}")
         self.theirs = {}
-        """(node, key) → the value of a label that somebody else has set."""
+        """(node, key) → label value set by another manager."""
 
     async def start(self):
         self.client._session = aiohttp.ClientSession(connector=self._server.connector())

@@ -7,12 +7,12 @@ import policies
 from nodes import Agent, random_readings
 
 STEADY = tuple(f"node-{letter}" for letter in "abcdefgh")
-"""Nodes that are always there, or soon again."""
+"""Nodes that always exist, or soon again."""
 NAMES = tuple(f"policy-{number}" for number in range(5))
 CALM = 75.0
-"""Seconds without a fault after which all has to be as decided: longer than every bound, back-off and lease together."""
+"""Seconds without a fault after which all must be as decided: longer than every bound, backoff and lease together."""
 STILL = 10.0
-"""Seconds after that in which nothing may change any more."""
+"""Seconds after that in which nothing may change."""
 
 
 class Storm:

@@ -20,7 +20,7 @@ from evaluator.readings.store import Store
 from wire.codec import Delta
 
 SLACK = 1.0
-"""Seconds that something may take that takes no time but a pause of ours."""
+"""Tolerance in seconds for what takes no time except pauses of the test."""
 
 
 class Audit:
@@ -34,9 +34,9 @@ class Audit:
         self._admin = admin
         self._clock = clock
         self._specs = defaultdict(list)
-        """Policy → (since when, spec; None: none)."""
+        """Policy → (since when, spec; None: deleted)."""
         self._born = {}
-        """Node → when it was made, or made anew."""
+        """Node → when it was created or recreated."""
         server.store.listen(self._changed)
 
     def say(self, sentence):

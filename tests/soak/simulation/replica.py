@@ -23,9 +23,9 @@ class Replica:
         self.up = False
         self.gone = True
         self.broken = []
-        """What ended a loop of it, which never should."""
+        """The error that ended a loop; there must be none."""
         self.intake = None
-        """Where a stream arrives; another one after each start."""
+        """Handles a new stream; replaced at each start."""
         self._folder = folder
         self._service = None
         self._kube = None

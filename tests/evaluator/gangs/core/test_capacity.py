@@ -209,7 +209,7 @@ def test_cordoned_or_not_ready_node_is_eligible_with_a_toleration(world: World) 
 def test_policy_limits_the_nodes(world: World) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     other = world.pod("two")
-    assert world.allowed(follows) == ["a", "b", "c"], "a policy that there is not keeps nobody off"
+    assert world.allowed(follows) == ["a", "b", "c"], "a missing policy rejects no node"
     world.refuses("b", "gone")
     assert world.allowed(follows) == ["a", "c"]
     world.refuses("a", unreported=["c"])
