@@ -5,7 +5,7 @@
 # The digest is that of the index with all platforms, for Python 3.11.16 of 2026-08-25. To take a newer image:
 #   docker buildx imagetools inspect python:3.11-slim-bookworm
 FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b AS base
-# SAFEPATH: no folder that a program happens to be started in can stand in for a module.
+# SAFEPATH: modules are not imported from the working directory.
 # The .pyc files are made below, once; at run time the root file system is read-only.
 ENV PYTHONSAFEPATH=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -15,7 +15,7 @@ ENV PYTHONSAFEPATH=1 \
 FROM base AS wheel
 WORKDIR /src
 COPY constraints.txt ./
-# pip checks each download against its hashes. Everything below is installed from these files, without a network.
+# pip checks the hash of each download. Everything below is installed from these files, without a network.
 RUN python -m venv /opt/tools \
  && /opt/tools/bin/pip download --no-cache-dir --require-hashes --no-deps --only-binary :all: \
       --dest /wheels --requirement constraints.txt \
@@ -30,8 +30,8 @@ COPY sandbox sandbox/
 COPY wire wire/
 RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
 
-# A virtual environment without pip is all that goes into an image. "unchecked" .pyc files are believed without a look at
-# their sources, which cannot change there.
+# Images get a virtual environment without pip. "unchecked" .pyc files are used without checking their sources, which cannot
+# change there.
 FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
@@ -46,7 +46,7 @@ RUN python -m venv --without-pip /opt/plimsoll \
 
 FROM base AS agent
 COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
-# Uncommon, and not the evaluator's: SECURITY.md. The same numbers are in deploy/.
+# An uncommon uid, other than the evaluator's: see SECURITY.md. deploy/ has the same numbers.
 USER 61011:61011
 EXPOSE 9100
 ENTRYPOINT ["plimsoll-agent"]

@@ -1,4 +1,4 @@
-# make demo: see it work. make test: run all tests. make check: run before a review.
+# make demo: run the demo. make test: run all tests. make check: run before a review.
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3

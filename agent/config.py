@@ -215,8 +215,8 @@ def _stream_mistake(settings: Settings) -> str:
     shown = settings.evaluator_cert or settings.evaluator_token or settings.evaluator_server_name
     if shown and not settings.evaluator_ca:
         return (
-            "--evaluator.tls.ca-file is missing: certificate and token are shown to nobody who is not known, and a token "
-            "in plain text is anybody's"
+            "--evaluator.tls.ca-file is missing: without it, certificate and token could be sent to another server, and a token "
+            "in plain text can be read on the network"
         )
     return ""
 

@@ -14,6 +14,10 @@ class WakeUp:
         """End the current wait, or the next one."""
         self._event.set()
 
+    def is_set(self) -> bool:
+        """Whether a signal is kept for the next wait."""
+        return self._event.is_set()
+
     def clear(self) -> None:
         """Drop a signal, for a loop that is about to look at everything."""
         self._event.clear()
@@ -21,6 +25,7 @@ class WakeUp:
     async def wait(self, timeout: float | None = None) -> None:
         """Return when signalled, or after `timeout` seconds if given, and drop the signal."""
         with contextlib.suppress(TimeoutError):
+            # Not wait_for(): before Python 3.12 it swallows a cancellation that arrives together with the event.
             async with asyncio.timeout(timeout):
                 await self._event.wait()
         self.clear()

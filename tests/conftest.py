@@ -203,7 +203,7 @@ class Peer:
             if error.partial:
                 raise
         except ConnectionError:
-            pass  # bytes of ours that nobody read any more come back as a reset
+            pass  # bytes that the server did not read cause a reset
         return found
 
     async def rest(self) -> bytes:
@@ -238,7 +238,7 @@ async def dial() -> AsyncIterator[Dial]:
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
             peer = Peer(reader, writer)
-            stack.callback(peer.vanish)  # a writer that nobody holds warns that it was not closed
+            stack.callback(peer.vanish)  # an unreferenced writer warns that it was not closed
             return peer
 
         yield connect

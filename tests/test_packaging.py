@@ -42,7 +42,7 @@ def test_wheel_contains_the_packages_and_their_data(wheel: Path) -> None:
 
 
 def test_no_dependency_has_a_package_of_the_same_name() -> None:
-    """Two distributions with one top-level name install over each other without a word."""
+    """Two distributions with one top-level name install over each other silently."""
     owners = metadata.packages_distributions()
     found = {package: {*owners.get(package, [])} - {"kube-plimsoll"} for package in PACKAGES}
     assert found == {package: set() for package in PACKAGES}

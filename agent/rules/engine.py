@@ -31,6 +31,7 @@ from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
 from plimsoll import logs
 from plimsoll.threads import StoppedError
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -130,20 +131,20 @@ class RuleEngine:
     async def run(self) -> None:
         """Evaluate rules until cancelled."""
         loop = asyncio.get_running_loop()
-        woken = asyncio.Event()
+        woken = WakeUp()
         self._woken = lambda: _set(loop, woken)
         async with asyncio.TaskGroup() as work:
             if self._saver is not None:
                 work.create_task(self._save_periodically(self._saver))
             work.create_task(self._repeat(woken))
 
-    async def _repeat(self, woken: asyncio.Event) -> None:
+    async def _repeat(self, woken: WakeUp) -> None:
         try:
             await self._step_forever(woken)
         finally:  # a thread cannot be cancelled: it checks a flag
             self._budget.cancel()
 
-    async def _step_forever(self, woken: asyncio.Event) -> None:
+    async def _step_forever(self, woken: WakeUp) -> None:
         while True:
             woken.clear()
             try:
@@ -153,9 +154,7 @@ class RuleEngine:
             except Exception:
                 log.exception("rules cannot be evaluated")
                 pause = _LOOK
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause / 1000):
-                    await woken.wait()
+            await woken.wait(pause / 1000)
 
     async def _save_periodically(self, saver: StateSaver) -> None:
         """Save the state file periodically, independent of evaluations: a disk may be slow."""
@@ -209,20 +208,20 @@ class RuleEngine:
         """Read changed rule files. Blocking."""
         self._looked = self._clock.boot()
         try:
-            if (said := self._files.look()) is not None:
-                self._adopt(said, self._looked)
+            if (rule_file := self._files.look()) is not None:
+                self._adopt(rule_file, self._looked)
         except CancelledError:
             raise
         except Exception:
             log.exception("rules cannot be read")
 
-    def _adopt(self, said: RuleFile, now: int) -> None:
-        self._refused = said.errors
+    def _adopt(self, rule_file: RuleFile, now: int) -> None:
+        self._refused = rule_file.errors
         if self._saved is None:
             self._saved = self._saver.load(now) if self._saver is not None else {}
-        self._groups.adopt(said.groups, now, self._saved)
+        self._groups.adopt(rule_file.groups, now, self._saved)
         self._published = self._groups.published(now)
-        self._notices.read(said)
+        self._notices.read(rule_file)
 
     def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
         return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
@@ -254,6 +253,6 @@ class RuleEngine:
         return self._groups.accounts(now), errors, files
 
 
-def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+def _set(loop: asyncio.AbstractEventLoop, event: WakeUp) -> None:
     with contextlib.suppress(RuntimeError):  # the agent has stopped
         loop.call_soon_threadsafe(event.set)

@@ -143,9 +143,9 @@ class StreamClient:
     async def _session(self, stream: Stream) -> None:
         """Serve one stream, from the hello until it is lost."""
         await stream.write(telemetry_pb2.Report(node_name=self._target.node, agent_version=VERSION))
-        wanted = _RequestedMetrics()
-        listening = asyncio.create_task(self._listen(stream, wanted))
-        reporting = asyncio.create_task(self._report(stream, wanted))
+        subscriptions = _RequestedMetrics()
+        listening = asyncio.create_task(self._listen(stream, subscriptions))
+        reporting = asyncio.create_task(self._report(stream, subscriptions))
         try:
             await asyncio.wait([listening, reporting], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -157,7 +157,7 @@ class StreamClient:
             if isinstance(result, Exception):
                 raise result
 
-    async def _listen(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
+    async def _listen(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
         async for subscription in stream:
             log.info(
                 "subscription",
@@ -167,10 +167,10 @@ class StreamClient:
             )
             self._up_since = min(self._up_since, asyncio.get_running_loop().time())
             self._on_state(True)
-            wanted.put(subscription)
+            subscriptions.put(subscription)
 
-    async def _report(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
-        subscription = await wanted.get()
+    async def _report(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
+        subscription = await subscriptions.get()
         last: codec.Snapshot | None = None
         self._readings.want(subscription.metrics)
         while True:
@@ -184,20 +184,20 @@ class StreamClient:
             await stream.write(codec.encode(report, metrics, found, last))
             last = found
             interval = subscription.interval_ms / 1000 or _DEFAULT_INTERVAL
-            await self._until_due(wanted, seen, interval)
-            if wanted.is_new:
-                subscription, last = await wanted.get(), None
+            await self._until_due(subscriptions, seen, interval)
+            if subscriptions.is_new:
+                subscription, last = await subscriptions.get(), None
                 self._readings.want(subscription.metrics)
 
     async def _until_due(
-        self, wanted: "_RequestedMetrics", seen: Hashable, interval: float
+        self, subscriptions: "_RequestedMetrics", seen: Hashable, interval: float
     ) -> None:
         """Return when the interval is over, a source or recorded value has changed, or there is a new subscription."""
         loop = asyncio.get_running_loop()
         due = loop.time() + interval
         pause = self._target.poll_interval
         while (left := due - loop.time()) > 0:
-            if await wanted.within(min(pause, left)):
+            if await subscriptions.within(min(pause, left)):
                 return
             begin = loop.time()
             if await asyncio.to_thread(self._readings.fingerprint) != seen:

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.engine.loop import DecisionLoop
-from evaluator.kubeapi.client import Kube, now
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.event_writer import EventWriter
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.events import EventSpec, ObjectReference
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
-from evaluator.plans import events, policy_events
+from evaluator.plans import policy_events
 from evaluator.plans.label_conflicts import ConflictsByLabel
-from evaluator.plans.policy_events import EventSpec, ReportedState
+from evaluator.plans.policy_events import ReportedState
 from evaluator.policy.decide import Decision
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -43,7 +45,8 @@ class _EventState:
 
     reported: ReportedState
     pending: collections.Counter[EventSpec] = field(default_factory=collections.Counter)
-    events: dict[EventSpec, "_Event"] = field(default_factory=dict)
+    events: dict[EventSpec, tuple[str, int]] = field(default_factory=dict)
+    """The suffix and count of written Events."""
     recent: collections.deque[float] = field(default_factory=collections.deque)
     """Times of recent writes (seconds)."""
 
@@ -53,14 +56,6 @@ class _EventState:
             self.recent.popleft()
         full = len(self.recent) >= pace.limit
         return self.recent[0] + pace.period - moment if full else 0.0
-
-
-@dataclass(slots=True)
-class _Event:
-    """An Event in the cluster; repetitions increase its count."""
-
-    name: str
-    count: int
 
 
 class PolicyEventRecorder:
@@ -79,7 +74,7 @@ class PolicyEventRecorder:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self._kube = kube
+        self._writer = EventWriter(kube)
         self._decider = decider
         self._metrics = metrics
         self._conflicts = conflicts
@@ -163,26 +158,15 @@ class PolicyEventRecorder:
                 try:
                     await self._record(key, uid, state, spec)
                 except KubeError as error:
-                    if error.status in {0, 429} or error.status >= 500:
+                    if error.transient:
                         raise
                     log.warning("event refused", policy=str(key), error=str(error))
                 state.recent.append(self._clock())
                 del state.pending[spec]
 
     async def _record(self, key: PolicyKey, uid: str, state: _EventState, spec: EventSpec) -> None:
+        about = ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)
+        suffix, count = state.events.get(spec) or (uuid.uuid4().hex[:16], 0)
         times = state.pending[spec]
-        if (event := state.events.get(spec)) is not None:
-            try:
-                again = {"count": event.count + times, "lastTimestamp": now()}
-                await self._kube.amend_event(key.namespace, event.name, again)
-            except KubeError as error:
-                if error.status != 404:  # Events expire after an hour
-                    raise
-            else:
-                event.count += times
-                return
-        about = events.ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)
-        suffix = uuid.uuid4().hex[:16]
-        body = events.event(about, spec, suffix=suffix, count=times, at=now())
-        await self._kube.create_event(body)
-        state.events[spec] = _Event(body["metadata"]["name"], times)
+        count = await self._writer.write(about, spec, suffix=suffix, count=count, times=times)
+        state.events[spec] = suffix, count

@@ -11,10 +11,11 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube, now
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model import events
+from evaluator.model.events import EventSpec
 from evaluator.model.names import PolicyKey
-from evaluator.plans import events, evictions
+from evaluator.plans import evictions
 from evaluator.plans.evictions import Eviction, EvictionRate
-from evaluator.plans.policy_events import EventSpec
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
 
@@ -76,9 +77,9 @@ class EvictionController:
 
     async def _planned(self) -> list[Eviction]:
         """The evictions that are due, after the feasible nodes are up to date."""
-        plan, places = await self._plan(), self._cluster.feasible_nodes
-        if places.behind:
-            for _ in places.catching_up():
+        plan, feasible_nodes = await self._plan(), self._cluster.feasible_nodes
+        if feasible_nodes.behind:
+            for _ in feasible_nodes.catching_up():
                 await asyncio.sleep(0)
             plan = await self._plan()
         return plan

@@ -1,7 +1,6 @@
 """The decision loop: runs decide() after changes and when readings become stale, swaps the result, notifies listeners."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -25,6 +24,7 @@ from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.scoring.derived import measured
 from plimsoll.text import counted
+from plimsoll.wakeup import WakeUp
 
 _PAUSE = 0.005
 """Seconds between two evaluations, so that a burst of reports is evaluated together."""
@@ -77,10 +77,10 @@ class DecisionLoop:
         self._decisions = Decisions()
         self._subscribed = frozenset[str]()
         self._decided = clock()
-        self._changed = asyncio.Event()
+        self._wakeup = WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
-        self._asked: Callable[[], bool] = lambda: False
+        self._is_busy: Callable[[], bool] = lambda: False
         self.listeners: list[Callable[[], None]] = []
         metrics.ready.set_function(lambda: not self.waiting_for)
 
@@ -124,23 +124,19 @@ class DecisionLoop:
         """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
         self._stopping = (why,)
 
-    def give_way(self, asked: Callable[[], bool]) -> None:
-        """Pause evaluations while `asked()` returns True: a request is in progress."""
-        self._asked = asked
+    def give_way(self, is_busy: Callable[[], bool]) -> None:
+        """Pause evaluations while `is_busy()` returns True: a request is in progress."""
+        self._is_busy = is_busy
 
     def touch(self) -> None:
         """Request an evaluation soon."""
-        self._changed.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Evaluate until cancelled: after each change, and when decisions expire."""
         while True:
             wait = self._decisions.valid_until - self._clock()
-            with contextlib.suppress(TimeoutError):
-                # Not wait_for(): before Python 3.12 it swallows a cancellation that arrives together with the event.
-                async with asyncio.timeout(max(0.0, wait) + _PAUSE if wait < _FOREVER else None):
-                    await self._changed.wait()
-            self._changed.clear()
+            await self._wakeup.wait(max(0.0, wait) + _PAUSE if wait < _FOREVER else None)
             await self._until_answered()
             worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
             await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
@@ -162,8 +158,8 @@ class DecisionLoop:
     async def _until_answered(self) -> None:
         """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
         loop = asyncio.get_running_loop()
-        patience = loop.time() + _POLITE
-        while self._asked() and loop.time() < patience:  # noqa: ASYNC110 (a notification would slow the request)
+        deadline = loop.time() + _POLITE
+        while self._is_busy() and loop.time() < deadline:  # noqa: ASYNC110 (a notification would slow the request)
             await asyncio.sleep(_SLICE)
 
     def evaluate(self) -> None:
@@ -213,14 +209,14 @@ class DecisionLoop:
         del before
         yield from release(replaced)
 
-    def _subscribe(self, wanted: frozenset[str]) -> Iterator[None]:
+    def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
-        new = sorted(wanted - self._subscribed)
+        new = sorted(metrics - self._subscribed)
         for end in range(_NEW_METRICS, len(new), _NEW_METRICS):
-            self._store.subscribe((self._subscribed & wanted).union(new[:end]))
+            self._store.subscribe((self._subscribed & metrics).union(new[:end]))
             yield
-        self._store.subscribe(wanted)
-        self._subscribed = wanted
+        self._store.subscribe(metrics)
+        self._subscribed = metrics
 
     def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
         """Run the steps and observe their total time, without the pauses between them."""

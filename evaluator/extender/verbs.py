@@ -23,7 +23,7 @@ def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
 
 
 class Result(StrEnum):
-    """Reason of a response; the `outcome` label of the request counters."""
+    """Reason of a response; the `result` label of the request counters."""
 
     DECIDED = "decided"
     NO_LABEL = "no_policy_label"
@@ -35,7 +35,7 @@ class Result(StrEnum):
 class FilterAnswer:
     """The rejected nodes with their reasons."""
 
-    outcome: Result
+    result: Result
     policy: str = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,7 +44,7 @@ class FilterAnswer:
 class PrioritizeAnswer:
     """Scores 0..10; an absent node counts as 0."""
 
-    outcome: Result
+    result: Result
     policy: str = ""
     scores: list[tuple[str, int]] = field(default_factory=list)
 

@@ -5,7 +5,6 @@ waits until the watch shows the change before it decides again.
 """
 
 import asyncio
-import contextlib
 import math
 import operator
 import random
@@ -32,6 +31,7 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -96,7 +96,7 @@ class GangController:
         decider: DecisionLoop,
         metrics: Metrics,
         *,
-        terms: GangTimings,
+        timings: GangTimings,
         is_leader: Callable[[], bool],
         list_anew: Callable[[], "asyncio.Future[None]"],
         settle: float = _SETTLE,
@@ -109,7 +109,7 @@ class GangController:
         self._tracker = tracker
         self._decider = decider
         self._metrics = metrics
-        self._terms = terms
+        self._timings = timings
         self._is_leader = is_leader
         self._list_anew = list_anew
         self._settle = settle
@@ -118,20 +118,20 @@ class GangController:
         self._random = (rng or random.Random()).random  # noqa: S311 (jitter)
         self._backoff = Backoff(self._random)
         self._in_vain = 0
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._listed: asyncio.Future[None] | None = None
         self._memory = GangHistory()
-        self._outcome = GangDecisions()
+        self._decisions = GangDecisions()
         self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        gauges.show(metrics, index, lambda: self.outcome, clock)
+        gauges.show(metrics, index, lambda: self.decisions, clock)
 
     @property
-    def outcome(self) -> GangDecisions:
+    def decisions(self) -> GangDecisions:
         """The latest decision, with its executed releases; empty on followers."""
-        return self._outcome if self._is_leader() else GangDecisions()
+        return self._decisions if self._is_leader() else GangDecisions()
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -144,7 +144,7 @@ class GangController:
 
     def wake(self) -> None:
         """Decide soon."""
-        self._wake.set()
+        self._wakeup.set()
 
     def decided(self) -> None:
         """Handle new policy decisions: wake if eligible nodes have changed, or if the controller was waiting."""
@@ -156,17 +156,15 @@ class GangController:
 
     def start_over(self) -> None:
         """Start with an empty history: this replica has become leader. Pods show what the previous leader did."""
-        self._memory, self._outcome = GangHistory(), GangDecisions()
+        self._memory, self._decisions = GangHistory(), GangDecisions()
         self._look_at_all()
 
     async def run(self) -> None:
         """Decide until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_due()):
-                    await self._wake.wait()
+            await self._wakeup.wait(self._until_due())
             await asyncio.sleep(self._settle)
-            self._wake.clear()
+            self._wakeup.clear()
             if self._may_decide():
                 for _ in self._tracker.catching_up():
                     await asyncio.sleep(0)
@@ -184,7 +182,7 @@ class GangController:
     def _until_due(self) -> float:
         if self._waited_for:
             return _LONGEST_WAIT
-        return min(max(0.0, self.outcome.again - self._clock()), _LONGEST_WAIT)
+        return min(max(0.0, self.decisions.again - self._clock()), _LONGEST_WAIT)
 
     def _moment(self) -> float:
         """Return the current time. If the clock was set back, drop remembered times, which would be in the future."""
@@ -205,9 +203,9 @@ class GangController:
             self._metrics.gang_timeouts.inc()
             log.warning("gang not placed in time", gang=str(gang))
         done = await self._release(found.releases)
-        self._outcome = replace(found, releases=tuple(done), memory=self._memory)
-        for tell in self.listeners:
-            tell()
+        self._decisions = replace(found, releases=tuple(done), memory=self._memory)
+        for listener in self.listeners:
+            listener()
         if done:
             await self._caught_up(done)
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))
@@ -219,7 +217,7 @@ class GangController:
             self._index.gangs,
             self._tracker.capacity(),
             self._memory,
-            self._terms,
+            self._timings,
             now=now,
             random=self._random,
         )
@@ -227,8 +225,8 @@ class GangController:
             try:
                 next(steps)
             except StopIteration as done:
-                outcome: GangDecisions = done.value
-                return outcome, worked + time.thread_time() - begun
+                decisions: GangDecisions = done.value
+                return decisions, worked + time.thread_time() - begun
             if (spent := time.thread_time() - begun) >= _SLICE:
                 worked += spent
                 await asyncio.sleep(spent)
@@ -270,7 +268,7 @@ class GangController:
 
         Return whether to continue with other gangs.
         """
-        self._wake.set()
+        self._wakeup.set()
         error = result.error
         if error is None or (error.status and error.status not in _BUSY):
             log.warning("gates not removed; retrying", gang=str(gang), error=result.why_not)
@@ -311,12 +309,11 @@ class GangController:
         try:
             async with asyncio.timeout(self._patience):
                 while any(map(self._is_unseen, releases)):
-                    await self._wake.wait()
-                    self._wake.clear()
+                    await self._wakeup.wait()
         except TimeoutError:
             log.warning("removed gates not seen on the watch; listing all pods")
             self._look_at_all()
-        self._wake.set()
+        self._wakeup.set()
 
     def _is_unseen(self, release: GangRelease) -> bool:
         gang = self._index.find(release.gang)

@@ -1,7 +1,6 @@
 """Writes Events on the pods of waiting gangs, so that `kubectl describe pod` shows what is missing."""
 
 import asyncio
-import contextlib
 import math
 import random
 import time
@@ -11,16 +10,17 @@ from evaluator.gangs.core import events
 from evaluator.gangs.core.event_queue import EventQueue, EventState, EventTimings
 from evaluator.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.gangs.core.types import GangDecisions, GangVerdict
-from evaluator.gangs.event_writer import EventWriter
 from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.event_writer import EventWriter
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.events import EventSpec, suffix_of
 from evaluator.model.pod_record import Key, PodRecord
-from evaluator.plans.policy_events import EventSpec
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -42,7 +42,7 @@ class GangEventRecorder:
         kube: Kube,
         metrics: Metrics,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
-        outcome: Callable[[], GangDecisions],
+        decisions: Callable[[], GangDecisions],
         blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
         native: Callable[[], Mapping[Key, PodRecord]] = dict,
         *,
@@ -55,7 +55,7 @@ class GangEventRecorder:
     ) -> None:
         self._metrics = metrics
         self._gangs = gangs
-        self._outcome = outcome
+        self._decisions = decisions
         self._blockers = blockers
         self._native = native
         self._is_leader = is_leader
@@ -65,7 +65,7 @@ class GangEventRecorder:
         self._bucket = bucket or TokenBucket(_RATE, _BURST)
         self._writer = EventWriter(kube, self._second_turn)
         self._limited_log = RateLimitedLogger(log)
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._queue = EventQueue(self._pace)
         self._seen: dict[GangKey, Seen] = {}
         self._seen_native: dict[Key, PodRecord] = {}
@@ -74,7 +74,7 @@ class GangEventRecorder:
 
     def wake(self) -> None:
         """Compare decisions with written events soon."""
-        self._wake.set()
+        self._wakeup.set()
 
     def start_over(self) -> None:
         """Forget what was written: this replica has become leader, and another may have written since."""
@@ -89,10 +89,7 @@ class GangEventRecorder:
     async def run(self) -> None:
         """Write events until cancelled."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._until_due()):
-                    await self._wake.wait()
-            self._wake.clear()
+            await self._wakeup.wait(self._until_due())
             if not self._is_leader():
                 continue
             await self._look()
@@ -102,7 +99,7 @@ class GangEventRecorder:
             except KubeError as error:
                 delay = max(self._backoff.next(), error.retry_after or 0.0)
                 log.warning("events not written, trying again", error=str(error), delay=delay)
-                self._wake.set()
+                self._wakeup.set()
                 await asyncio.sleep(delay)
             else:
                 self._backoff.reset()
@@ -116,7 +113,7 @@ class GangEventRecorder:
 
     async def _look(self) -> None:
         """Enqueue the events of changed gangs; drop those of deleted gangs."""
-        gangs, verdicts = self._gangs(), self._outcome().verdicts
+        gangs, verdicts = self._gangs(), self._decisions().verdicts
         queue, seen = self._queue, self._seen
         looked = 0
         for key, verdict in verdicts.items():
@@ -155,11 +152,12 @@ class GangEventRecorder:
             if not self._bucket.take_now(self._clock()):
                 queue.requeue(state)
                 break
-            notice = state.notice
+            notice, about = state.notice, state.event_key.about
+            suffix = suffix_of(about, notice.reason)
             try:
-                count = await self._writer.write(state.event_key, notice, state.count)
+                count = await self._writer.write(about, notice, suffix=suffix, count=state.count)
             except KubeError as error:
-                if error.status in {0, 429} or error.status >= 500:
+                if error.transient:
                     self._count(notice, "error")
                     queue.requeue(state)
                     raise

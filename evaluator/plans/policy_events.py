@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.model.events import EventSpec
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.policy.decide import Decision
@@ -15,15 +16,6 @@ from evaluator.policy.types import StrategyName
 VIOLATIONS = {
     name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC
 }
-
-
-@dataclass(frozen=True, slots=True)
-class EventSpec:
-    """An event: its type, its reason in CamelCase, and a sentence."""
-
-    type: str
-    reason: str
-    message: str
 
 
 def violated(name: StrategyName) -> EventSpec:

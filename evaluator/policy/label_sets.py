@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.model.names import PolicyKey
-from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
+from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Positions, Reindex, union
 from evaluator.model.steps import Steps
 
 
@@ -91,16 +91,18 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         )
 
     @cached_property
-    def _numbers(self) -> tuple[list[int], list[int]]:
+    def _numbers(self) -> tuple[Positions, list[int]]:
         """The assignment numbers of all nodes, node by node, and the offset of each node in them (CSR layout)."""
         positions = [one.nodes.mask.nonzero()[0] for one in self.assignments]
-        numbers = np.repeat(np.arange(len(positions)), [len(found) for found in positions])
+        numbers = np.repeat(
+            np.arange(len(positions)), [one.nodes.count for one in self.assignments]
+        )
         where = np.concatenate(positions) if positions else numbers
         if len(self.nodes) < 1 << 16:  # 16-bit keys sort several times as fast
             where = where.astype(np.uint16)
         order = where.argsort(kind="stable")
         ends = np.bincount(where, minlength=len(self.nodes)).cumsum()
-        return numbers[order].tolist(), [0, *ends.tolist()]
+        return numbers[order], [0, *ends.tolist()]
 
     @cached_property
     def _labels(self) -> list[tuple[str, str]]:
@@ -109,7 +111,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
     def __getitem__(self, node: str) -> Mapping[str, str]:
         position = self.nodes.position[node]
         numbers, begins = self._numbers
-        own = numbers[begins[position] : begins[position + 1]]
+        own = numbers[begins[position] : begins[position + 1]].tolist()
         if not own:
             raise KeyError(node)
         return dict(map(self._labels.__getitem__, own))

@@ -168,9 +168,9 @@ class OpsServer:
                 opinions = await _unhurried(pod_explainer.opinions(found))
             except ScorerError as error:
                 return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
-            told = explainpod.explain(found.view, opinions)
-            pieces = await _unhurried(itertools.starmap(_entry, told.nodes))
-            head = {**told.head, **_placed(found.node)}
+            explanation = explainpod.explain(found.view, opinions)
+            pieces = await _unhurried(itertools.starmap(_entry, explanation.nodes))
+            head = {**explanation.head, **_placed(found.node)}
             if found.problems:
                 head["problems"] = list(found.problems)
             return _page(head, nodes=(b"{}", pieces))

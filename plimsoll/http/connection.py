@@ -134,7 +134,7 @@ class Connection:
         except Exception:
             log.exception("request failed", method=request.method, path=request.path)
             defect = RejectedRequestError(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "a defect of this program: its log says more"
+                HTTPStatus.INTERNAL_SERVER_ERROR, "internal error: see the log"
             )
             return self._refuse(defect, request)
 

@@ -53,7 +53,7 @@ class ConnectionPool:
         return len(self._peers) >= self._limit
 
     @property
-    def asked(self) -> bool:
+    def busy(self) -> bool:
         """Whether a request is being received or answered."""
         return bool(self._asking)
 

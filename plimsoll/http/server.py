@@ -66,9 +66,9 @@ class Server:
         return len(self._pool.tasks)
 
     @property
-    def asked(self) -> bool:
+    def busy(self) -> bool:
         """Whether a request is being received or answered."""
-        return self._pool.asked
+        return self._pool.busy
 
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
         """Begin to serve on all addresses, or on none. Returns the bound addresses, with port 0 resolved.

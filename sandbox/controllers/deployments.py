@@ -12,6 +12,7 @@ from typing import assert_never
 import aiohttp
 
 from plimsoll import logs
+from plimsoll.wakeup import WakeUp
 from sandbox.client.client import ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import DEPLOYMENTS, PODS, REPLICASETS, Object, ObjectKind
@@ -45,21 +46,20 @@ class Deployments:
         self._client = client
         self._rng = rng
         self._clock = clock
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         watched = (DEPLOYMENTS, REPLICASETS, PODS)
         async with following(*(Informer(self._client, one, self._changed) for one in watched)):
             while True:
-                await self._wake.wait()
-                self._wake.clear()
+                await self._wakeup.wait()
                 try:
                     await self.reconcile()
                 except (ApiError, aiohttp.ClientError, OSError) as error:
                     log.warning("not reconciled, trying again", error=str(error))
                     await asyncio.sleep(_RETRY)
-                    self._wake.set()
+                    self._wakeup.set()
 
     async def reconcile(self) -> None:
         """Reconcile once."""
@@ -72,10 +72,10 @@ class Deployments:
             except ApiError as error:
                 if error.status not in _RACES:
                     raise
-                self._wake.set()
+                self._wakeup.set()
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
-        self._wake.set()
+        self._wakeup.set()
 
     async def _do(self, action: Action) -> None:
         match action:

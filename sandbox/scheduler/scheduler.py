@@ -1,6 +1,5 @@
 """Schedules pods as kube-scheduler does in what matters here: queueing, extender calls, messages."""
 
-import asyncio
 import math
 import random
 import time
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from plimsoll import logs, rfc3339
+from plimsoll.wakeup import WakeUp
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
@@ -60,7 +60,7 @@ class Scheduler:
         self._events = EventRecorder(client, SCHEDULER, clock=wall)
         self._pending = SchedulingQueue()
         self._assumed: dict[str, str] = {}  # bound here, not yet in the informer
-        self._wake = asyncio.Event()
+        self._wakeup = WakeUp()
         self._pods = Informer(client, PODS, self._pod_changed)
         self._nodes = Informer(client, NODES, self._node_changed)
 
@@ -68,7 +68,7 @@ class Scheduler:
         """Schedule pods until cancelled."""
         async with following(self._nodes, self._pods):
             while True:
-                self._wake.clear()
+                self._wakeup.clear()
                 if (key := self._pending.take(self._clock())) is None:
                     await self._sleep()
                     continue
@@ -80,17 +80,12 @@ class Scheduler:
 
     async def _sleep(self) -> None:
         due = self._pending.due()
-        wait = None if math.isinf(due) else max(due - self._clock(), 0.0)
-        try:
-            async with asyncio.timeout(wait):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        await self._wakeup.wait(None if math.isinf(due) else max(due - self._clock(), 0.0))
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or queueing_hints.of_node(old, new)):
             self._pending.nudge_all(self._clock())
-            self._wake.set()
+            self._wakeup.set()
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         pod = new or old
@@ -102,7 +97,7 @@ class Scheduler:
             self._settled(key, old, new)
         else:
             self._waiting(key, old, new)
-        self._wake.set()
+        self._wakeup.set()
 
     def _settled(self, key: str, old: Object | None, new: Object | None) -> None:
         """Remove a pod that needs no node. If it used a node, others may be schedulable now."""

@@ -18,7 +18,7 @@ def gauge(name: str, value: float, **labels: str) -> Family:
 
 @dataclass
 class FakeSource:
-    """A collector that yields what the test put in, after raising what the test put in."""
+    """A fake collector that yields, or raises, what the test sets."""
 
     families: Sequence[Family] = ()
     error: Exception | None = None

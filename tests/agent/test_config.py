@@ -26,7 +26,7 @@ def test_defaults_are_those_of_node_exporter() -> None:
     assert settings.host.udev == Path("/run/udev/data")
     assert settings.collectors.keys() == DEFAULTS
     assert "synthetic" not in settings.collectors
-    assert settings.evaluator_address == "", "nothing is streamed unless asked for"
+    assert settings.evaluator_address == "", "nothing is streamed by default"
     assert settings.poll_interval == 0.1
 
 
@@ -137,7 +137,7 @@ def test_version_is_printed(capsys) -> None:
 
 
 def test_setting_names_are_unique() -> None:
-    """They all end in one namespace, whose later ones would silently win."""
+    """They share one namespace, in which later ones would silently win."""
     names = [
         field.name
         for classes in GROUPS.values()

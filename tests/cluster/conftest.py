@@ -42,14 +42,14 @@ RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
-"""An agent waits 15 s at most between two attempts; gRPC's own backoff grows to two minutes while nobody listens."""
+"""An agent waits at most 15 s between two attempts; gRPC's own backoff grows to two minutes without a server."""
 OURS = "plimsoll.io/scenario"
-"""Marks the objects of a scenario, so that it removes them and nothing else."""
+"""Label of a scenario's objects, so that it deletes only those."""
 
 
 @dataclass
 class Plane:
-    """An API server: how the programs reach it, an administrator's client, and what it is made of."""
+    """An API server: its URL, an administrator's client, and its programs."""
 
     kubeconfig: Path
     client: Client
@@ -57,7 +57,7 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def scheduler(self, extender, folder):
-        """A scheduler that asks an extender: the sandbox's binder, or the real kube-scheduler."""
+        """A scheduler with one extender: the sandbox's, or the real kube-scheduler."""
         if isinstance(self.server, ApiServer):
             async with Extender(ExtenderSpec(extender)) as asked:
                 binder = asyncio.create_task(
@@ -102,7 +102,7 @@ def scheduler_config(kubeconfig, extender):
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory):
-    """etcd and kube-apiserver of this machine, once for all scenarios."""
+    """The installed etcd and kube-apiserver, started once for all scenarios."""
     try:
         binaries = find(os.environ)
     except NoControlPlaneError as error:
@@ -113,7 +113,7 @@ def control_plane(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def existing_cluster():
-    """The URL of a proxy to the cluster that kubectl talks to: whatever its authentication is, kubectl knows it."""
+    """The URL of a kubectl proxy to the current cluster, which handles any authentication."""
     command = ["kubectl", "proxy", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as proxy:
         try:
@@ -167,7 +167,7 @@ async def _serves_policies(client):
 
 
 async def eventually(answer):
-    """Wait until a function answers something true, and answer that."""
+    """Wait until a function returns a true value and return it."""
     async with asyncio.timeout(PATIENCE):
         while True:
             found = answer()
@@ -179,7 +179,7 @@ async def eventually(answer):
 
 
 class Fleet:
-    """What nodes say to the evaluator: one stream each, as agents have them, with the values that a test gives."""
+    """Simulated agents: one stream per node with values set by the test."""
 
     def __init__(self, address):
         self._address = address
@@ -188,7 +188,7 @@ class Fleet:
         self._wake = {}
 
     def say(self, node, **values):
-        """From now on this node's readings are these; a metric left out has none."""
+        """Set this node's readings; an omitted metric is absent."""
         self._values[node] = values
         if node not in self._tasks:
             self._wake[node] = asyncio.Event()
@@ -196,7 +196,7 @@ class Fleet:
         self._wake[node].set()
 
     async def silence(self, node):
-        """This node says nothing any more."""
+        """Stop this node's reports."""
         task = self._tasks.pop(node)
         task.cancel()
         await asyncio.wait([task])
@@ -214,7 +214,7 @@ class Fleet:
             await asyncio.sleep(0.1)
 
     async def _stream(self, node, stream):
-        """Answer each list of metrics with everything, and again whenever the values are others."""
+        """Answer each subscription in full, and report each change."""
         await stream.write(telemetry_pb2.Report(node_name=node))
         asked = await stream.read()
         reading = asyncio.ensure_future(stream.read())
@@ -223,7 +223,7 @@ class Fleet:
                 self._wake[node].clear()
                 await stream.write(self._report(node, asked))
                 waking = asyncio.ensure_future(self._wake[node].wait())
-                # Often enough that no reading grows stale.
+                # Often enough that no reading turns stale.
                 await asyncio.wait({reading, waking}, timeout=1, return_when="FIRST_COMPLETED")
                 waking.cancel()
                 if reading.done():
@@ -245,7 +245,7 @@ class Fleet:
 
 
 class Evaluator:
-    """The real program, at addresses that stay the same through its restarts."""
+    """The real program, at addresses that stay the same through restarts."""
 
     def __init__(self, config, logs):
         self._config = config
@@ -257,7 +257,7 @@ class Evaluator:
         self.agents = self._ports["agents"].address
 
     def scorer(self, name):
-        """The urlPrefix of a scorer as an extender of its own."""
+        """The urlPrefix of a scorer's extender."""
         return f"{self._address}/scorers/{name}"
 
     async def start(self, *flags):
@@ -276,7 +276,7 @@ class Evaluator:
 
     @contextlib.contextmanager
     def paused(self):
-        """Stopped in its tracks, with all its connections, until the block ends."""
+        """Stop the process with SIGSTOP until the block ends."""
         pid = self._processes.pid("evaluator")
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -291,11 +291,11 @@ class Evaluator:
             port.close()
 
     def log(self):
-        """What it has said; for a test's failure message too."""
+        """Its log so far, also for failure messages."""
         return self._processes.log_end("evaluator")
 
     async def get(self, path):
-        """(status, text) of a path on its port for operators."""
+        """(status, text) of a path on the ops port."""
         self._processes.check("evaluator")
         try:
             async with self._session.get(f"http://{self._ports['ops'].address}{path}") as response:
@@ -313,20 +313,20 @@ class Evaluator:
             raise AssertionError(f"not ready{self.log()}") from None
 
     async def metric(self, line):
-        """The value of one line of its metrics, written as `name{label="value"}`; None where there is no such line."""
+        """The value of a metric, written as `name{label="value"}`; None if there is no such line."""
         _, text = await self.get("/metrics")
         found = [one for one in text.splitlines() if one.startswith(f"{line} ")]
         return float(found[0].split()[-1]) if found else None
 
     async def filter(self, pod, nodes):
-        """The reply to kube-scheduler's question about a pod and nodes."""
+        """The extender's response for a pod and nodes."""
         body = {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
         async with self._session.post(f"{self.extender}/filter", json=body) as response:
             return json.loads(await response.text())
 
 
 class World:
-    """One scenario's part of a cluster. Names given here get a suffix of the scenario's own; `name` adds it."""
+    """One scenario's part of a cluster. Names get a suffix unique to the scenario; `name` adds it."""
 
     def __init__(self, plane, evaluator):
         self.plane = plane
@@ -350,18 +350,18 @@ class World:
         await self.client.create(NAMESPACES, body)
 
     async def add_node(self, name, *, ready=True, **labels):
-        """A node that says it is ready; returns its full name."""
+        """Create a ready node; return its full name."""
         full = self.name(name)
         body = node_object(full, 0, now=1e9)
         body["metadata"]["labels"] |= {OURS: self.suffix, **labels}
-        # No two nodes of a cluster may have one range.
+        # The pod CIDRs of two nodes must differ.
         body["spec"] = {}
         status = copy.deepcopy(body.pop("status"))
         for condition in status["conditions"]:
             if condition["type"] == "Ready":
                 condition["status"] = "True" if ready else "False"
         await self.client.create(NODES, body)
-        # A controller takes the taint off that a new node is born with, where there is one.
+        # A controller, if any, removes the taint that a new node has.
         await self.client.patch(NODES, full, {"spec": {"taints": None}})
         await self.client.patch(
             NODES, full, {"status": status}, subresource="status", content_type=STRATEGIC
@@ -369,7 +369,7 @@ class World:
         return full
 
     async def add_policy(self, name, namespace=None, *, spec=None, **strategies):
-        """A policy under a name of our own; strategies are lists of rules such as "health Equals 1"."""
+        """Create a policy with a unique name; strategies are lists of rules such as "health Equals 1"."""
         full = self.name(name)
         body = {
             "apiVersion": POLICIES.api_version,
@@ -381,12 +381,12 @@ class World:
         return full
 
     async def edit_policy(self, name, **strategies):
-        """Give a policy these strategies and no others."""
+        """Replace the strategies of a policy."""
         found = await self.client.get(POLICIES, name, self.namespace)
         await self.client.update(POLICIES, {**found, "spec": spec_of(**strategies)})
 
     async def add_pod(self, name, policy="", node="", **spec):
-        """A pod that follows a policy, already on a node if one is named."""
+        """Create a pod with a policy, bound to a node if one is named."""
         meta = self._meta(name, self.namespace)
         meta["labels"] |= {"app": "web"} | ({"telemetry-policy": policy} if policy else {})
         container = {
@@ -408,12 +408,12 @@ class World:
         return await self.client.create(PODS, body)
 
     async def labels(self, node):
-        """The labels of a node that a policy of ours may have set."""
+        """The labels of a node that a policy of the scenario may have set."""
         found = (await self.client.get(NODES, node))["metadata"].get("labels") or {}
         return {key: value for key, value in found.items() if self.suffix in key}
 
     async def labelled(self, node, **wanted):
-        """Wait until those are just these."""
+        """Wait until those are exactly these."""
 
         async def agree():
             return await self.labels(node) == wanted
@@ -427,7 +427,7 @@ class World:
             ) from None
 
     async def status(self, policy, predicate):
-        """A policy's status once it is there and satisfies a predicate."""
+        """A policy's status once it exists and satisfies a predicate."""
 
         async def told():
             found = (await self.client.get(POLICIES, policy, self.namespace)).get("status")
@@ -436,12 +436,12 @@ class World:
         return await eventually(told)
 
     async def start(self, *flags):
-        """Start the evaluator, and wait until it is ready."""
+        """Start the evaluator and wait until it is ready."""
         await self.evaluator.start(*flags)
         await self.evaluator.ready()
 
     async def clear(self):
-        """Remove what this scenario made. The namespaces stay, where nobody empties them."""
+        """Delete this scenario's objects. Namespaces stay if no controller empties them."""
         mine = f"{OURS}={self.suffix}"
         for kind in (POLICIES, BUDGETS, PODS, NODES):
             for obj in (await self.client.list(kind, labels=mine)).items:
@@ -454,14 +454,14 @@ class World:
 
 
 def spec_of(**strategies):
-    """A policy's spec in a few words: `dontschedule=["health Equals 1"]`, `labeling=["health Equals 1: tier=low"]`."""
+    """A policy spec from short rules: `dontschedule=["health Equals 1"]`, `labeling=["health Equals 1: tier=low"]`."""
     return {
         "strategies": {name: {"rules": [*map(rule, body)]} for name, body in strategies.items()}
     }
 
 
 def rule(text):
-    """`health Equals 1`, or `health Equals 1: tier=low` with labels."""
+    """A rule from `health Equals 1`, or `health Equals 1: tier=low` with labels."""
     words, _, labels = text.partition(": ")
     metric, operator, target = words.split()
     body = {"metricname": metric, "operator": operator, "target": int(target)}

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.e2e
 
 
 async def write_as_tas(world, node, key, value="violating"):
-    """As TAS wrote: by JSON patch, with the default field manager of its client."""
+    """As TAS did: by JSON patch, with the default field manager of its client."""
     spelled = key.replace("/", "~1")
     patch = ({"op": "add", "path": f"/metadata/labels/{spelled}", "value": value},)
     await world.client.patch(NODES, node, patch, content_type=JSON_PATCH)
@@ -20,7 +20,7 @@ async def write_as_tas(world, node, key, value="violating"):
 
 @pytest.fixture
 async def left(world):
-    """Two nodes as TAS left them, one no longer violating, and the name of the policy."""
+    """Two nodes as left by TAS, one no longer violating, and the name of the policy."""
     well, sick = await world.add_node("well"), await world.add_node("sick")
     policy = await world.add_policy(
         "demo",

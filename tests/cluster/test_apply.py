@@ -9,7 +9,7 @@ OURS = "plimsoll"
 
 
 class Node:
-    """One node, and what different writers do to its labels."""
+    """One node, and label writes by different clients."""
 
     def __init__(self, world, name):
         self._world = world

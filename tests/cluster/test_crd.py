@@ -14,7 +14,7 @@ POD = {"metadata": {"name": "web", "namespace": "any"}, "spec": {"containers": [
 
 @pytest.fixture
 async def crd(world):
-    """Installs and deletes the CRD, of an API server of our own; it is there again when the test ends."""
+    """Install and delete the CRD of a separate API server; it is installed again at the end."""
     if world.plane.server is None:
         pytest.skip("deleting the CRD of a cluster deletes its policies")
     made = Crd(world)

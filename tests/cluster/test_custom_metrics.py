@@ -22,7 +22,7 @@ SOURCE = ("--metricsSource=custom-metrics", "--sourceTimeout=500ms")
 
 
 class Adapter:
-    """An extension API server as the aggregation layer expects one: TLS, discovery, and one metric list per path."""
+    """An extension API server for the aggregation layer: TLS, discovery, and one metric list per path."""
 
     def __init__(self, certificate):
         self.metrics = {}
@@ -85,7 +85,7 @@ def certificate(tmp_path_factory):
 
 @pytest.fixture
 async def adapter(world, certificate):
-    """Registered with a real API server, whose aggregation layer finds it by a name outside the cluster."""
+    """Register it with a real API server, whose aggregation layer resolves a name outside the cluster."""
     if not isinstance(world.plane.server, ControlPlane):
         pytest.skip("needs an aggregation layer of our own: the sandbox has none")
     made = Adapter(certificate)
@@ -117,7 +117,7 @@ async def adapter(world, certificate):
 
 
 async def served(world):
-    """Wait until the API server sends us on to the adapter."""
+    """Wait until the API server forwards requests to the adapter."""
 
     async def answers():
         try:

@@ -12,7 +12,7 @@ BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 
 @pytest.fixture
 async def demo(world):
-    """A policy with a sick node that has a pod, and a well one."""
+    """A policy, a violating node with a pod, and another node."""
     sick, well = await world.add_node("sick"), await world.add_node("well")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(sick, health=2)
@@ -35,7 +35,7 @@ async def is_leaving(world, pod):
 
 
 async def forbid(world):
-    """A budget that allows no eviction. Its status is a controller's to write; where there is none, it is ours."""
+    """A budget that allows no eviction. Without a controller the test writes its status."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -73,7 +73,7 @@ async def test_evicted_pod_has_an_event_with_the_reason(world, demo):
 
 
 async def test_disruption_budget_delays_the_eviction(world, demo):
-    # A pod counts as running only once its kubelet says so; a pending one may always be evicted.
+    # A pod counts as running only once its kubelet reports so; a pending one may always be evicted.
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     await world.client.patch(PODS, "web", {"status": ready}, world.namespace, subresource="status")
     await forbid(world)

@@ -59,7 +59,7 @@ async def namespace(client):
 
 
 async def emptied(client, namespace):
-    """Others count the gangs of this API server: nobody else removes pods here, and a Job leaves finalizers on its own."""
+    """A separate API server: other tests count its gangs, no component removes pods here, and a Job leaves finalizers."""
     found = (await client.list(PODS, namespace)).items
     for pod in found:
         with contextlib.suppress(ApiError):
@@ -143,7 +143,7 @@ def diagnosis(kube, client, namespace):
 
 
 async def limited(client, namespace, **hard):
-    """A quota that is enforced from now on: before that it is one that lets nothing in, and that was seen to be enforced."""
+    """Create an enforced quota: first one that admits nothing, until it is observed to be enforced."""
     meta = {"name": "tight", "namespace": namespace}
     await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": {"pods": "0"}}})
     await until(lambda: lets_in(client, namespace, nothing=True))
@@ -159,7 +159,7 @@ async def limited(client, namespace, **hard):
 
 
 async def lets_in(client, namespace, *, nothing=False):
-    """Whether a small pod, which is not made, would be let in; or would be refused by what lets nothing in."""
+    """Whether a small pod (dry run) would be admitted, or rejected by the quota."""
     little = {"cpu": "1m", "memory": "1Mi"}
     spec = {"containers": [container(little, little)]}
     body = {"metadata": {"name": "probe", "namespace": namespace}, "spec": spec}
@@ -221,7 +221,7 @@ async def test_used_up_quota_of_limits_is_reported_as_by_the_job(
 async def test_rejection_after_the_first_pods_is_reported(
     controllers, client, namespace, diagnosis
 ):
-    """By a quota that was created later and needs limits that the pods do not set."""
+    """By a quota created later, which needs limits that the pods do not set."""
     await client.create(JOBS, job(namespace, parallelism=2))
     await diagnosis.has(2)
     await limited(client, namespace, **{"limits.memory": "1Gi"})
@@ -254,7 +254,7 @@ async def test_job_with_too_little_parallelism_is_reported(
 
 
 async def runs(client, namespace, kind, **spec):
-    """One of this kind with four pods that are ready, and no gang; answers the template of one that is."""
+    """A controller of this kind with four ready pods without a gang; returns its template with gang labels."""
     body = replicated(namespace, replicas=4, **spec)
     held = body["spec"]["template"]
     free = {**held["spec"], "schedulingGates": []}
@@ -325,10 +325,10 @@ async def test_stateful_set_rollout_waits_for_gated_pods(
 
 
 async def let_go(client, namespace):
-    """As a kubelet lets go of a pod that is to be deleted."""
+    """Delete a terminating pod as a kubelet does."""
     for pod in (await client.list(PODS, namespace)).items:
         if pod["metadata"].get("deletionTimestamp"):
-            with contextlib.suppress(ApiError):  # its controller does so too, if it has no node
+            with contextlib.suppress(ApiError):  # its controller deletes it too if it has no node
                 await client.delete(PODS, pod["metadata"]["name"], namespace, grace=0)
 
 
@@ -338,7 +338,7 @@ async def all_are_held(client, namespace):
 
 
 async def new_sets(client, namespace):
-    """Those of the template with a gate that have their part of the pods."""
+    """Gated pods of the template."""
     found = (await client.list(REPLICASETS, namespace)).items
     return [
         one["metadata"]["name"]

@@ -26,7 +26,7 @@ HAS = {
 }
 NODES_OF_A_KIND = 2
 PODS_OF_A_KIND = 19
-"""More than two nodes take of any kind."""
+"""More than two nodes hold of any kind."""
 
 
 def container(name="c", restart=None, **limits):
@@ -54,7 +54,7 @@ KINDS = {
 
 @pytest.fixture
 async def kinds(world):
-    """Two nodes for each kind of pods, and more pods of it than they have room for; one of them is bound already."""
+    """Two nodes for each kind of pods, and more pods than fit; one of them is bound already."""
     for kind, spec in KINDS.items():
         for number in range(NODES_OF_A_KIND):
             node = await world.add_node(f"{kind}-{number}", kind=kind)
@@ -79,7 +79,7 @@ async def pods_of(world):
 
 
 async def fitting(world):
-    """How many of the pods that have no node fit, of each kind, by our count."""
+    """How many unbound pods of each kind fit by our count."""
     cluster, pods = ClusterCache(), PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
     nodes = (await world.client.list(NODES)).items
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])

@@ -23,7 +23,7 @@ GATES = [{"name": "plimsoll.io/gang"}]
 
 @pytest.fixture
 async def replica(world):
-    """Start one that tells of the gangs that there are now; what it is to tell is set on what that returns."""
+    """Start an event recorder for the current gangs; the test sets the verdicts on the returned object."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def start():
@@ -56,7 +56,7 @@ async def replica(world):
 
 @pytest.fixture
 def told(world):
-    """Wait for the events of our own on a pod to be these: (reason, message, count)."""
+    """Wait until our events on a pod are these: (reason, message, count)."""
 
     async def wait(pod, *wanted):
         selector = f"involvedObject.name={pod},reportingComponent=plimsoll"

@@ -28,7 +28,7 @@ def has_node(pod):
 
 
 class Site:
-    """A cluster of one scenario, and its gangs."""
+    """The cluster of one scenario, and its gangs."""
 
     def __init__(self, world, folder):
         self.world = world
@@ -88,11 +88,11 @@ class Site:
         return {pod["metadata"]["name"]: pod for pod in found}
 
     async def placed(self, group):
-        """Those of a gang that have nodes, by name."""
+        """The bound pods of a gang, by name."""
         return {name for name, pod in (await self.pods(group)).items() if has_node(pod)}
 
     async def held(self, group):
-        """Those that our gate holds."""
+        """The pods with our gate."""
         return {name for name, pod in (await self.pods(group)).items() if is_held(pod)}
 
     async def all_placed(self, group, count):
@@ -118,7 +118,7 @@ class Site:
         await self.eventually(is_told, f"{reason} is told of {pod}: {text}")
 
     async def explained(self, gang):
-        """What /explain tells of a gang once it is decided about."""
+        """The /explain page of a gang once it is decided."""
         path = f"/explain?gang={self.world.namespace}/{gang}"
 
         async def is_told():
@@ -230,7 +230,7 @@ async def test_replacement_is_released_at_once_under_another_leader_too(site):
 
 
 async def test_gangs_are_never_half_placed_through_leader_changes(site):
-    """Pods come in any order, and leaders are killed; who has worked goes."""
+    """Pods are created in any order and leaders are killed; succeeded gangs are deleted."""
     await site.node("a", 3)
     await site.node("b", 3)
     sizes = {"red": 4, "green": 3, "blue": 5, "grey": 2}
@@ -240,7 +240,7 @@ async def test_gangs_are_never_half_placed_through_leader_changes(site):
     await site.start()
 
     async def some_are_whole():
-        """The gangs that are, of those that have not been yet; of all pods at one moment."""
+        """The gangs that became bound since the last call; all pods are read at one revision."""
         found = (await site.client.list(PODS, site.world.namespace)).items
         half = set()
         for group, size in sizes.items():
@@ -284,7 +284,7 @@ async def test_foreign_gates_are_waited_for_and_left_unchanged(site):
 
 
 async def test_unschedulable_gang_is_reported_after_the_timeout_and_the_next_goes(site):
-    """There is no scheduler."""
+    """Without a scheduler."""
     await site.node("a", 4)
     await site.gang("first", 2, priority=1)
     await site.gang("second", 2)

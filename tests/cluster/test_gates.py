@@ -20,8 +20,8 @@ def term(*expressions):
     return {"matchExpressions": list(expressions)}
 
 
-def required(*terms):
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+def required(*timings):
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(timings)}}}}
 
 
 def gated(*gates, **spec):
@@ -30,7 +30,7 @@ def gated(*gates, **spec):
 
 @pytest.fixture
 def add(world):
-    """Create a pod; its answer."""
+    """Create a pod; return the response."""
 
     async def create(**spec):
         return await world.add_pod("web", **spec)
@@ -40,7 +40,7 @@ def add(world):
 
 @pytest.fixture
 def change(world):
-    """Patch it; its answer."""
+    """Patch it; return the response."""
 
     async def patch(body, kind=MERGE):
         return await world.client.patch(PODS, "web", body, world.namespace, content_type=kind)
@@ -49,7 +49,7 @@ def change(world):
 
 
 async def refusal(answer):
-    """(code, reason, message) of what is refused."""
+    """(code, reason, message) of a rejection."""
     with pytest.raises(ApiError) as refused:
         await answer
     return refused.value.status, refused.value.reason, refused.value.message
@@ -82,7 +82,7 @@ async def test_invalid_gates_are_rejected_at_creation(add, spec, field):
 
 
 def lift(index, *more, uid=None):
-    """The patch of a gatekeeper: our gate, there, of this very pod."""
+    """The patch of the ungater: tests gate, position and uid."""
     path = f"/spec/schedulingGates/{index}"
     whose = [{"op": "test", "path": "/metadata/uid", "value": uid}] if uid else []
     test = {"op": "test", "path": f"{path}/name", "value": OURS["name"]}

@@ -21,7 +21,7 @@ def spec(*rules, strategy="deschedule", **more):
 
 @pytest.fixture
 def conditions(world):
-    """Wait for a policy's conditions to be these: type → status."""
+    """Wait until a policy's conditions are these: type → status."""
 
     async def wait(policy, **wanted):
         async def agree():
@@ -37,7 +37,7 @@ def conditions(world):
 
 @pytest.fixture
 def told(world):
-    """Wait for events on a policy: reason → how often."""
+    """Wait for events on a policy: reason → count."""
 
     async def wait(policy, **wanted):
         async def agree():

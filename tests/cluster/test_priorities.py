@@ -12,7 +12,7 @@ CLASSES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False
 
 @pytest.fixture
 async def classes(world):
-    """Two classes of the scenario's own; their names."""
+    """Two priority classes of the scenario; returns their names."""
     names = {one: world.name(one) for one in ("high", "modest")}
     for short, rest in (
         ("high", {"value": 1000}),

@@ -18,7 +18,7 @@ LONG = ("--leaseDuration=1h", "--renewDeadline=30m", "--retryPeriod=100ms")
 
 
 class Replica:
-    """One evaluator, and a stream of every node to it."""
+    """One evaluator with a stream from every node."""
 
     def __init__(self, evaluator, fleet):
         self.evaluator = evaluator
@@ -36,7 +36,7 @@ class Replica:
 
 
 class Replicas:
-    """A few of them in one election, in the namespace of the scenario."""
+    """Several evaluators in one election, in the namespace of the scenario."""
 
     def __init__(self, world, folder):
         self.world = world
@@ -61,7 +61,7 @@ class Replicas:
             await one.evaluator.ready()
 
     async def leader(self, among=None):
-        """The one that leads, once there is one."""
+        """Wait for a leader and return it."""
 
         async def look():
             for one in among or self.all:
@@ -85,7 +85,7 @@ async def replicas(world, tmp_path):
 
 
 class Record:
-    """Every event on every node since it was made: node → the values that a label had, each change once."""
+    """The label history of every node: node → values, each change once."""
 
     def __init__(self, client, label):
         self._client = client
@@ -121,7 +121,7 @@ class Record:
 
 @contextlib.asynccontextmanager
 async def load(evaluators, pod, nodes):
-    """Ask each of these without a pause; gives how often each has answered. A request that fails fails the test."""
+    """Send requests to each of these continuously; yields the number of answers per port. A failed request fails the test."""
     answered = dict.fromkeys(evaluators, 0)
 
     async def ask(one):
@@ -164,7 +164,7 @@ async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
         Record.of(world.client, policy) as record,
         load([one.evaluator for one in survivors], asking(world, policy), nodes) as answered,
     ):
-        for node in flipping:  # what it is in the middle of when it dies
+        for node in flipping:  # it is killed during this write
             replicas.say(node, health=2)
         await leader.evaluator.stop(kill=True)
         async with asyncio.timeout(PATIENCE):
@@ -180,13 +180,15 @@ async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
     assert [await one.leads() for one in survivors].count(True) == 1
     assert await successor.leads()
     for node in sick:
-        assert record.values[node] == ["violating"], "a label that was right was taken off"
+        assert record.values[node] == ["violating"], "a correct label was removed"
     for node in flipping:
-        assert record.values[node] in ([None, "violating", None], ["violating", None]), "it flapped"
+        assert record.values[node] in ([None, "violating", None], ["violating", None]), (
+            "the label flapped"
+        )
 
 
 async def test_stopped_leader_hands_over_at_once(world, replicas):
-    """The lease lasts an hour: only one that was given up can be had by another."""
+    """The lease lasts an hour: another replica can only acquire a released one."""
     node = await world.add_node("n")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     await replicas.start(2, *LONG)
@@ -204,7 +206,7 @@ async def test_stopped_leader_hands_over_at_once(world, replicas):
 
 
 async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas):
-    """What it had in mind before is out of date: another has led since."""
+    """Its earlier decisions are out of date: another replica has led since."""
     node, witness = await world.add_node("n"), await world.add_node("witness")
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     await replicas.start(2, *SHORT)
@@ -218,9 +220,9 @@ async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas)
     os.kill(leader.pid, signal.SIGSTOP)
     try:
         assert await replicas.leader([other]) is other
-        other.fleet.say(node, health=0)  # the stopped one has not heard of it
+        other.fleet.say(node, health=0)  # the stopped one has not received it
         await world.labelled(node)
-        leader.fleet.say(witness, health=2)  # once it goes on, it will want to label this one
+        leader.fleet.say(witness, health=2)  # once resumed, it would label this node
         async with Record.of(world.client, policy) as record:
             os.kill(leader.pid, signal.SIGCONT)
 

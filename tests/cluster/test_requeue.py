@@ -12,7 +12,7 @@ REQUEUED_AT = 'plimsoll_nudges_total{result="ok"}'
 
 @pytest.fixture
 async def queue(world, tmp_path):
-    """Two nodes that are too hot, a pod that waits because of it, and a scheduler."""
+    """Two nodes that violate a policy, a waiting pod, and a scheduler."""
     nodes = [await world.add_node(name) for name in ("a", "b")]
     policy = await world.add_policy("demo", dontschedule=["heat GreaterThan 50"])
     for node in nodes:
@@ -25,7 +25,7 @@ async def queue(world, tmp_path):
 
 
 async def refused(world, pod):
-    """Wait until a pod says that the policy kept it waiting."""
+    """Wait until a pod's condition says that the policy rejects the nodes."""
 
     async def told():
         found = await world.client.get(PODS, pod, world.namespace)
@@ -63,7 +63,7 @@ async def test_pod_is_placed_as_soon_as_its_node_is_readmitted(world, queue):
     async def placed():
         return await node_of(world, "web")
 
-    # By itself a scheduler would try again after five minutes.
+    # Without an event a scheduler would retry after five minutes.
     assert await world.eventually(placed) == nodes[1]
     assert await world.evaluator.metric(ASKED) == before + 1
     assert await world.evaluator.metric(REQUEUED_AT) == 1

@@ -36,7 +36,7 @@ spec:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """As deploy/certificates/by-hand makes them."""
+    """Certificates as made by deploy/certificates/by-hand."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not on PATH")
     folder = tmp_path_factory.mktemp("certificates")
@@ -52,7 +52,7 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture
 def host(world, certificates, tmp_path):
-    """A control plane node's files: a manifest of kubeadm's kind, and what has to be there before."""
+    """The files of a control plane node: a manifest as of kubeadm, and its dependencies."""
     if not isinstance(world.plane.server, ControlPlane):
         pytest.skip("only kube-scheduler reads its configuration")
     folder = tmp_path / "plimsoll"
@@ -71,7 +71,7 @@ def host(world, certificates, tmp_path):
 
 @pytest.fixture
 def tls(certificates):
-    """The evaluator's flags for it."""
+    """The flags of the evaluator."""
     files = {"cert": "extender.crt", "key": "extender.key", "cacert": "ca.crt"}
     return (
         "--no-unsafe",
@@ -132,6 +132,6 @@ async def test_shipped_configuration_is_accepted(world, host, name):
     text = text.replace("/etc/kubernetes/scheduler.conf", str(world.plane.kubeconfig))
     config = folder / "configuration.yaml"
     config.write_text(text.replace("/etc/kubernetes/plimsoll", str(folder)))
-    # It does not start with a field that it does not know.
+    # kube-scheduler does not start with an unknown field.
     with world.plane.server.scheduler(config) as is_up:
         await world.eventually(is_up)

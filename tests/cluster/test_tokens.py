@@ -19,7 +19,7 @@ AUDIENCE = "plimsoll-evaluator"
 
 @pytest.fixture
 def tokens(world):
-    """Ask for tokens of the agents' ServiceAccount."""
+    """Request tokens of the agents' ServiceAccount."""
     if isinstance(world.plane.server, ApiServer):
         pytest.skip(
             "the sandbox has no ServiceAccount tokens, and takes everybody for its administrator"
@@ -62,7 +62,7 @@ async def test_token_names_its_node(world, tokens):
         other = await agents_pod(world, tokens, node, "other", "other")
         with pytest.raises(NotAnAgentError, match=r"other's, not ServiceAccount"):
             await reviewer.node_of(await tokens(other, account="other"))
-        # What API servers before 1.30 leave to be looked up.
+        # API servers before 1.30 leave out the node, so it has to be looked up.
         found = await kube.get_pod(world.namespace, pod["metadata"]["name"])
         assert (found.metadata.uid, found.spec.node_name) == (pod["metadata"]["uid"], node)
     finally:
@@ -71,7 +71,7 @@ async def test_token_names_its_node(world, tokens):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A server certificate that is its own CA."""
+    """A self-signed server certificate."""
     if not shutil.which("openssl"):
         pytest.skip("openssl is not on PATH")
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")

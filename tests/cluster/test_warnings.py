@@ -33,7 +33,7 @@ GOOD = {
 
 @pytest.fixture
 async def apply(plane):
-    """What kubectl warns of when a policy with these strategies is made."""
+    """The warnings of kubectl for a policy with these strategies."""
     if isinstance(plane.server, ApiServer):
         pytest.skip("the sandbox's API has no ValidatingAdmissionPolicy")
     if not shutil.which("kubectl"):
@@ -57,7 +57,7 @@ async def apply(plane):
             line.rpartition(f"{obj['metadata']['name']}': ")[2] for line in done.stderr.splitlines()
         ]
 
-    async with asyncio.timeout(PATIENCE):  # the API server takes a while to notice new rules
+    async with asyncio.timeout(PATIENCE):  # the API server takes a moment to apply new rules
         while not ask({}):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return ask
@@ -82,7 +82,7 @@ async def test_omitted_parts_are_admitted_with_a_warning(apply):
 
 
 async def test_per_pod_rules_warn_about_durations(apply):
-    """And those that do are all that the evaluator knows."""
+    """The warnings list all strategies that the evaluator knows."""
     for metric in sorted(DERIVED_METRICS):
         rules = [{**RULE, "metricname": metric, "for": "30s"}]
         (said,) = apply({"dontschedule": {"rules": rules}})

@@ -10,12 +10,12 @@ from sandbox.client.objects import NODES, PODS
 from sandbox.envtest import ControlPlane
 
 PREFERENCE = 100 * 3
-"""What TaintToleration gives a node without taints more than one that is better avoided: all its points, times its weight."""
+"""By how much TaintToleration scores a node without taints above one with PreferNoSchedule: all its points, times its weight."""
 
 
 @pytest.fixture
 async def extender():
-    """Gives the node that it is told to the best score, by as many extenders as there are paths."""
+    """Extenders that give one node the best score, one per path."""
     liked = {}
 
     async def prioritize(request):

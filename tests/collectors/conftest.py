@@ -31,7 +31,7 @@ def machine() -> Callable[[str], Host]:
 
 @pytest.fixture
 def values() -> Callable[[Iterable[Family]], dict[str, float]]:
-    """Series as Prometheus writes them, to their values."""
+    """Series as Prometheus formats them → their values."""
 
     def table(families: Iterable[Family]) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -39,7 +39,7 @@ def values() -> Callable[[Iterable[Family]], dict[str, float]]:
             for name, labels, value in family.samples:
                 text = ",".join(f'{key}="{content}"' for key, content in labels)
                 series = f"{name}{{{text}}}" if labels else name
-                assert series not in found, "a series came twice"
+                assert series not in found, "duplicate series"
                 found[series] = value
         return found
 
@@ -48,7 +48,7 @@ def values() -> Callable[[Iterable[Family]], dict[str, float]]:
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
-    """A host below tmp_path with these files, such as `sys/kernel/oops_count`; planting again adds and overwrites."""
+    """A host below tmp_path with these files, such as `sys/kernel/oops_count`; repeated calls add and overwrite."""
 
     def grow(files: Mapping[str, str]) -> Host:
         for name, text in files.items():
@@ -61,7 +61,7 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
 
 @pytest.fixture
 def ill() -> Callable[[Path], None]:
-    """Turns a file into one that opens and answers EIO when it is read, as an attribute of a dead device does."""
+    """Make reads of a file fail with EIO, as for an attribute of a dead device."""
 
     def fall(path: Path) -> None:
         path.unlink(missing_ok=True)

@@ -145,7 +145,7 @@ def test_times_never_decrease() -> None:
 def test_cpu_that_returns_starts_anew() -> None:
     before = {0: (100, 0, 50, 9000, 70), 1: (1, 1, 1, 1, 1)}
     after = advance(before, {0: (1, 0, 2, 30, 0)})
-    assert after == {0: (1, 0, 2, 30, 0)}, "and the one that left is forgotten"
+    assert after == {0: (1, 0, 2, 30, 0)}, "and the removed one is forgotten"
 
 
 def test_times_never_decrease_between_scrapes(tmp_path: Path, values) -> None:

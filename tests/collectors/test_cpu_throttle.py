@@ -62,6 +62,6 @@ def test_another_cpu_represents_a_core_when_the_first_goes_offline(
     ],
 )
 def test_machine_without_throttle_files_is_an_absent_source(plant, files) -> None:
-    """AMD's, virtual ones, kernels before 5.6, and those that do not know which package a CPU is in."""
+    """AMD machines, virtual machines, kernels before 5.6, and kernels that do not know a CPU's package."""
     with pytest.raises(SourceAbsentError):
         list(CpuThrottle(plant(files)).collect())

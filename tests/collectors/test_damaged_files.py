@@ -79,7 +79,7 @@ EDITS = st.lists(
 
 
 def damaged(text: str, edits: list[tuple[float, int, str, bool]]) -> str:
-    """Each edit takes a piece out of the text, or doubles it, and puts something in its place."""
+    """Each edit removes or duplicates a part of the text and inserts something in its place."""
     for place, length, insert, double in edits:
         begin = int(place * len(text))
         piece = text[begin : begin + length]

@@ -41,7 +41,7 @@ def test_every_column_is_in_base_units(xeon) -> None:
             "discards_completed_total": 120033,
             "discards_merged_total": 0,
             "discarded_sectors_total": 8801200331,
-            "discard_time_seconds_total": 9.120000000000001,  # as node_exporter has it: times 0.001, not by 1000
+            "discard_time_seconds_total": 9.120000000000001,  # as in node_exporter: times 0.001, not divided by 1000
             "flush_requests_total": 0,
             "flush_requests_time_seconds_total": 0,
         }
@@ -108,7 +108,7 @@ def test_file_system_and_device_mapper_info_are_exported(xeon) -> None:
 
 
 class Node:
-    """A machine with one disk, as udev knows it."""
+    """A machine with one disk in udev's database."""
 
     def __init__(self, root: Path) -> None:
         self.host = Host(procfs=root, sysfs=root / "sys", udev=root / "udev")
@@ -116,7 +116,7 @@ class Node:
         (root / "diskstats").write_text(OLD)
 
     def tell(self, properties: str, *, at: int) -> None:
-        """What udev does when something happened to the disk, at this second."""
+        """Update the disk's udev record, at this second."""
         (self.host.udev / ".new").write_text(properties)
         (self.host.udev / ".new").rename(self.host.udev / "b8:0")
         os.utime(self.host.udev, (at, at))

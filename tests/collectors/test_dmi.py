@@ -16,7 +16,7 @@ def test_labels_are_those_of_readable_files(machine) -> None:
     labels = dict(sample.labels)
     assert labels["system_vendor"] == "Dell Inc."
     assert labels["product_sku"] == "SKU=0A6B;ModelName=PowerEdge R760"
-    assert labels["chassis_asset_tag"] == "", "a file with nothing in it is there all the same"
+    assert labels["chassis_asset_tag"] == "", "an empty file still exists"
     assert not labels.keys() & {"board_serial", "product_uuid", "chassis_type", "modalias"}
 
 

@@ -14,7 +14,7 @@ COPPER = Modes({"TP", "Autoneg", "Pause", "100baseT/Half", "1000baseT/Full", "10
 
 @dataclass
 class Kernel:
-    """Drivers that answer what the test put in; None for all else."""
+    """Fake drivers with given results; None for all else."""
 
     drivers: dict[str, Driver] = field(default_factory=dict)
     links: dict[str, Link] = field(default_factory=dict)

@@ -23,7 +23,7 @@ def sizes(free: int = 250) -> os.statvfs_result:
 
 
 class Machine:
-    """A machine whose mounts are made up; each answers, says an error or hangs."""
+    """A fake machine with mounts that answer, fail or hang."""
 
     def __init__(self, root: Path) -> None:
         self.host = Host(procfs=root / "proc", rootfs=Path("/"))
@@ -55,7 +55,7 @@ class Machine:
 
     def collector(self, options: Options = Options(), **paths: Path) -> Filesystem:  # noqa: B008
         host = Host(procfs=self.host.procfs, **paths)
-        return Filesystem(host, options, ask=self.ask)
+        return Filesystem(host, options, statvfs=self.ask)
 
 
 @pytest.fixture

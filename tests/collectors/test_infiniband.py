@@ -12,7 +12,7 @@ PORT = '{device="mlx5_0",port="1"}'
 
 @pytest.fixture
 def mlx5(machine, tmp_path: Path) -> Host:
-    """A copy of the machine with an adapter, to change."""
+    """A copy of the machine with an adapter, to be changed."""
     shutil.copytree(machine("xeon").sysfs / "class/infiniband", tmp_path / "class/infiniband")
     return Host(sysfs=tmp_path)
 

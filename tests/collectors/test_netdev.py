@@ -99,7 +99,7 @@ def test_detailed_netlink_counters_sum_to_the_columns_of_the_file() -> None:
 
 
 class Kernel:
-    """Answers what the test put in, as pyroute2 would."""
+    """A fake pyroute2 with given results."""
 
     def __init__(self, links: Iterable[object] = (), addresses: Iterable[object] = ()) -> None:
         self.links, self.addresses = links, addresses

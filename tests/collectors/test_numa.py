@@ -38,7 +38,7 @@ def test_distances_and_memory_are_exported(plant, values) -> None:
 
 
 def test_columns_are_the_online_nodes(plant, values) -> None:
-    """Numbers may have gaps and two digits; memory behind CXL is a node without CPUs, far away."""
+    """Node numbers may have gaps and two digits; CXL memory is a distant node without CPUs."""
     machine = plant({**node(0, "10 12 24"), **node(2, "12 10 24"), **node(10, "24 24 10")})
     found = values(Numa(machine).collect())
     assert found['node_numa_distance{node="0",target="2"}'] == 12

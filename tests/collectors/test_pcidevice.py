@@ -36,7 +36,7 @@ def test_missing_attribute_is_absent(machine, values) -> None:
     names = {series.partition("{")[0] for series in found if f"{{{bridge}" in series}
     assert names == {
         f"node_pcidevice_{name}" for name in ("info", "d3cold_allowed", "power_state")
-    }, "no link, no virtual functions, and a NUMA node of -1 is none"
+    }, "no link, no virtual functions, and NUMA node -1 means none"
     assert any(f'{{{bridge},parent_segment="*"' in series for series in found)
 
 
@@ -65,7 +65,7 @@ def test_missing_file_of_names_is_an_error(machine, tmp_path: Path) -> None:
     options = Options(pcidevice_names=True, pcidevice_ids_file=str(tmp_path / "pci.ids"))
     with pytest.raises(CollectorError, match=r"idsfile.*pci\.ids") as caught:
         list(PciDevice(machine("xeon"), options).collect())
-    assert not isinstance(caught.value, SourceAbsentError), "an operator has to hear of it"
+    assert not isinstance(caught.value, SourceAbsentError), "the operator has to be told in the log"
 
 
 def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collectors.qdisc import Options, QueueDisciplines, families
 
 
 class Kernel:
-    """Two devices, as pyroute2 decodes what the kernel says of them."""
+    """Two devices, as decoded by pyroute2."""
 
     def __call__(self) -> nullcontext["Kernel"]:
         return nullcontext(self)

@@ -54,7 +54,7 @@ DIMM = "CPU_SrcID#0_MC#1_Chan#0_DIMM#0"
 
 
 class Recorder:
-    """What rasdaemon does to its database."""
+    """Writes to the database as rasdaemon does."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,7 +87,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 @pytest.fixture
 def clock() -> list[float]:
-    """Unix time, which a test may move: a month after what rows are stamped with, unless they say otherwise."""
+    """Unix time, set by the test; by default a month after the timestamps of rows."""
     return [datetime(2026, 4, 1, 12, tzinfo=UTC).timestamp()]
 
 
@@ -172,7 +172,7 @@ def test_layouts_of_several_versions_are_read(
 
 
 def test_unknown_columns_of_a_later_version_are_ignored(recorder: Recorder, read: Read) -> None:
-    """Columns that are gone are empty, tables that cannot be counted are left alone, and so are views."""
+    """Missing columns are empty; uncountable tables and views are ignored."""
     recorder.create(
         {
             "mc_event": "timestamp TEXT, id INTEGER PRIMARY KEY, controller TEXT, label TEXT",
@@ -315,7 +315,7 @@ def test_other_file_is_an_error(content: bytes, recorder: Recorder, read: Read) 
 def test_newer_or_corrupt_format_is_an_error_while_it_lasts(
     offset: int, value: int, recorder: Recorder, read: Read
 ) -> None:
-    """The version that readers need, that of the schema, and the root page."""
+    """The versions of readers and schema, and the root page."""
     recorder.create(V06)
     recorder.add("mc_event", corrected())
     good = recorder.path.read_bytes()
@@ -443,7 +443,7 @@ def test_rows_without_a_time_or_address_belong_to_no_page(recorder: Recorder, re
     recorder.add("mc_event", at(RECENT, None), at(RECENT, 0), at(RECENT, "0x7f000"))
     assert read()[OF_A_PAGE] == 0
     recorder.add("mc_event", at("2026-04-01 23:00:00 +0000"))
-    assert read()[OF_A_PAGE] == 1, "a clock that was corrected since"
+    assert read()[OF_A_PAGE] == 1, "a clock corrected since"
 
 
 def test_table_without_time_and_address_has_no_recent_errors(

@@ -30,7 +30,7 @@ def counters(group: str, domain: str, used: int | str, total: int | str, local: 
 
 
 def xeon(default: int, latency: int, pod: int) -> dict[str, str]:
-    """Two sockets; a control group with a pod's monitor group in it, and a container's in the default group."""
+    """Two sockets; a control group with a pod's monitor group, and a container's in the default group."""
     return {
         **INFO,
         f"{ROOT}/schemata": "    MB:0=100;1=100\n    L3:0=7fff;1=7fff\n",
@@ -145,7 +145,7 @@ def test_sub_numa_clusters_are_part_of_their_cache(plant, values) -> None:
 
 
 def test_domains_are_numbers_without_padding(plant, values) -> None:
-    """A CCX each: many caches, with gaps between their ids; other kinds of counters are left alone."""
+    """A cache per CCX: many caches, with gaps between their ids; other counters are ignored."""
     files = {
         **INFO,
         **counters("", "00", 1, 1, 1),

@@ -43,7 +43,7 @@ def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that others cannot read")
 def test_permission_error_mentions_root(tmp_path: Path) -> None:
-    """In a process that gives root up: it would be allowed everything otherwise."""
+    """In a process without root, which would be allowed everything."""
     (tmp_path / "slabinfo").write_text(HEAD)
     (tmp_path / "slabinfo").chmod(0o400)
     collector = SlabInfo(Host(procfs=tmp_path), Options())

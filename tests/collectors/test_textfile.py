@@ -17,7 +17,7 @@ NOW = 2_000_000_000.0
 
 
 class Clock:
-    """Wall time as the collector sees it, set relative to a file's last change."""
+    """The collector's wall clock, set relative to a file's last change."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -42,7 +42,7 @@ def collector(tmp_path: Path, clock: Clock) -> TextFile:
 
 @pytest.fixture
 def read(collector: TextFile, values) -> Callable[[], dict[str, float]]:
-    """What is exported, without the mtimes."""
+    """The exported samples without modification times."""
 
     def collect() -> dict[str, float]:
         found = values(collector.collect())
@@ -128,7 +128,7 @@ def test_missing_directory_is_an_error(tmp_path: Path, values) -> None:
 
 @pytest.fixture
 def errors(collector: TextFile, values) -> Callable[[], set[tuple[str, str]]]:
-    """(name of the file, reason) of all that is not exported."""
+    """(file name, reason) of all rejected files."""
 
     def collect() -> set[tuple[str, str]]:
         pattern = re.compile(r'node_textfile_file_error\{file="(?:.*/)?(.*)",reason="(.*)"\}')
@@ -198,7 +198,7 @@ def test_outdated_file_can_be_an_error(tmp_path: Path, clock: Clock, values) -> 
     assert "old" not in found
     old = f'file="{tmp_path / "old.prom"}"'
     assert found[f'node_textfile_file_error{{{old},reason="age"}}'] == 1
-    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "how old is what one asks"
+    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "dashboards need the age"
     clock.now += 60
     found = values(collector.collect())
     assert "new" not in found
@@ -331,8 +331,9 @@ def test_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
 
 
 class TestWhileAFileIsYoung:
-    """A file time does not tell two writes within one tick of the kernel's clock apart, and a write in place has an
-    empty moment."""
+    """A file's time does not distinguish two writes within one kernel tick, and an in-place write has an
+    empty moment.
+    """
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -424,7 +425,7 @@ def test_no_step_of_an_in_place_write_makes_a_wrong_value(
 
 
 def test_in_place_writers_never_make_a_wrong_value(tmp_path: Path, values) -> None:
-    """A writer at full speed, in place and in two pieces, whose values begin with what would be values too."""
+    """A writer at full speed, in place and in two parts, whose prefixes are valid values too."""
     path = tmp_path / "x.prom"
     path.write_text("x 123456\n")
     stop = threading.Event()
@@ -481,7 +482,7 @@ SECRET = "hunter2"
 
 
 def rejected(collector: TextFile) -> dict[str, str]:
-    """The reason for each file that is not exported, by its name."""
+    """The reason of each rejected file, by name."""
     rows = [f for f in collector.collect() if f.name == "node_textfile_file_error"]
     return {Path(s.labels[0][1]).name: s.labels[1][1] for f in rows for s in f.samples}
 

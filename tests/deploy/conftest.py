@@ -36,16 +36,16 @@ def objects_of(folder):
 
 @pytest.fixture
 def built():
-    """The objects of a kustomization, given its folder; of several folders put together."""
+    """Build a kustomization and return its objects; for several folders, combined."""
     return lambda *folders: [obj for folder in folders for obj in objects_of(DEPLOY / folder)]
 
 
 @pytest.fixture
 def with_components(built, tmp_path):
-    """The objects of a base with components on top, as a user's own overlay would have them."""
+    """The objects of a base with components, as in a user's overlay."""
 
     def build(base, *components):
-        # Kustomize takes no absolute paths, and follows no link out of its root: so a copy, with the overlay inside.
+        # Kustomize rejects absolute paths and links out of its root, so the overlay is inside a copy.
         home = tmp_path / "-".join((base, *components)).replace("/", "-")
         shutil.copytree(DEPLOY, home)
         overlay = {
@@ -63,7 +63,7 @@ def with_components(built, tmp_path):
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """The folder of the by-hand way, after what its README tells people to type."""
+    """A folder with the certificates after the commands of the by-hand README."""
     version = subprocess.run(["openssl", "version"], capture_output=True, text=True, check=False)
     if not version.stdout.startswith("OpenSSL 3"):
         pytest.skip("no OpenSSL 3 on PATH")
@@ -78,7 +78,7 @@ def made(tmp_path_factory):
 
 @functools.cache
 def kustomizations():
-    """Folders with a kustomization that can be built as they are."""
+    """Folders with a kustomization that builds without changes."""
     found = itertools.chain.from_iterable(DEPLOY.rglob(name) for name in NAMES)
     folders = sorted(path.parent.relative_to(DEPLOY) for path in found)
     return [folder for folder in folders if kind(folder) == "Kustomization" and not by_hand(folder)]
@@ -90,7 +90,7 @@ def kind(folder):
 
 
 def by_hand(folder):
-    """Its files are made by whoever uses it."""
+    """Users create its files."""
     return folder.name == "by-hand"
 
 
@@ -103,7 +103,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture(scope="module")
 def control_plane(tmp_path_factory):
-    """A real API server, where its programs are to be had."""
+    """A real API server, if its programs are installed."""
     try:
         binaries = find(os.environ)
     except NoControlPlaneError as error:
@@ -114,7 +114,7 @@ def control_plane(tmp_path_factory):
 
 @pytest.fixture
 def run(control_plane):
-    """Runs a program as the administrator of that, and answers what it prints."""
+    """Run a program as its administrator and return the output."""
 
     def program(name, *arguments, given=None):
         done = subprocess.run(

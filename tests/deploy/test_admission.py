@@ -18,7 +18,7 @@ FOREIGN = {
     "podmonitors.monitoring.coreos.com": ("v1", "PodMonitor"),
     "prometheusrules.monitoring.coreos.com": ("v1", "PrometheusRule"),
 }
-"""Resources of other projects. Their definitions are not ours to keep: here just that there is such a kind."""
+"""Resources of other projects, whose CRDs are not shipped here: only the kinds are declared."""
 
 NOT_IN_THE_SANDBOX = {
     "ClusterRole",
@@ -33,7 +33,7 @@ NOT_IN_THE_SANDBOX = {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
-"""Kinds that the sandbox does without: it asks nobody for rights, and starts agents itself."""
+"""Kinds that the sandbox lacks: it has no RBAC, and starts agents itself."""
 
 
 def definition(name, version, kind):
@@ -55,7 +55,7 @@ def definition(name, version, kind):
 
 @pytest.fixture(params=["sandbox", "real"])
 async def kubectl(request, tmp_path):
-    """Runs kubectl against an API server that has the namespaces and kinds which the manifests take for granted."""
+    """Run kubectl against an API server with the namespaces and kinds that the manifests require."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not on PATH")
     config, server = tmp_path / "kubeconfig", None
@@ -85,7 +85,7 @@ async def kubectl(request, tmp_path):
 
 @pytest.fixture
 async def prepared(kubectl, built):
-    """The same, once namespaces and kinds are there."""
+    """The same once namespaces and kinds exist."""
     first = [obj for obj in built("core") if obj["kind"] in {"Namespace", "PriorityClass"}]
     first += [
         {
@@ -107,7 +107,7 @@ async def prepared(kubectl, built):
 
 
 async def test_every_manifest_is_admitted(prepared, built, folder):
-    """Server-side, so that a field which the server does not know is an error and not silently dropped."""
+    """Server-side, so that an unknown field is an error and not silently dropped."""
     objects = [
         obj
         for obj in built(folder)

@@ -27,7 +27,7 @@ CLUSTER_WIDE = {
 OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
 NOT_APPLIED = {"examples", "scheduler"}
-"""Folders of what is to be read, or to be put on a control plane's disk."""
+"""Folders with files that are read or copied to a control plane node, not applied."""
 DEMOS = ("gang-demo", "health-metric-demo")
 
 
@@ -36,7 +36,7 @@ def test_kustomization_builds(built, folder):
 
 
 def test_every_file_is_part_of_a_kustomization():
-    """A manifest that no kustomization names is a manifest that nobody applies."""
+    """A manifest in no kustomization is never applied."""
     named = set()
     for path in [*DEPLOY.rglob("kustomization.yaml"), *DEPLOY.rglob("Kustomization")]:
         body = yaml.safe_load(path.read_text())
@@ -112,7 +112,7 @@ def labels_selected(selector):
 
 @pytest.mark.parametrize("demo", DEMOS)
 def test_demo_can_be_applied_as_a_folder_too(demo):
-    """`kubectl apply -f` takes every .yaml of a folder for a manifest."""
+    """`kubectl apply -f` reads every .yaml file of a folder as a manifest."""
     kinds = [yaml.safe_load(path.read_text())["kind"] for path in (DEPLOY / demo).glob("*.y*ml")]
     assert kinds
     assert "Kustomization" not in kinds

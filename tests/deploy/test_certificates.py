@@ -20,7 +20,7 @@ BY_HAND = ROOT / "deploy" / "certificates" / "by-hand"
 
 @pytest.fixture(scope="module")
 def secrets(made):
-    """Secret -> its files, as `kubectl apply -k` would make it."""
+    """Secret -> its files, as `kubectl apply -k` would create it."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not on PATH")
     command = ["kubectl", "kustomize", str(made)]
@@ -38,7 +38,7 @@ def test_key_of_the_signer_is_deleted(made):
 
 
 def test_generated_files_cannot_be_committed(made):
-    """Private keys lie in a folder of a checkout."""
+    """Private keys are in a folder of the checkout."""
     patterns = (BY_HAND / ".gitignore").read_text().split()
     new = {path.name for path in made.iterdir()} - {path.name for path in BY_HAND.iterdir()}
     assert {f"*{Path(name).suffix}" for name in new} <= set(patterns)
@@ -86,7 +86,7 @@ def test_services_are_addressed_by_names_in_certificates(built):
 
 
 def handshake(server, client, name):
-    """Whether a client that knows the server by a name, and a server, come to trust each other over a real socket."""
+    """Whether a client that uses a server name and a server authenticate each other over a real socket."""
     listening = socket.create_server(("127.0.0.1", 0))
     refused = []
 
@@ -135,7 +135,7 @@ def test_scheduler_and_evaluator_trust_each_other(made, extender):
 
 @pytest.mark.parametrize("who", ["", "agents", "extender"])
 def test_other_clients_are_rejected_by_the_extender(made, extender, who):
-    """Neither without a certificate nor with one that is for a server."""
+    """Neither without a certificate nor with a server certificate."""
     assert not handshake(extender, client_context(made, who), SERVICE)
 
 

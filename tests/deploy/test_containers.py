@@ -14,7 +14,7 @@ OPS_PATHS = {"/healthz", "/readyz", "/metrics"}
 
 
 def workload(objects, name):
-    """(pod spec, its first container) of the workload of this name."""
+    """(pod spec, its first container) of a workload."""
     (found,) = [
         obj["spec"]["template"]["spec"]
         for obj in objects
@@ -25,7 +25,7 @@ def workload(objects, name):
 
 
 def evaluator_settings(container):
-    """What the program makes of its arguments; a flag that it does not know ends it."""
+    """Parse the arguments as the program does; an unknown flag is an error."""
     parser = Parser("plimsoll-evaluator", about="", examples="", usage="")
     return flags.parse_settings(Settings, parser, argv=container["args"], env={})
 
@@ -37,7 +37,7 @@ def evaluator(built):
 
 @pytest.fixture
 def services(built):
-    """Service -> name of its ports -> the port that a client uses."""
+    """Service -> port name -> the port for clients."""
     return {
         obj["metadata"]["name"]: {port["name"]: port for port in obj["spec"]["ports"]}
         for obj in built("core")
@@ -76,7 +76,7 @@ def test_services_target_existing_ports(evaluator, services):
 
 
 def test_agents_reach_replicas_that_are_not_ready(built):
-    """A replica is not ready before agents have told it what they read: they must reach it before."""
+    """A replica is not ready before agents have reported: they must reach it before."""
     (service,) = [
         obj
         for obj in built("core")
@@ -101,7 +101,7 @@ def test_one_failed_probe_has_no_effect(built, name):
 
 
 def test_stopping_leader_has_time_to_release_its_lease(evaluator):
-    """More than what requests at hand and the lease take, each with a bound of its own."""
+    """More than the time limits of open requests and of the lease together."""
     pod, _ = evaluator
     assert pod["terminationGracePeriodSeconds"] >= 20
 
@@ -151,7 +151,7 @@ def test_replicas_spread_survive_a_drain_and_have_priority(built):
 
 
 def test_evaluator_does_not_depend_on_itself(evaluator):
-    """A pod that asks kube-scheduler to ask the extender cannot be placed while there is no extender."""
+    """A pod with the managed resource cannot be placed while there is no extender."""
     _, container = evaluator
     assert "telemetry/scheduling" not in str(container["resources"])
 

@@ -34,19 +34,19 @@ def container(pod):
 
 @pytest.fixture
 def settings(container):
-    """What the program makes of its arguments; a flag that it does not know ends it."""
+    """Parse the arguments as the program does; an unknown flag is an error."""
     return agent.config.parse(container["args"], {"NODE_NAME": "node-a"}, hostname="pod")
 
 
 @pytest.fixture
 def mounts(pod, container):
-    """Mount path -> (volume, how it is mounted)."""
+    """Mount path -> (volume, its mount)."""
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     return {m["mountPath"]: (volumes[m["name"]], m) for m in container["volumeMounts"]}
 
 
 def on_the_host(mounts, path):
-    """Where on the node a path of the container is."""
+    """The host path of a container path."""
     path = PurePosixPath(path)
     for mount in sorted(mounts, key=len, reverse=True):
         if path.is_relative_to(mount):
@@ -66,7 +66,7 @@ def test_configured_paths_are_those_of_the_host(settings, mounts):
 
 
 def test_textfile_directories_are_ours_and_that_of_tas(settings, mounts):
-    """Ours first: where both have a series, the one in the directory named first is exported."""
+    """Ours first: for a duplicate series the first directory wins."""
     directories = settings.collectors["textfile"].textfile_directories
     assert directories == ("/var/lib/node-metrics", "/tmp/node-metrics")
     for directory in directories:

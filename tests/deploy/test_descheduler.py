@@ -30,7 +30,7 @@ def test_pods_with_local_storage_are_evicted_in_v1alpha2(policy):
 
 
 def test_pods_with_local_storage_are_evicted_in_v1alpha1(policy):
-    """There it is a field of the policy, not of an evictor."""
+    """In v1alpha1 it is a field of the policy, not of an evictor."""
     assert policy("descheduler/v1alpha1")["evictLocalStoragePods"] is True
 
 

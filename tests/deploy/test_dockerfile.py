@@ -19,7 +19,7 @@ TARGETS = ("agent", "evaluator")
 
 
 def stages():
-    """Stage -> its base and its instructions, each a word and the rest of its line."""
+    """Stage -> its base and its instructions, each (keyword, arguments)."""
     text = (ROOT / "Dockerfile").read_text()
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ")
@@ -42,7 +42,7 @@ def steps(stage, word):
 
 
 def copied():
-    """What comes from the checkout, as (source, where it goes)."""
+    """Files copied from the checkout, as (source, destination)."""
     for stage in STAGES:
         for rest in steps(stage, "COPY"):
             if not rest.startswith("--from="):
@@ -62,7 +62,7 @@ def test_stages_build_on_an_image_by_digest_or_on_another_stage():
 
 
 def ignored(path):
-    """As .dockerignore says: all but what a line with ! names, and less what a later line takes out again."""
+    """As in .dockerignore: all excluded except lines with !, minus later exclusions."""
     verdict = False
     for line in (ROOT / ".dockerignore").read_text().splitlines():
         pattern = line.removeprefix("!")
@@ -112,7 +112,7 @@ CONSTRAINTS = (ROOT / "constraints.txt").read_text()
 
 
 def pinned():
-    """Distribution -> its requirement, and the hashes that pip is given for it."""
+    """Distribution -> its requirement and hashes for pip."""
     found = {}
     for line in re.sub(r"\\\n", " ", CONSTRAINTS).splitlines():
         if line and not line.startswith("#"):
@@ -126,7 +126,7 @@ PINNED = pinned()
 
 
 def extras(stage):
-    """The extras that a stage installs the wheel with."""
+    """The extras with which a stage installs the wheel."""
     (run,) = steps(stage, "RUN")
     assert "--no-index --find-links /wheels" in run, "only what was checked against its hash"
     assert "compileall" in run
@@ -143,7 +143,7 @@ def test_each_image_has_its_program_and_dependencies(target):
 
 
 def closure(requirements):
-    """Names of all distributions that these lead to, as far as they are for a Linux machine."""
+    """All distributions that these require on Linux."""
     found, todo = set(), list(requirements)
     while todo:
         wanted = Requirement(todo.pop()) if isinstance(todo[-1], str) else todo.pop()
@@ -173,7 +173,7 @@ def test_build_requirements_of_the_wheel_are_pinned():
 
 
 def test_every_pinned_distribution_has_hashes_and_no_registry_is_named():
-    assert all(hashes for _, hashes in PINNED.values()), "pip takes hashes for all or for none"
+    assert all(hashes for _, hashes in PINNED.values()), "pip requires hashes for all or none"
     for name, (requirement, hashes) in PINNED.items():
         assert re.fullmatch(r"==[\w.+]+", str(requirement.specifier)), name
         assert requirement.url is None
@@ -183,7 +183,7 @@ def test_every_pinned_distribution_has_hashes_and_no_registry_is_named():
 
 
 def test_images_download_nothing_without_checking_its_hash():
-    """pip reaches a registry in one place, with --require-hashes; all that installs is told to stay away from it."""
+    """pip uses a registry in one place, with --require-hashes; every install runs without an index."""
     commands = [
         command
         for stage in STAGES
@@ -201,7 +201,7 @@ def test_images_download_nothing_without_checking_its_hash():
 @pytest.mark.parametrize("target", TARGETS)
 def test_images_run_unprivileged_with_compiled_code_and_fixed_path(target):
     (user,) = steps(target, "USER")
-    uid, gid = map(int, user.split(":"))  # numbers, or a kubelet cannot know that it is not root
+    uid, gid = map(int, user.split(":"))  # numeric, or a kubelet cannot verify that it is not root
     assert uid > 0
     assert gid > 0
     base = STAGES[target][0]
@@ -210,7 +210,7 @@ def test_images_run_unprivileged_with_compiled_code_and_fixed_path(target):
 
 
 def test_evaluator_image_has_the_command_of_tas():
-    """TAS's Deployment starts /extender: a user of TAS changes the image, and nothing else."""
+    """TAS's Deployment starts /extender: its users change only the image."""
     (run,) = steps("evaluator", "RUN")
     assert run == "ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender"
 

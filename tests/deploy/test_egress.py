@@ -9,13 +9,13 @@ ANYWHERE = None
 
 
 def egress(objects, program):
-    """The rules of a program's policy, as {(port, protocol): where to}."""
+    """The rules of a program's policy, as {(port, protocol): peers}."""
     (policy,) = [
         obj["spec"]
         for obj in objects
         if obj["kind"] == "NetworkPolicy" and obj["metadata"]["name"] == f"{program}-egress"
     ]
-    assert policy["policyTypes"] == ["Egress"], "what comes in is another policy's"
+    assert policy["policyTypes"] == ["Egress"], "ingress belongs to another policy"
     assert policy["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": program}}
     return {
         (port["port"], port.get("protocol", "TCP")): rule.get("to", ANYWHERE)
@@ -62,7 +62,7 @@ def test_agents_reach_dns_and_the_evaluators_port_for_agents(closed):
 
 
 def test_evaluator_reaches_dns_and_the_ports_of_api_servers(closed):
-    """Of an API server only the port is known: it is no pod, and each cluster has it at another address."""
+    """Only the port of an API server is known: it is no pod, and its address differs by cluster."""
     assert egress(closed, EVALUATOR) == {**DNS, (443, "TCP"): ANYWHERE, (6443, "TCP"): ANYWHERE}
 
 

@@ -42,7 +42,7 @@ def serving(with_components):
 
 @pytest.fixture
 def asking(built):
-    """What the API server is told of it."""
+    """The webhook's registration."""
     (only,) = named(built("gangs/webhook"), "MutatingWebhookConfiguration", "plimsoll-gangs")[
         "webhooks"
     ]
@@ -100,7 +100,7 @@ class TestWhatBelongsTogether:
 
     @pytest.mark.parametrize("last", [False, True])
     def test_metrics_can_still_be_limited_to_prometheus(self, with_components, last):
-        """In whatever order a user names components."""
+        """In any order of components."""
         ours, closed = ["gangs", "gangs-webhook"], ["closed-metrics"]
         objects = with_components("core", *(ours + closed if last else closed + ours))
         rules = named(objects, "NetworkPolicy")["spec"]["ingress"]
@@ -125,20 +125,20 @@ class TestWhatBelongsTogether:
         assert asking["rules"] == policy["matchConstraints"]["resourceRules"]
 
     def test_webhook_never_depends_on_itself(self, built):
-        """The namespace of the evaluator did not ask for it."""
+        """The evaluator's own namespace has gates disabled."""
         namespace = named(built("core"), "Namespace", "plimsoll")
         assert not OPTED_IN.items() <= namespace["metadata"]["labels"].items()
 
 
 class Cluster:
-    """What an administrator sees of pods that others create."""
+    """The objects an administrator sees."""
 
     def __init__(self, client, run):
         self.client = client
         self.run = run
 
     async def create(self, labels, namespace="research", *, name="train-0", dry=True, **spec):
-        """The pod as the API server stores it, or with a dry run would."""
+        """The pod as the API server stores it, or would with a dry run."""
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -157,7 +157,7 @@ class Cluster:
         return (await self.create(labels, namespace, **spec))["spec"].get("schedulingGates", [])
 
     async def event(self, reason, pod):
-        """Wait until something is told of a pod."""
+        """Wait for an event on a pod."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 events = await self.client.list(EVENTS, "research")
@@ -167,7 +167,7 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     async def let_go(self, name):
-        """Wait until nothing holds a pod any more."""
+        """Wait until a pod has no gates."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 pod = await self.client.get(PODS, name, "research")
@@ -177,7 +177,7 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     async def until(self, gates):
-        """What the API server is told takes a moment to be in force, and so does a program to start."""
+        """Webhook registration takes effect after a moment, and so does a program's start."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 try:
@@ -191,7 +191,7 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(control_plane, run):
-    """With a namespace that asked for gates, and one that did not."""
+    """With a namespace with gates enabled, and one without."""
     async with Client(
         control_plane.url, token=control_plane.token, ca=control_plane.ca
     ) as connected:
@@ -213,7 +213,7 @@ async def by_policy(cluster):
 
 @pytest.fixture
 async def evaluator(control_plane, made, tmp_path):
-    """Starts the evaluator with the certificates of those who have no cert-manager; answers the port of its webhook."""
+    """Start the evaluator with certificates made by hand; return the port of its webhook."""
     programs = Processes(tmp_path / "logs")
     ports = [HeldPort() for _ in range(4)]
 
@@ -243,7 +243,7 @@ async def evaluator(control_plane, made, tmp_path):
 
 @pytest.fixture
 async def by_webhook(cluster, evaluator, made):
-    """As README.md says. What it cannot have here is a network of Services: this one leads to the loopback by its name."""
+    """As in README.md. Service networking is missing here: the service's name resolves to loopback."""
     port = await evaluator()
     meta = {"name": EVALUATOR, "namespace": "plimsoll"}
     spec = {"type": "ExternalName", "externalName": "localhost"}
@@ -287,7 +287,7 @@ CASES = [
     ({"podGroup": "train", "minAvailable": "1_000"}, {}, []),
     ({"podGroup": "train", "minAvailable": "9" * 40}, {}, []),
 ]
-"""Labels and spec of a pod, and the gates that it then has."""
+"""Labels and spec of a pod, and its resulting gates."""
 
 
 async def holds_whom_it_should(cluster):
@@ -297,7 +297,7 @@ async def holds_whom_it_should(cluster):
 
 
 async def changes_nothing_else(cluster):
-    """Also of a pod with fields that a merge would have trouble with."""
+    """Also for a pod with fields that a merge could damage."""
     ports = [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b"}]
     variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     containers = [{"name": "c", "image": "none", "ports": ports, "env": variables}]
@@ -327,11 +327,11 @@ class TestTheWebhook:
         await changes_nothing_else(by_webhook)
 
     async def test_complete_gang_is_ungated(self, by_webhook):
-        """By the same program, with nothing in the pods but labels."""
+        """By the same program, with only labels on the pods."""
         client, run = by_webhook.client, by_webhook.run
         run("kubectl", "apply", "--server-side", "-k", "deploy/crd")
         await ensure(client, NODES, node_object("node-a", 0, now=1e9))
-        # A controller takes the taint off that a new node is born with, where there is one.
+        # A controller, if any, removes the taint that a new node has.
         await client.patch(NODES, "node-a", {"spec": {"taints": None}})
         pair = {"podGroup": "pair", "minAvailable": "2"}
         first = await by_webhook.create(pair, name="pair-0", dry=False)
@@ -359,7 +359,7 @@ class TestTheWebhook:
         assert await by_webhook.gates(GANG, nodeName="node-a") == []
 
     async def test_admission_policy_works_without_the_webhook(self, by_webhook):
-        """It comes first, and the webhook is not asked about what is held already."""
+        """The policy applies first, and the webhook skips pods that are gated already."""
         await by_webhook.stop()
         by_webhook.run("kubectl", "apply", "-k", "deploy/gangs/policy")
         await by_webhook.until([OURS])

@@ -30,7 +30,7 @@ FOREIGN = "example.com/quota"
 
 @pytest.fixture
 async def administrator(control_plane, kubectl, with_components):
-    """In a cluster with a node, a pod that waits, and one that gates hold, ours and somebody else's."""
+    """In a cluster with a node, a waiting pod, and one with our gate and a foreign one."""
     objects = with_components("core", "gangs", "guard")
     given = [obj for obj in objects if obj["kind"] in RIGHTS | GUARD]
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
@@ -77,12 +77,12 @@ async def evaluator(control_plane, token, tmp_path):
 
 @pytest.fixture
 async def thief(control_plane, token):
-    """Somebody else's client, with the same token. The guard takes a moment to be in force."""
+    """Another client with the same token. The guard takes effect after a moment."""
     async with Client(control_plane.url, token=token, ca=control_plane.ca) as connected:
         async with asyncio.timeout(PATIENCE):
             for (
                 number
-            ) in itertools.count():  # another label each time: to repeat one changes nothing
+            ) in itertools.count():  # a new label each time: a repeated one changes nothing
                 probe = {"metadata": {"labels": {"probe": f"number-{number}"}}}
                 if await refused(connected, NODES, "node-a", probe) and await refused(
                     connected, PODS, "web", probe, "default"
@@ -93,7 +93,7 @@ async def thief(control_plane, token):
 
 
 async def refused(client, kind, name, body, namespace="", sub=""):
-    """Whether the guard, and not RBAC, says no to a patch."""
+    """Whether the guard, and not RBAC, rejects a patch."""
     try:
         await client.request(
             "PATCH", kind.path(namespace, name) + sub, body=body, content_type=MERGE
@@ -172,7 +172,7 @@ async def test_evaluator_can_lift_its_gate_and_record_when(thief, evaluator, adm
 
 
 OURS_GONE = {"spec": {"schedulingGates": [{"name": FOREIGN}]}}
-"""As a merge patch, which takes a list whole."""
+"""As a merge patch, which replaces lists."""
 BORN_WITH = [
     {
         "key": f"node.kubernetes.io/{key}",
@@ -182,7 +182,7 @@ BORN_WITH = [
     }
     for key in ("not-ready", "unreachable")
 ]
-"""Tolerations that the API server gives to each pod, and that nobody may take away."""
+"""Tolerations that the API server adds to each pod and that cannot be removed."""
 
 
 FORBIDDEN = [
@@ -209,7 +209,7 @@ FORBIDDEN = [
         )
     ),
 ]
-"""Changes of a pod that its gates hold."""
+"""Changes of a gated pod."""
 
 
 async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
@@ -218,7 +218,7 @@ async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief)
 
 
 async def test_same_rights_without_the_guard_allow_all_that(administrator):
-    """Or the guard would guard nothing."""
+    """Otherwise the guard would protect nothing."""
     for body in (
         {"spec": {"containers": [{"name": "c", "image": "else"}]}},
         {"spec": {"tolerations": [*BORN_WITH, {"operator": "Exists"}]}},
@@ -231,7 +231,7 @@ async def test_same_rights_without_the_guard_allow_all_that(administrator):
 
 
 async def test_other_clients_with_the_same_rights_are_not_restricted(thief, administrator):
-    """An administrator; the kubelet is another account, too."""
+    """An administrator; the kubelet is another account too."""
     labels = {"metadata": {"labels": {"tier": "silver"}}, "spec": {"unschedulable": True}}
     path = NODES.path("", "node-a")
     found = await administrator.request("PATCH", path, body=labels, content_type=MERGE)

@@ -17,10 +17,10 @@ CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]
 SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
 EVALUATOR, AGENT = "plimsoll-evaluator", "plimsoll-agent"
 ROOTS = {(AGENT, "state-directory")}
-"""Containers that are root, each without a capability: what it does is about files of root's."""
+"""Containers that run as root without capabilities: they need files of root."""
 WRITABLE = {(AGENT, "/var/lib/plimsoll")}
 UNCOMMON_USERS = range(60_706, 61_184)
-"""Uids that are assigned to no users (to 60000), by no systemd (60001 to 60705, 61184 to 65519) and in no usual image (65532)."""
+"""Uids assigned to no users (to 60000), not by systemd (60001 to 60705, 61184 to 65519) and in no usual image (65532)."""
 
 
 def templates(objects):
@@ -33,7 +33,7 @@ def templates(objects):
 
 
 def test_no_container_can_escalate_privileges(built, folder):
-    """The controls of Pod Security's profile `restricted`, but for what an agent mounts of its node."""
+    """The controls of Pod Security's profile `restricted`, except for the agent's host mounts."""
     for name, pod in templates(built(folder)).items():
         assert not [field for field in SHARED if pod.get(field)], name
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
@@ -84,7 +84,7 @@ def test_only_agents_mount_host_paths(built):
 
 
 def test_only_the_evaluator_has_a_token_for_the_api_server(built):
-    """Also accounts give none to whoever uses them without being asked."""
+    """ServiceAccounts do not mount a token by default either."""
     objects = built(".")
     accounts = [obj for obj in objects if obj["kind"] == "ServiceAccount"]
     assert {obj["metadata"]["name"] for obj in accounts} == {EVALUATOR, AGENT}
@@ -94,7 +94,7 @@ def test_only_the_evaluator_has_a_token_for_the_api_server(built):
 
 
 def test_no_role_is_shared_or_aggregated(built, with_components):
-    """The right to write policies is the right to label nodes: the cluster's `admin` and `edit` do not come by it."""
+    """Writing policies means labelling nodes: the cluster roles `admin` and `edit` do not include it."""
     for obj in [*built("."), *with_components("core", "evict", "custom-metrics", "guard")]:
         if obj["kind"] in {"ClusterRole", "Role"}:
             labels = obj["metadata"].get("labels", {})
@@ -108,14 +108,14 @@ def test_no_role_is_shared_or_aggregated(built, with_components):
 
 @pytest.fixture
 def settings(built):
-    """What the evaluator makes of its arguments."""
+    """The evaluator's settings from its arguments."""
     (container,) = templates(built("core"))[EVALUATOR]["containers"]
     parser = Parser(EVALUATOR, about="", examples="", usage="")
     return flags.parse_settings(Settings, parser, argv=container["args"], env={})
 
 
 def test_only_the_schedulers_certificate_opens_the_extenders_port(settings, built):
-    """By name, not by its CA alone: that one signs for the evaluator itself, too."""
+    """By name, not by CA alone: the CA also signs for the evaluator."""
     issued = {
         obj["metadata"]["name"]: obj["spec"]
         for obj in built("certificates")
@@ -135,12 +135,12 @@ def policies(objects):
 
 
 def admitted(policy):
-    """Port -> who may reach it; None for everybody."""
+    """Port -> allowed peers; None for all."""
     return {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
 
 
 def selected(objects, policy):
-    """The ports, by name, of the pods that a policy is about."""
+    """The ports, by name, of the pods that a policy selects."""
     wanted = policy["podSelector"]["matchLabels"].items()
     return {
         port["name"]
@@ -153,7 +153,7 @@ def selected(objects, policy):
 
 
 def test_every_evaluator_port_has_a_network_policy(built):
-    """Kubelet and port-forward come from the node, and are not asked."""
+    """Kubelet and port-forward come from the node and are not restricted."""
     objects = built("core")
     policy = policies(objects)[EVALUATOR]
     assert policy["policyTypes"] == ["Ingress"]
@@ -171,7 +171,7 @@ def test_only_agents_reach_the_agents_port(built):
     }
     wanted = who["podSelector"]["matchLabels"].items()
     assert [name for name, own in labels.items() if wanted <= own.items()] == [AGENT]
-    assert "namespaceSelector" not in who, "pods of another namespace may call themselves agents"
+    assert "namespaceSelector" not in who, "pods of another namespace may have the agents' labels"
 
 
 def test_metrics_can_be_limited_to_prometheus(with_components):

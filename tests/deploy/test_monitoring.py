@@ -28,7 +28,7 @@ QUERIES += [
     variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
 ]
 
-# What PromQL itself means by a word, as far as it is used here.
+# PromQL keywords in use.
 WORDS = re.compile(
     r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|max|on|or|rate|sum|time"
     r"|unless|without)\b"
@@ -37,7 +37,7 @@ WORDS = re.compile(
 
 @pytest.fixture
 def promtool(tmp_path):
-    """Runs promtool in a folder with the rules, as Prometheus would read them, and their test cases."""
+    """Run promtool in a folder with the rules, as Prometheus would read them, and their tests."""
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not on PATH")
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(RULES))
@@ -82,7 +82,7 @@ def test_each_alert_has_a_case_in_which_it_fires():
 
 ENDINGS = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
 OF_THE_TARGET = {"instance", "job", "le", "node", "pod"}
-"""Labels that a series has from whoever scrapes it, or from being a histogram."""
+"""Labels added by the scraper, or of histograms."""
 
 
 def shipped_rules():
@@ -93,7 +93,7 @@ def shipped_rules():
 
 @functools.cache  # reading the shipped rules takes a third of a second
 def known():
-    """Every metric that agent and evaluator can have, as Prometheus names its series, with its labels."""
+    """Every metric of agent and evaluator, as Prometheus names its series, with its labels."""
     tables = (*runner.METRICS, *metrics.METRICS)
     catalogued = [*(metric for _, metric in catalog.rows()), *tables]
     found = {metric.name: set(metric.labels) for metric in catalogued}
@@ -114,7 +114,7 @@ def known():
 
 
 def metrics_of(query):
-    """The metrics that a query names: what is left of it without labels, durations, variables and PromQL's own words."""
+    """The metrics in a query: its names without labels, durations, variables and PromQL keywords."""
     bare = re.sub(r'"[^"]*"', "", query)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
@@ -140,7 +140,7 @@ def test_every_metric_and_label_exists(query):
 
 
 def test_evaluator_metrics_are_used_by_an_alert_or_a_panel():
-    """A metric that nobody looks at has no purpose. Beside these stands what is only for people who search."""
+    """An unused metric has no purpose. The exceptions are for debugging."""
     watched = set().union(
         *(metrics_of(query) for query in [*QUERIES, *(a["expr"] for a in ALERTS)])
     )
@@ -161,7 +161,7 @@ def test_alerts_have_severity_and_summary():
     for alert in ALERTS:
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
         assert alert["annotations"].keys() == {"summary", "description"}
-        assert "for" in alert, "an alert for a moment's trouble wakes people for nothing"
+        assert "for" in alert, "an alert on a momentary problem wakes people for nothing"
 
 
 def test_panels_do_not_overlap():

@@ -59,15 +59,15 @@ OPTIONAL = {
         "list_events_about",
     },
 }
-"""Calls that only a component's flag leads to, by the role that the component brings."""
+"""Calls that only a component's flag enables, by the component's role."""
 PATCHING = {"plimsoll-evaluator-gangs"}
-"""Roles with the right to patch pods: there is no smaller one to lift a gate. The component `guard` narrows it."""
+"""Roles with the right to patch pods, which lifting a gate needs. The component `guard` narrows it."""
 DISCOVERY = {"read_group"}
-"""Calls that are not about resources: every account may ask which APIs there are (system:discovery)."""
+"""Calls that are not about resources: every account may discover APIs (system:discovery)."""
 
 
 class Right(NamedTuple):
-    """What RBAC decides on. `namespace` and `name` are empty where a request is about all."""
+    """The attributes for RBAC. `namespace` and `name` are empty for requests about all."""
 
     group: str
     resource: str
@@ -77,7 +77,7 @@ class Right(NamedTuple):
 
 
 def right(request):
-    """The attributes that the API server gives a request before it asks whether it is allowed."""
+    """The attributes that the API server derives from a request before authorization."""
     parts = request.path.strip("/").split("/")
     group = parts[1] if parts[0] == "apis" else ""
     rest = parts[3 if parts[0] == "apis" else 2 :]
@@ -123,7 +123,7 @@ async def asked(aiohttp_server, tmp_path):
 
 async def call(method, arguments):
     keywords = {"timeout": 1.0} if "timeout" in inspect.signature(method).parameters else {}
-    with contextlib.suppress(KubeError):  # what the answer means is another test's matter
+    with contextlib.suppress(KubeError):  # another test checks the response
         if inspect.isasyncgenfunction(method):
             async for _ in method(*arguments, **keywords):
                 pass
@@ -149,7 +149,7 @@ async def aiohttp_server():
 
 
 def test_each_call_has_an_example():
-    """A call that is not here is a call whose right nobody has looked at."""
+    """A call without an example has unchecked rights."""
     public = {
         name
         for name, member in inspect.getmembers(Kube)
@@ -161,7 +161,7 @@ def test_each_call_has_an_example():
 
 @pytest.fixture
 def roles(with_components):
-    """Role -> its rules and where they hold, for all roles that are bound to the evaluator's account."""
+    """Role -> its rules and scope, for all roles bound to the evaluator's account."""
     objects = with_components("evaluator", "evict", "custom-metrics", "gangs")
     bound = {
         (obj["roleRef"]["kind"], obj["roleRef"]["name"]): obj["metadata"].get("namespace", "")
@@ -191,7 +191,7 @@ def allows(rule, where, wanted):
 
 
 def role_of(method):
-    """Which role of those by name allows a method's calls; the base's where no component does."""
+    """The role, by name, that allows a method's calls; the base's if no component does."""
     return next((role for role, calls in OPTIONAL.items() if method in calls), "plimsoll-evaluator")
 
 
@@ -219,7 +219,7 @@ async def test_only_performed_calls_are_allowed(asked, roles):
 
 
 async def test_rights_are_namespaced_where_possible(asked, roles):
-    """Leases and ConfigMaps are used in one namespace only; all else is about the whole cluster."""
+    """Leases and ConfigMaps are used in one namespace only; all else is cluster-wide."""
     for name, where, rules in roles:
         for rule in rules:
             narrow = set(rule["resources"]) <= {"leases", "configmaps"}
@@ -227,7 +227,7 @@ async def test_rights_are_namespaced_where_possible(asked, roles):
 
 
 async def test_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
-    """What an apply to a node that is gone, or a stolen token, must not be able to do."""
+    """What an apply to a deleted node, or a stolen token, must not be able to do."""
     rules = [rule for name, _, all_rules in roles if name not in PATCHING for rule in all_rules]
     for right_ in (
         Right("", "nodes", "create", "", ""),

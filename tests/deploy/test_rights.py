@@ -29,7 +29,7 @@ TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account
 LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
 REPLICA_SETS = ObjectKind("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
-"""As the log tells a refusal; a time or a port may have such digits within."""
+"""A rejection in the log; a time or port may contain such digits."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def shell(run):
 
 @pytest.fixture
 async def client(control_plane, kubectl, built):
-    """An administrator, in a cluster with a node and a policy that is violated there because of missing readings."""
+    """An administrator's client, in a cluster with a node and a policy violated by missing readings."""
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(built("crd")))
     kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     rule = {"metricname": "m", "operator": "Equals", "target": 1}
@@ -64,7 +64,7 @@ async def client(control_plane, kubectl, built):
 
 @pytest.fixture
 async def evaluator_as(control_plane, kubectl, tmp_path):
-    """Starts the evaluator as a ServiceAccount, given its namespace and name; answers its log."""
+    """Start the evaluator as a ServiceAccount, given its namespace and name; return its log."""
     programs = Processes(tmp_path / "logs")
     ports = [HeldPort() for _ in range(3)]
 
@@ -90,7 +90,7 @@ async def evaluator_as(control_plane, kubectl, tmp_path):
 
 
 async def until(answer):
-    """Wait until a coroutine function answers something true."""
+    """Wait until a coroutine function returns a true value."""
     async with asyncio.timeout(PATIENCE):
         while True:
             if await answer():
@@ -99,7 +99,7 @@ async def until(answer):
 
 
 async def does_its_work(client, namespace, log):
-    """It labels, writes the status, holds the lease, and is refused nothing."""
+    """It labels, writes the status, holds the lease, and no request is forbidden."""
 
     async def done():
         assert not FORBIDDEN.search(log()), log()
@@ -119,7 +119,7 @@ async def does_its_work(client, namespace, log):
 
 
 def rights(objects):
-    """All that says what an account may do."""
+    """All objects that define an account's rights."""
     wanted = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole"}
     wanted |= {
         "ClusterRoleBinding",
@@ -132,7 +132,7 @@ def rights(objects):
 async def test_evaluator_works_with_the_rights_of_the_manifests(
     client, kubectl, with_components, evaluator_as
 ):
-    """And no others: RBAC's, and what the guard leaves of them."""
+    """With the rights of RBAC as limited by the guard, and no others."""
     given = rights(with_components("core", "guard"))
     kubectl("apply", "--server-side", "-f", "-", given=given)
     log = await evaluator_as(
@@ -142,7 +142,7 @@ async def test_evaluator_works_with_the_rights_of_the_manifests(
 
 
 def gang(name, owner=None, **labels):
-    """A pod that our gate holds; a controller's, if one is named."""
+    """A pod with our gate, optionally of a controller."""
     meta = {"name": name, "namespace": "default", "labels": labels}
     if owner:
         meta["ownerReferences"] = [owner]
@@ -155,7 +155,7 @@ def gang(name, owner=None, **labels):
 
 
 def of_one_replica(name):
-    """A ReplicaSet, of which nobody here makes the pod."""
+    """A ReplicaSet without a controller that creates its pods."""
     pod = {"spec": {"containers": [{"name": "c", "image": "none"}]}}
     selector = {"matchLabels": {"app": name}}
     return {
@@ -173,7 +173,7 @@ def of_one_replica(name):
 async def test_gangs_work_with_the_rights_of_their_component(
     client, kubectl, with_components, evaluator_as
 ):
-    """It lifts gates, tells of those that wait, and looks at what keeps them from their pods; the guard lets it."""
+    """It lifts gates, writes events on waiting pods, and diagnoses their controllers; the guard allows it."""
     given = rights(with_components("core", "gangs", "guard"))
     kubectl("apply", "--server-side", "-f", "-", given=given)
     kubectl("patch", "node", "node-a", "-p", '{"spec": {"taints": null}}')
@@ -201,7 +201,7 @@ async def test_gangs_work_with_the_rights_of_their_component(
 
 @pytest.fixture
 def tas(client, kubectl):
-    """Telemetry Aware Scheduling as its own manifests run it: its account, its Deployment, and a label that it wrote."""
+    """Telemetry Aware Scheduling as in its own manifests: its account, its Deployment, and a label that it wrote."""
     namespace, account = TAS
     container = {
         "name": "tasext",
@@ -242,10 +242,12 @@ def tas(client, kubectl):
 
 
 async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as):
-    """What docs/switching-from-tas.md tells people to type gives TAS's own Deployment all that the evaluator needs."""
+    """The commands of docs/switching-from-tas.md give TAS's own Deployment all rights that the evaluator needs."""
     namespace, account = TAS
     block = BLOCK.search((ROOT / "docs" / "switching-from-tas.md").read_text())
-    commands = block[1].replace("kubectl create namespace plimsoll\n", "")  # the test before did
+    commands = block[1].replace(
+        "kubectl create namespace plimsoll\n", ""
+    )  # created by the previous test
     kubectl("apply", "-f", "deploy/core/namespace.yaml")
     shell("-euo", "pipefail", "-c", commands)
     found = yaml.safe_load(
@@ -257,7 +259,7 @@ async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as
     parser = Parser("plimsoll-evaluator", about="", examples="", usage="")
     assert flags.parse_settings(Settings, parser, argv=given, env={}).mistakes() == []
 
-    # Certificates are another test's matter, and there is no adapter here: what is asked for is missing.
+    # Certificates are tested elsewhere, and there is no adapter here: the requested metric is missing.
     plain = [flag for flag in given if not re.match("--(cert|key|cacert|syncPeriod)=", flag)]
     log = await evaluator_as(namespace, account, "--staleAfter=2s", *plain)
     await does_its_work(tas, namespace, log)

@@ -59,7 +59,7 @@ def test_no_resource_is_managed_by_two_extenders(listed):
 
 
 def test_extender_of_every_pod_is_ignorable(listed):
-    """Or the evaluator's own pods wait for the evaluator."""
+    """Otherwise the evaluator's own pods would wait for the evaluator."""
     for extender in listed:
         assert extender["ignorable"] is not bool(extender.get("managedResources"))
 
@@ -72,14 +72,14 @@ def test_each_extender_has_a_verb_and_a_weight(listed):
 
 
 def test_each_extender_has_its_own_path(listed):
-    """kube-scheduler knows extenders by their URL."""
+    """kube-scheduler identifies extenders by URL."""
     paths = [urlsplit(extender["urlPrefix"]).path for extender in listed]
     assert len(set(paths)) == len(paths)
     assert {path.rpartition("/")[0] for path in paths} <= {"", "/scorers"}
 
 
 def test_component_enables_what_the_configuration_uses(with_components):
-    """With the same weights, so that what /explain?pod= adds up is what kube-scheduler will."""
+    """With the same weights, so that the sum of /explain?pod= is that of kube-scheduler."""
     (deployment,) = [
         obj
         for obj in with_components("evaluator", "scorers")
@@ -96,7 +96,7 @@ def test_component_enables_what_the_configuration_uses(with_components):
 
 
 def test_only_filtering_scorers_have_a_filter_verb(listed):
-    """A scorer without a predicate would be asked in vain."""
+    """A scorer without a predicate has no filter verb."""
     for extender in listed:
         name = urlsplit(extender["urlPrefix"]).path.removeprefix("/scorers/")
         if name in registry.BUILT_IN and "filterVerb" in extender:

@@ -36,7 +36,7 @@ def test_every_other_event_has_a_row():
 
 
 def test_every_flag_of_gangs_is_documented():
-    """What each is for stands in docs/flags.md; here is what it is about."""
+    """docs/flags.md describes each flag; this page its topic."""
     own = {option.flag for _, option in flags.options(GangOptions)}
     assert len(own) > 5
     assert [flag for flag in sorted(own) if f"`--{flag}`" not in TEXT] == []

@@ -19,7 +19,7 @@ BLOCK = re.compile(r"<!-- tested: .*? -->\n```sh\n(.*?)```", re.DOTALL)
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Path]:
-    """A folder in which `plimsoll-sandbox up` runs, and deploy/ lies where a clone has it."""
+    """A folder in which `plimsoll-sandbox up` runs, with deploy/ as in a clone."""
     (tmp_path / "deploy").symlink_to(ROOT / "deploy")
     command = [sys.executable, "-P", "-m", "sandbox", "up"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
@@ -42,7 +42,7 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.e2e
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 def test_commands_of_the_readme_work(sandbox: Path) -> None:
-    """Every command of the block succeeds, and the node that fell ill is labelled and emptied."""
+    """Every command of the block succeeds, and the violating node is labelled and emptied."""
     found = BLOCK.search((ROOT / "README.md").read_text())
     assert found is not None
     shell = ["bash", "-euo", "pipefail", "-c", found[1]]
@@ -59,6 +59,6 @@ def test_commands_of_the_readme_work(sandbox: Path) -> None:
 
 
 def placements(table: str) -> dict[str, str]:
-    """Pod and node out of `kubectl get pods -o wide`."""
+    """Pod and node from `kubectl get pods -o wide`."""
     rows = [re.split(r"\s{2,}", line) for line in table.splitlines()]
     return {row[0]: row[6] for row in rows}

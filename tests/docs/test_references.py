@@ -25,7 +25,7 @@ def text_of(name: str) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    """The headings of a document as links spell them."""
+    """The headings of a document as link anchors."""
     found = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     bare = [re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in found]
     return set(bare)
@@ -59,7 +59,7 @@ def known_flags() -> set[str]:
 
 @pytest.mark.parametrize("name", DOCS)
 def test_named_flags_exist(name: str) -> None:
-    """The evaluator's are told by their capitals, the agent's by their dots; other programs' flags have neither."""
+    """The evaluator's flags have capitals, the agent's dots; flags of other programs have neither."""
     written = re.findall(r"`?--([a-z]+[A-Z]\w*|[a-z]+(?:\.[\w-]+)+)", (ROOT / name).read_text())
     wrong = {flag for flag in written if flag.rstrip(".") not in known_flags()} - OTHERS
     assert wrong == set()
@@ -76,7 +76,7 @@ def test_every_row_about_tas_names_a_test() -> None:
 
 
 def test_every_row_about_permissions_names_a_test() -> None:
-    """A claim about what an attacker cannot do is worth what holds it."""
+    """Each claim about what an attacker cannot do needs a test."""
     text = (ROOT / "SECURITY.md").read_text()
     tables = re.findall(r"^\|[^\n]*\| held by \|\n\|[-|]+\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)
     rows = [row for table in tables for row in table.splitlines()]

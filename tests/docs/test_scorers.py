@@ -25,7 +25,7 @@ def test_every_path_of_kube_safe_scheduler_is_documented():
 
 
 def test_every_flag_of_a_scorer_is_documented():
-    """What each is for stands in docs/flags.md; here is what it is about."""
+    """docs/flags.md describes each flag; this page its topic."""
     own = [
         option.flag
         for _, option in flags.options(Settings)

@@ -13,5 +13,5 @@ def _kept(name: str) -> list[bytes]:
 
 @pytest.fixture(scope="session")
 def corpus():
-    """The inputs kept for a target."""
+    """The corpus of a target."""
     return _kept

@@ -12,7 +12,7 @@ with atheris.instrument_imports(
 
 
 def main() -> None:
-    """Run until a flag of libFuzzer's says that it is enough, or something comes out that should not."""
+    """Run until a libFuzzer limit is reached or the target fails."""
     program, name, *flags = sys.argv
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     atheris.Setup([program, *flags], TARGETS[name])

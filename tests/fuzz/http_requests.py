@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tests.fuzz.mutations import mutate
 
 BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505})
-"""What this port may ever answer."""
+"""All statuses of this port."""
 READ = frozenset({200, 400, 413, 503})
-"""What it may say of a body, where all else is right."""
+"""Statuses for a well-framed request with any body."""
 PATHS = (b"/scheduler/filter", b"/scheduler/prioritize")
 _OTHERS = (
     b"/",
@@ -46,21 +46,21 @@ _LINES = re.compile(rb"[\r\n\0]")
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """Bytes to send. `whole`: one request, which one answer follows; else anything may, and the connection is done with."""
+    """Bytes to send. `whole`: one request with one response; else any response is valid, and the connection ends."""
 
     raw: bytes
     allowed: frozenset[int] = BOOK
     whole: bool = True
     head: bool = False
-    """Whether it is a HEAD, whose answer has no body."""
+    """Whether it is a HEAD request, whose response has no body."""
     parting: bool = False
     """Whether the connection is likely to end with it."""
     right: bool = False
-    """Whether the answer is known beforehand, to the last byte."""
+    """Whether the exact response is known."""
 
 
 def question(path: bytes) -> Shot:
-    """What kube-scheduler would ask about the two nodes there are."""
+    """A filter or prioritize request of kube-scheduler about the two nodes."""
     meta = {"name": "web", "namespace": "default", "labels": {"telemetry-policy": "demo"}}
     body = {
         "Pod": {"metadata": meta},
@@ -83,14 +83,14 @@ ANSWERS = {
 
 
 class Shots:
-    """An endless supply, the same for the same seed."""
+    """An endless generator, deterministic by seed."""
 
     def __init__(self, bodies: Sequence[bytes], rng: random.Random) -> None:
         self._bodies = bodies
         self.rng = rng
 
     def whole(self) -> Shot:
-        """One request in the frame that HTTP asks for, whatever is in it."""
+        """A correctly framed request with any content."""
         rng = self.rng
         body = (
             mutate(rng.choice(self._bodies), rng)
@@ -112,7 +112,7 @@ class Shots:
         return Shot(raw, frozenset(allowed), parting=True)
 
     def broken(self) -> Shot:
-        """Bytes that begin like a request, or not even so."""
+        """Bytes like the start of a request, or random ones."""
         rng = self.rng
         if rng.random() < 0.1:
             return Shot(rng.randbytes(rng.randrange(1, 400)), whole=False)
@@ -124,7 +124,7 @@ class Shots:
         return Shot(raw[: rng.randrange(len(raw) + 1)] if rng.random() < 0.3 else raw, whole=False)
 
     def page(self) -> Shot:
-        """A page that an operator might ask for, or somebody who wants to know what becomes of odd paths and headers."""
+        """A request for an ops page, with odd paths and headers."""
         rng = self.rng
         path = rng.choice(_PAGES)
         if rng.random() < 0.7:

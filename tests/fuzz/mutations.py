@@ -11,7 +11,7 @@ FRAGMENTS = (
 )  # fmt: skip
 
 LONGEST = 20_000
-"""Bytes: what costs too much for its size is looked for elsewhere."""
+"""Maximum bytes: cost is tested elsewhere."""
 
 TEXTS = (
     "", " ", "\0", "\n", "a\nlevel=error msg=forged", "\x1b[31m", "é", "\u2028", "😀", "\ud800", "a" * 300, "x" * 5000,
@@ -25,7 +25,7 @@ VALUES = (
 
 
 def mutate(seed: bytes, rng: random.Random) -> bytes:
-    """Another input like this one, a little or much worse."""
+    """A mutation of this input, small or large."""
     data = seed
     if rng.random() < 0.6:
         data = _reshaped(data, rng)
@@ -35,7 +35,7 @@ def mutate(seed: bytes, rng: random.Random) -> bytes:
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes other, more or fewer."""
+    """Change, add or remove some bytes."""
     raw = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
         at = rng.randrange(len(raw) + 1)
@@ -59,7 +59,7 @@ def _damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def _reshaped(data: bytes, rng: random.Random) -> bytes:
-    """JSON of another shape; what is no JSON stays."""
+    """Change the shape of JSON; other input is unchanged."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -70,7 +70,7 @@ def _reshaped(data: bytes, rng: random.Random) -> bytes:
 
 
 def _changed(found: object, rng: random.Random) -> object:
-    """A part of it changed: this one, or one below."""
+    """Change a part of a value: itself or one below."""
     if isinstance(found, dict) and found and rng.random() < 0.85:
         key = rng.choice(list(found))
         return {k: _changed(v, rng) if k == key else v for k, v in found.items()}
@@ -98,7 +98,7 @@ def _changed(found: object, rng: random.Random) -> object:
 
 
 def _spelled(found: object, rng: random.Random) -> str:
-    """JSON text, in one of the ways to write it; now and then with a key twice."""
+    """JSON text in a random spelling; sometimes with a duplicate key."""
     text = json.dumps(
         found,
         ensure_ascii=rng.random() < 0.5,

@@ -5,19 +5,19 @@ import signal
 import tracemalloc
 
 LONGEST = 1000
-"""Characters of a sentence: what a person reads, and what a header, a status and a line of a log can hold."""
+"""Characters in a sentence: readable, and short enough for a header, a status and a log line."""
 
 
 def fits(sentence):
-    """It can stand in a log, a status, an answer: one line, printable, bounded, and it says something."""
-    assert sentence.strip(), "an error that says nothing"
+    """The text fits into a log, a status or a response: one non-empty, printable, bounded line."""
+    assert sentence.strip(), "an error without a message"
     assert sentence.isprintable(), f"not printable: {sentence[:200]!r}"
     assert len(sentence) <= LONGEST, f"{len(sentence)} characters: {sentence[:200]!r}"
 
 
 @contextlib.contextmanager
 def documented(*kinds):
-    """These errors, and their sub-classes, may come out, if their text fits. Any other is a defect."""
+    """These errors and their subclasses may be raised with a valid text. Any other is a defect."""
     try:
         yield
     except kinds as error:
@@ -25,12 +25,12 @@ def documented(*kinds):
 
 
 class TooMuchWorkError(AssertionError):
-    """A decoder that takes longer for an input than its size explains."""
+    """A decoder took longer than its input's size explains."""
 
 
 @contextlib.contextmanager
 def at_most(*, seconds):
-    """Bound the processor time, which a busy machine does not stretch."""
+    """Bound the processor time, which does not depend on other load."""
 
     def stop(_signal, _frame):
         raise TooMuchWorkError(f"more than {seconds} s of the processor")
@@ -46,7 +46,7 @@ def at_most(*, seconds):
 
 @contextlib.contextmanager
 def held_at_most(peak):
-    """Bound the bytes held at once."""
+    """Bound the bytes allocated at once."""
     tracemalloc.start()
     try:
         yield

@@ -19,7 +19,7 @@ _PATIENCE = 60.0
 _JSON = b"application/json"
 _CONNECTIONS = 8
 _AT_ONCE = 64 << 10
-"""Bytes sent on one connection before its answers are taken: what kernels hold in between, both ways."""
+"""Bytes sent on one connection before its responses are read: what kernels buffer, both ways."""
 
 
 class _Filter(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,7 +45,7 @@ _decode_error = msgspec.json.Decoder(_Error).decode
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer; `last` if it says that the connection ends with it."""
+    """One response; `last` if the connection ends with it."""
 
     status: int
     body: bytes
@@ -53,7 +53,7 @@ class Answer:
 
 
 class ClosedError(Exception):
-    """The connection ended; `begun` if it did so within an answer."""
+    """The connection ended; `begun`: within a response."""
 
     def __init__(self, begun: bool) -> None:
         super().__init__(f"closed {'within' if begun else 'before'} an answer")
@@ -61,7 +61,7 @@ class ClosedError(Exception):
 
 
 class Line:
-    """One connection, and the requests on it that were not answered yet."""
+    """One connection with its unanswered requests."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None, kind: bytes = _JSON) -> None:
         raw = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
@@ -72,12 +72,12 @@ class Line:
 
     def send(self, *shots: Shot) -> None:
         self.open += shots
-        # A server that has refused one request may be gone before all have been sent.
+        # A server that rejected one request may close before all have been sent.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
             self._socket.sendall(b"".join(shot.raw for shot in shots))
 
     def end(self) -> None:
-        """No more from here."""
+        """Close the sending side."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
@@ -85,7 +85,7 @@ class Line:
         self._socket.close()
 
     def answer(self, *, bodiless: bool = False) -> Answer:
-        """The next answer that is not merely an invitation to go on. Raises ClosedError."""
+        """The next response other than 100 Continue. Raises ClosedError."""
         while True:
             while (end := self._buffer.find(b"\r\n\r\n")) < 0:
                 self._receive()
@@ -122,7 +122,7 @@ class Line:
 
 
 class Gunner:
-    """`counted` is how often each status came, and `closed` for connections that ended without an answer."""
+    """`counted`: responses by status, and `closed` for connections that ended without a response."""
 
     def __init__(self, port: int, shots: Shots, tls: ssl.SSLContext | None) -> None:
         self.counted: collections.Counter[int | str] = collections.Counter()
@@ -133,12 +133,12 @@ class Gunner:
         self._lines: list[Line] = []
 
     def fire(self, count: int) -> None:
-        """So many requests; all of them are answered, or their connection closed, when this returns."""
+        """Send this many requests; on return each has a response or a closed connection."""
         fired = 0
         while len(self._lines) < _CONNECTIONS:
             self._lines.append(Line(self._port, self._tls))
         while fired < count:
-            # The answers are taken when it is this connection's turn again: the server is not waited for.
+            # Responses are read when it is this connection's turn again, so the sender does not wait.
             line = self._lines.pop(0)
             self._take(line)
             batch = self._batch()
@@ -157,7 +157,7 @@ class Gunner:
         self._lines.clear()
 
     def _batch(self) -> list[Shot]:
-        """Requests to be sent without waiting, a right question among them; who ends the connection comes last."""
+        """Pipelined requests with a valid one first; one that ends the connection comes last."""
         batch = [question(self._rng.choice(PATHS))]
         size, most = 0, self._rng.choice((1, 2, 8, 40))
         while len(batch) <= most and size < _AT_ONCE:
@@ -168,7 +168,7 @@ class Gunner:
         return batch
 
     def _take(self, line: Line) -> None:
-        """The answers to all that is open on a connection; a new one in its place, if it ends."""
+        """Read the responses to all open requests of a connection; replace it if it ends."""
         while line.open:
             shot = line.open.pop(0)
             answer = line.answer(bodiless=shot.head)
@@ -197,14 +197,14 @@ class Gunner:
             assert json.loads(answer.body) == ANSWERS[path], answer
 
     def _spoil(self) -> None:
-        """Send malformed bytes, or any plain bytes to a TLS port, on a connection of their own."""
+        """Send malformed bytes, or any plain bytes to a TLS port, on a new connection."""
         if self._tls:
             self._try_plain(self._shots.broken())
         else:
             self.try_alone(self._shots.broken(), Line(self._port))
 
     def _try_plain(self, shot: Shot) -> None:
-        """Send plain bytes to the TLS port: the answer is a 400, or the connection is closed."""
+        """Send plain bytes to the TLS port: the response is a 400, or the connection is closed."""
         line = Line(self._port)
         try:
             line.send(shot)
@@ -217,7 +217,7 @@ class Gunner:
         self.counted[400 if told[:1] == b"H" else "closed"] += 1
 
     def try_alone(self, shot: Shot, line: Line) -> None:
-        """What may be no request at all, on a connection of its own."""
+        """Send what may be no request at all, on a new connection."""
         try:
             line.send(shot)
             line.end()

@@ -39,14 +39,14 @@ LIMITED = (
     "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)\n"
     "os.execv(sys.argv[2], sys.argv[2:])",
 )
-"""Runs a program that may have so many files open, and no more."""
+"""Runs a program with a limit on open files."""
 
 
 class House:
-    """The evaluator's process, its ports, and what it has said."""
+    """The evaluator's process, its ports, and its log so far."""
 
     def __init__(self, folder, authority=None, *, open_files=0):
-        """With an authority everything is over TLS, without one nothing. `open_files` limits the evaluator's."""
+        """With an authority all ports use TLS, without one none. `open_files` limits the evaluator's descriptors."""
         self.tls = None
         self._authority = authority
         self._launcher = (*LIMITED, str(open_files)) if open_files else ()
@@ -62,17 +62,17 @@ class House:
 
     @property
     def resident(self):
-        """Bytes of memory that it holds."""
+        """Its resident memory in bytes."""
         return psutil.Process(self.pid).memory_info().rss
 
     @property
     def descriptors(self):
-        """How many files and sockets it has open."""
+        """The number of its open files and sockets."""
         return psutil.Process(self.pid).num_fds()
 
     @property
     def connections(self):
-        """How many the scheduler's port has."""
+        """The number of connections of the extender's port."""
         url = f"http://127.0.0.1:{self.ports['opsPort']}/metrics"
         with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             text = response.read().decode()
@@ -144,7 +144,7 @@ class House:
         return path
 
     async def _report(self, node, value):
-        """A node's agent: the same value of each metric that is asked for, once a second."""
+        """A simulated agent: the same value of each subscribed metric, once a second."""
         address = f"127.0.0.1:{self.ports['agentPort']}"
         async with self._channel(node, address) as channel:
             stub = telemetry_pb2_grpc.TelemetryStub(channel)

@@ -17,7 +17,7 @@ from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
-from evaluator.cli.check.describe import explained
+from evaluator.cli.check.describe import describe
 from evaluator.cli.configure_scheduler import configuration, staticpod
 from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
@@ -31,7 +31,6 @@ from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
@@ -49,6 +48,7 @@ from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll import quantity
+from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
@@ -78,7 +78,7 @@ def extender_args(data):
 
 
 def _is_what_was_asked(args, given):
-    """The standard library's decoder agrees, where keys are spelled as Go spells them."""
+    """The standard library's decoder agrees, if keys are spelled as Go spells them."""
     if given.get("Pod") is None or (given.get("Nodes") is None and given.get("NodeNames") is None):
         return
     meta = given["Pod"].get("metadata", {})
@@ -109,7 +109,7 @@ def _keeps_what_passes(args, answer, failed):
 
 
 def a_pod_to_place(data):
-    """As scorers take it: out of a question, with whatever its containers ask for."""
+    """As scorers decode it: from a request, with any container requests."""
     with documented(messages.BadRequestError):
         found = podview.view(messages.decode(data))
         assert set(found.requests) <= set(Resource)
@@ -120,7 +120,7 @@ def a_pod_to_place(data):
 def an_admission_review(data):
     with documented(admission.BadReviewError):
         told = json.loads(admission.answer(data).body)["response"]
-        assert told["allowed"] is True, "a pod is refused"
+        assert told["allowed"] is True, "a pod was rejected"
         if (given := _json(data)) is not None:
             assert told["uid"] == given["request"]["uid"]
 
@@ -131,7 +131,7 @@ class _ControllerWithEvents(msgspec.Struct):
 
 
 def a_gang_context(data):
-    """A controller and its events, as a tenant may write them."""
+    """A controller and its events, with any content that a tenant can write."""
     with documented(*UNREADABLE):
         decoded = msgspec.json.decode(data, type=_ControllerWithEvents)
         pods = (lacking("a"), lacking("b"))
@@ -146,7 +146,7 @@ def a_gang_context(data):
 
 
 def lacking(name):
-    """One of a gang of three."""
+    """One pod of a gang of three."""
     about = Membership("train", 3, owner=Owner("Job", "train", "o"), gated=True)
     state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
     signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
@@ -167,7 +167,7 @@ def a_duration(data):
 
 
 def a_policy(data):
-    """`data` is the spec, of whatever shape: the API server may have been told to let everything through."""
+    """`data` is the spec, of any shape: the CRD may lack validation."""
     if not _is_json(data):
         return
     raw = b'{"metadata":{"name":"demo","namespace":"default","generation":1},"spec":%s}' % data
@@ -177,7 +177,7 @@ def a_policy(data):
 def _policy(found):
     for problem in found.problems:
         fits(problem)
-    for line in explained(found):
+    for line in describe(found):
         assert line.isprintable()
     for strategy in found.strategies.values():
         for rule in strategy.rules:
@@ -185,11 +185,11 @@ def _policy(found):
             assert math.isfinite(rule.target)
             assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
     for condition in _status(found).conditions:
-        assert len(condition.message) <= 32_768, "more than a condition may hold"
+        assert len(condition.message) <= 32_768, "more than a condition can hold"
 
 
 def a_status(data):
-    """What is said of a policy: anybody who may write a status may have written it."""
+    """A policy's status with any content: users may have write access to it."""
     if isinstance(said := _json(data), dict):
         now = ReportedState(frozenset(), frozenset())
         assert previously_reported(said, now, 1).violated <= set(StrategyName)
@@ -211,7 +211,7 @@ def a_manifest(data):
 
 
 def a_report(data):
-    """As the first word after an introduction, from an agent that is known and one that is not."""
+    """As the first full report, from a known and an unknown agent."""
     for known in (False, True):
         talk = StreamProtocol("node-a")
         talk.tell(1, METRICS)
@@ -253,7 +253,7 @@ def a_date(data):
 
 
 def an_api_group(data):
-    """What the API server says of the custom metrics' group, and then of a metric."""
+    """The API server's responses about the custom metrics group, and about a metric."""
 
     class Api:
         async def read_group(self, _group):
@@ -280,7 +280,7 @@ def a_list(data):
 
 
 def an_object(data):
-    """A node, a pod and a policy, as the watcher reads them: what is none of them is passed over."""
+    """A node, a pod and a policy, as the reflector decodes them: invalid ones are skipped."""
     with documented(*UNREADABLE):
         node = decode_node(data)
         assert set(node.node_labels.ours) <= set(node.node_labels.labels)
@@ -301,7 +301,7 @@ def an_event(data):
 
 
 def lines(data):
-    """What comes in pieces, whatever the pieces, is the same lines."""
+    """The lines do not depend on how the input is split."""
 
     class Content:
         async def iter_any(self):
@@ -335,7 +335,7 @@ def a_token_review(data):
 
 
 def a_kubeconfig(data):
-    """No program is started for credentials here: what could name one is not looked at."""
+    """Nothing executes credential plugins here: fields that could name one are ignored."""
     if b"xec" in data or b"auth-provider" in data or b"\\" in data:
         return
     with tempfile.NamedTemporaryFile() as file:
@@ -360,7 +360,7 @@ def a_web_config(data):
 
 
 def a_request(data):
-    """A request in pieces: its header, and its body if that comes in chunks."""
+    """A request in parts: its header, and its body if chunked."""
     reading = RequestParser(header_bytes=4096)
     pieces = [data[at : at + 700] for at in range(0, len(data), 700)]
     try:
@@ -427,7 +427,7 @@ def _is_json(data):
 
 
 def _json(data, only=dict):
-    """What the standard library makes of a text that is JSON beyond doubt; None otherwise."""
+    """The standard library's result for valid JSON; None otherwise."""
     try:
         found = json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse)
     except (ValueError, RecursionError):
@@ -469,4 +469,4 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "vector": a_vector,
     "webconfig": a_web_config,
 }
-"""By the name of the folder that its corpus is in."""
+"""By the name of its corpus folder."""

@@ -29,7 +29,7 @@ pods = st.fixed_dictionaries({"metadata": metas}, optional={"spec": values, "sta
 
 @st.composite
 def spelled(draw, value):
-    """JSON of a value, in one of the many ways to write it."""
+    """JSON of a value in a random valid spelling."""
     return json.dumps(
         value,
         ensure_ascii=draw(st.booleans()),
@@ -40,7 +40,7 @@ def spelled(draw, value):
 
 @st.composite
 def nodes(draw):
-    """A node's name, and the exact text that it is sent as."""
+    """A node's name, and its exact text in the request."""
     name, rest = (
         draw(names),
         draw(st.dictionaries(texts.filter(lambda k: k != "metadata"), values, max_size=3)),
@@ -54,7 +54,7 @@ def nodes(draw):
 
 @st.composite
 def questions(draw):
-    """A pod, names, the nodes' texts (None: only names), and the body that asks about them."""
+    """A pod, names, the nodes' texts (None: only names), and the request body."""
     pod, whole = draw(pods), draw(st.booleans())
     known = draw(st.lists(nodes(), max_size=5))
     asked = [name for name, _ in known]

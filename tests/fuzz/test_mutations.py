@@ -14,7 +14,7 @@ SMALL, FULL = 20, 20_000
 
 @pytest.fixture
 def effort(soak):
-    """How many examples: few in each run of the tests."""
+    """Number of examples: few in each run of the tests."""
     return settings(max_examples=FULL if soak else SMALL, deadline=None)
 
 

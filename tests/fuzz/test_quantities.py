@@ -28,7 +28,7 @@ almost = st.text(DIGITS + "+-.eEnumkKMGTPi_ ", max_size=12)
 
 
 def meant(text):
-    """What a quantity stands for; None where it is none."""
+    """The value of a quantity; None if invalid."""
     rest = text[1:] if text[:1] in {"+", "-"} else text
     end = 0
     while end < len(rest) and rest[end] in DIGITS + ".":

@@ -18,9 +18,9 @@ pytestmark = pytest.mark.e2e
 SMALL, FULL = 1_500, 500_000
 """Requests of each kind, plain and over TLS."""
 WARM_UP = 0.2
-"""The part of them after which memory may grow no more: by then every path was taken, and every pool has its size."""
+"""The share of them after which memory may not grow: by then every path was taken, and every pool has its size."""
 GROWTH = 48 << 20
-"""Bytes: what allocators, the interpreter and the kernel's own accounting may come and go by."""
+"""Bytes: variation by allocators, the interpreter and the kernel's accounting."""
 
 
 PAGES_SMALL, PAGES_FULL = 300, 30_000

@@ -8,7 +8,7 @@ from plimsoll.fairlock import FairLock, TooManyWaitError
 
 
 class Work:
-    """What is done in turns, until it is told to end."""
+    """Work under the lock, until released."""
 
     def __init__(self, turns):
         self._turns = turns
@@ -23,7 +23,7 @@ class Work:
 
 @pytest.fixture
 async def work():
-    """Work for one and two who wait."""
+    """A lock with two waiters at most."""
     return Work(FairLock(2))
 
 

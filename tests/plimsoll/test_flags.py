@@ -29,7 +29,7 @@ def parse(*argv, env=None):
 
 @pytest.fixture
 def refusal(capsys):
-    """The last line of what a user is told about a mistake; it has to end the program with status 2."""
+    """The last line of the usage error, which must exit with status 2."""
 
     def read(*argv, env=None):
         with pytest.raises(SystemExit) as ended:

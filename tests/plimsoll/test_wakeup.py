@@ -8,7 +8,7 @@ from plimsoll.wakeup import WakeUp
 
 
 class Waits:
-    """A task that waits, on a loop that is stepped by hand."""
+    """A waiting task, on an event loop stepped by hand."""
 
     def __init__(self, wakeup, timeout=None):
         self.task = asyncio.ensure_future(wakeup.wait(timeout))

@@ -75,7 +75,7 @@ async def client():
 
 @pytest.fixture
 async def spawn():
-    """Starts a program with its output in pipes; none is left running, however the test ends."""
+    """Start a program with piped output; it ends with the test."""
     started = []
 
     async def start(*argv):
@@ -94,7 +94,7 @@ async def spawn():
 
 @pytest.fixture
 def eventually():
-    """Wait until a function answers something true, and answer that; fail with the last answer if it never does."""
+    """Wait until a function returns a true value and return it; fail with the last result if it never does."""
 
     async def wait(answer, timeout=PATIENCE):
         async with asyncio.timeout(timeout):

@@ -22,7 +22,7 @@ async def cluster(tmp_path):
 
 @pytest.fixture
 def use(cluster):
-    """What is used on a node of 8 cores and 16 GiB, as an operator's file says it."""
+    """The use of a node of 8 cores and 16 GiB, as a text file."""
 
     def write(node, *, cores, deviation=0.4):
         path = cluster.node_metrics(node) / "usage.prom"
@@ -48,7 +48,7 @@ def a_pod(name, **spec):
 
 @pytest.fixture
 def refused(cluster):
-    """Which nodes `safe` refuses for a small pod."""
+    """The nodes that `safe` rejects for a small pod."""
 
     async def ask():
         names = [{"metadata": {"name": name}} for name in cluster.spec.nodes]
@@ -89,7 +89,7 @@ async def test_node_full_by_use_but_not_by_requests_gets_no_pod(cluster, use, re
 
 
 async def explained(cluster):
-    """The page says of the pod that waits what kept it off, and what kube-scheduler adds up for the others."""
+    """The page explains the waiting pod's rejections, and kube-scheduler's sums for the others."""
     async with aiohttp.ClientSession() as session:
         url = f"{cluster.endpoints.ops}/explain?pod=default/pinned"
         async with session.get(url) as response:

@@ -31,7 +31,7 @@ def openssl(*arguments, cwd):
 
 @pytest.fixture
 def pki(tmp_path):
-    """A CA, the evaluator's certificate, and one for each node as a kubelet has it."""
+    """A CA, the evaluator's certificate, and one per node as a kubelet has it."""
     folder = tmp_path / "pki"
     folder.mkdir()
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -51,7 +51,7 @@ def pki(tmp_path):
 
 @pytest.fixture
 def shown(pki):
-    """Whose certificate each node's agent shows; its own, unless a test says otherwise."""
+    """The certificate of each node's agent; its own by default."""
     return {node: node for node in NODES}
 
 
@@ -86,7 +86,7 @@ async def cluster(pki, shown, tmp_path):
 
 @pytest.fixture
 def health(cluster):
-    """What the evaluator knows of a node's health."""
+    """The evaluator's reading of a node's health."""
 
     async def ask(node):
         url = f"{cluster.endpoints.ops}/explain/{DEMO}/demo-policy"
@@ -109,7 +109,7 @@ async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     for node in NODES:
         await eventually(lambda node=node: known(node, 0.0))
 
-    # Node a's agent is taken over: it says that it is node b, and that node b is ill.
+    # Node a's agent is taken over: it reports a violation for node b.
     shown["node-b"] = "node-a"
     await cluster.stop_agent("node-b")
     (cluster.node_metrics("node-b") / "text.prom").write_text("node_health_metric 2\n")
@@ -120,7 +120,7 @@ async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     )
     assert await health("node-b") == 0.0
 
-    # Node a itself goes on.
+    # Node a itself continues.
     (cluster.node_metrics("node-a") / "text.prom").write_text("node_health_metric 1\n")
     await eventually(lambda: known("node-a", 1.0))
 

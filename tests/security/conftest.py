@@ -28,7 +28,7 @@ BOUND = "authentication.kubernetes.io/node-name"
 
 
 class Secrets:
-    """What nobody may read in a log, on a page or in an object. Each is told from all others."""
+    """Distinct secrets that must not appear in any log, page or object."""
 
     def __init__(self):
         self.kube_token = "canary-kube-token"
@@ -44,7 +44,7 @@ class Secrets:
         self.files = []
 
     def found_in(self, text):
-        """Those that are in a text, by name, and lines of private keys and hashes as such."""
+        """The secrets in a text by name, and any private key or hash."""
         named = {name: value for name, value in vars(self).items() if isinstance(value, str)}
         found = {name for name, value in named.items() if value in text}
         for user, password in (("jo", self.password), ("prom", self.scrape_password)):
@@ -60,9 +60,9 @@ class Secrets:
 
 
 class Api:
-    """The sandbox's API server behind what it has not: TLS, client certificates, a token, and reviews of tokens.
+    """The sandbox's API server with added TLS, client certificates, a token, and token reviews.
 
-    `weather` may answer in its place; `written` are the bodies of all that was to be changed.
+    `weather` may answer in its place; `written` are the bodies of all write requests.
     """
 
     def __init__(self, secrets):
@@ -87,7 +87,7 @@ class Api:
         await self._stack.aclose()
 
     async def call(self, method, path, body=None, kind="application/json"):
-        """An administrator's call."""
+        """A request of an administrator."""
         async with self._session.request(
             method, path, data=json.dumps(body), headers={"Content-Type": kind}
         ) as response:
@@ -110,7 +110,7 @@ class Api:
         return await self._forward(request, body)
 
     def _review(self, review):
-        """As a real one: the question comes back with the answer, the token in it."""
+        """As a real API server: the response repeats the request with its token."""
         token = review["spec"]["token"]
         self.reviewed.append(token)
         if token != self._secrets.agent_token:
@@ -134,7 +134,7 @@ class Api:
 
 
 class Metrics:
-    """A Prometheus with a password. `says` is its answer."""
+    """A Prometheus with a password. `says` is its response."""
 
     def __init__(self):
         self.shown = set()
@@ -168,7 +168,7 @@ def server_tls(authority, pair):
 
 
 class House:
-    """Everything, with the evaluator and one agent at log level debug."""
+    """All programs, with the evaluator and one agent at log level debug."""
 
     def __init__(self, folder, authority, secrets):
         self.secrets = secrets
@@ -205,7 +205,7 @@ class House:
 
     async def _furnish(self):
         crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
-        for version in crd["spec"]["versions"]:  # as TAS has it: any text is let through
+        for version in crd["spec"]["versions"]:  # as in TAS: any text is admitted
             spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -225,7 +225,7 @@ class House:
         await self.api.call("POST", "/api/v1/namespaces/default/pods", self.pod(node=NODE))
 
     def pod(self, name="web", node=""):
-        """A pod that follows the policy."""
+        """Create a pod with the policy."""
         env = [{"name": "PASSWORD", "value": self.secrets.container_environment}]
         return {
             "apiVersion": "v1",
@@ -328,7 +328,7 @@ class House:
 
 
 def review(pod):
-    """The API server's question about a pod that is created."""
+    """An admission review of a created pod."""
     request = {
         "uid": "0a1b",
         "resource": {"group": "", "version": "v1", "resource": "pods"},

@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 
 _PART = 64 << 10
 _GATES = (
@@ -24,23 +25,23 @@ def _post(*lines):
 
 
 def chunks():
-    """A body of one byte a chunk, without end."""
+    """An endless body of one-byte chunks."""
     head = _post(b"Transfer-Encoding: chunked")
     return itertools.chain([head], itertools.repeat(b"1\r\n \r\n" * (_PART // 6)))
 
 
 def fields():
-    """Requests with 3,000 header fields each, one after the other."""
+    """Successive requests with 3,000 header fields each."""
     return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 3_000 + b"\r\n")
 
 
 def large_reviews():
-    """Admission reviews that are full of scheduling gates, larger than the port takes them."""
+    """Admission reviews full of scheduling gates, over the size limit."""
     return _reviews(8 << 20)
 
 
 def reviews():
-    """As large as the port takes them."""
+    """As large as the limit allows."""
     return _reviews(4 << 20)
 
 
@@ -49,7 +50,21 @@ def _reviews(size):
     return itertools.repeat(_post(b"Content-Length: %d" % len(body)) + body)
 
 
-_KINDS = {kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews)}
+def connections():
+    """Connections that are closed at once; with TLS, after a handshake without a certificate."""
+    return ()
+
+
+def silent():
+    """Connections that stay open and send nothing."""
+    while True:
+        yield b""
+        time.sleep(0.05)
+
+
+_KINDS = {
+    kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews, connections, silent)
+}
 
 
 class _Flood:
@@ -94,7 +109,7 @@ class _Flood:
 
 
 if __name__ == "__main__":
-    os.nice(19)  # what slows others down is to be what the server does, not what this program does
+    os.nice(19)  # the server must cause the slowdown, not this program
     kind, port, connections, *tls = sys.argv[1:]
     flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
     flood.begin()

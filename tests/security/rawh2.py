@@ -21,7 +21,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def literal(name, value):
-    """A header as HPACK spells it without a table and without Huffman's code."""
+    """A header in HPACK without a table and without Huffman coding."""
     parts = (part.encode() if isinstance(part, str) else part for part in (name, value))
     return b"\x00" + b"".join(_length(len(part)) + part for part in parts)
 
@@ -45,7 +45,7 @@ def call_headers(*more):
 
 
 def message(body, *, size=None):
-    """As gRPC frames it; `size` is what it says of itself."""
+    """A gRPC message; `size` overrides the announced length."""
     return struct.pack(">BI", 0, len(body) if size is None else size) + body
 
 
@@ -70,19 +70,19 @@ class Peer:
         return made
 
     async def send(self, *pieces):
-        """Write; what the other end takes no more is not minded."""
+        """Write; errors of a closed peer are ignored."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 self.writer.write(b"".join(pieces))
                 await self.writer.drain()
 
     async def call(self, stream, *bodies, more=()):
-        """Open a stream, and send what is given on it."""
+        """Open a stream and send the given bytes on it."""
         opening = frame(HEADERS, END_HEADERS, stream, call_headers(*more))
         await self.send(opening, *(frame(DATA, 0, stream, body) for body in bodies))
 
     async def frames(self):
-        """What the other end says, until it closes: (kind, flags, stream, payload)."""
+        """The peer's frames until it closes: (kind, flags, stream, payload)."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             async with asyncio.timeout(PATIENCE):
                 while True:
@@ -92,14 +92,14 @@ class Peer:
                     yield kind, flags, stream, await self.reader.readexactly(size)
 
     async def until(self, wanted):
-        """The first frame of a kind; None where the connection ends before."""
+        """The first frame of a kind; None if the connection ends before."""
         async for found in self.frames():
             if found[0] == wanted:
                 return found
         return None
 
     async def closed(self):
-        """Wait until the other end has closed; TimeoutError if it does not."""
+        """Wait until the peer has closed; TimeoutError if it does not."""
         async for _ in self.frames():
             pass
         return True

@@ -30,7 +30,7 @@ AGENT = ("/healthz", "/readyz", "/", "/metrics", "/metrics?collect[]=none", "/we
 
 
 def repeats(request):
-    """A server that refuses, and says all that it was shown."""
+    """A server that rejects requests and repeats all it received."""
     shown = " ".join(f"{name}: {value}" for name, value in request.headers.items())
     body = {"kind": "Status", "status": "error", "message": shown, "error": shown}
     return web.json_response(body, status=403)
@@ -38,7 +38,7 @@ def repeats(request):
 
 @pytest.fixture
 def read(house, secrets):
-    """What a path of a port answers, headers and all; also somebody's secret headers are sent."""
+    """The response of a port for a path with headers; requests have secret headers too."""
 
     async def fetch(port, path, *, tls=None, auth=None):
         headers = {"X-Secret": secrets.header, "Cookie": f"session={secrets.header}"}
@@ -59,7 +59,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     await house.start_agent()
     await house.ready()
 
-    # An agent with a token that is none; the API server says no with all that it was shown.
+    # An agent with an invalid token; the API server's rejection repeats all it received.
     await house.start_agent("liar", token=secrets.false_token, port="liar")
     await eventually(lambda: "agent rejected" in house.log("evaluator"))
     await eventually(lambda: "rejected this agent" in house.log("liar"))
@@ -69,7 +69,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     await eventually(lambda: " 403 " in house.log("evaluator"))
     house.api.weather = None
 
-    # kube-scheduler's questions, with all that a pod has, and some that are none.
+    # kube-scheduler's requests with all fields of a pod, and some invalid ones.
     tls = house.authority.client(*house.scheduler)
     question = {"Pod": house.pod(), "NodeNames": ["node-a"]}
     for verb in ("filter", "prioritize", "bind"):
@@ -77,7 +77,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
         path = f"{house.url('extender')}/scheduler/{verb}"
         shown += [await ask(path, body, tls, secrets) for body in bodies]
 
-    # The API server's question about such a pod as it is created.
+    # The admission review of such a pod.
     trusting = house.authority.client()
     gang = house.pod()
     gang["metadata"]["labels"] |= {"podGroup": "train", "minAvailable": "four"}
@@ -86,14 +86,14 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
         shown.append(await ask(path, said, trusting, secrets))
     assert "is 'four'" in shown[-4]
 
-    # A gang that waits, with all that its pods have; an event tells of it.
+    # A waiting gang, with all fields of its pods; an event reports it.
     gang["metadata"]["labels"]["minAvailable"] = "4"
     gang["metadata"]["name"] = "train-0"
     gang["spec"]["schedulingGates"] = [{"name": "plimsoll.io/gang"}]
     await house.api.call("POST", "/api/v1/namespaces/default/pods", gang)
     await eventually(lambda: any("GangIncomplete" in body for body in house.api.written))
 
-    # The agent's port: by whom it may be read, and by who may not; and a web config that is broken meanwhile.
+    # The agent's port: by authorized and other clients, and an invalid web config meanwhile.
     right = basic("prom", secrets.scrape_password)
     wrong = basic("prom", secrets.wrong_password)
     for path in AGENT:
@@ -116,7 +116,7 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
         shown.append(house.log(name))
     shown += house.api.written
 
-    # The secrets were all in use, or their absence would mean nothing.
+    # All secrets were used; otherwise their absence would prove nothing.
     assert f"Bearer {secrets.kube_token}" in house.api.shown
     assert {secrets.agent_token, secrets.false_token} <= set(house.api.reviewed)
     assert any(header.startswith("Basic ") for header in house.prometheus.shown)
@@ -142,7 +142,7 @@ async def ask(url, body, tls, secrets):
 
 
 async def test_pages_reveal_no_files_or_flags(house, read):
-    """Where keys lie and how the program was started is nobody's business who may only look."""
+    """Clients with read access must not learn paths of keys or command lines."""
     await house.start_evaluator()
     await house.start_agent()
     await house.ready()

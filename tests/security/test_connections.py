@@ -19,14 +19,14 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 PATIENCE = 30.0
 AT_ONCE = 20
 HANDSHAKES = 150
-"""Each left 270 KiB behind when TLS connections were freed by the garbage collector only."""
+"""Each left 270 KiB behind when only the garbage collector freed TLS connections."""
 BODIES, BODY_BYTES = 150, 512 << 10
 MEMORY = 1.2
-"""Times the resident memory before the attack."""
+"""Maximum memory afterwards, as a multiple of that before the attack."""
 PLACES = 32
-"""Connections that the operator's port takes at a time."""
+"""Connections of the ops port."""
 PROBES, BETWEEN = 40, 6
-"""Probes, and connections that come between a probe's connection and its request: 300 a second and 20 ms."""
+"""Probes, and connections between a probe's connection and its request: 300 a second and 20 ms."""
 OPEN_FILES, SILENT = 600, 700
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
 REFUSED = (OSError, asyncio.IncompleteReadError)
@@ -41,7 +41,7 @@ class Attacked(House):
             self.ports["webhook"] = webhook.number
 
     async def filtered(self):
-        """kube-scheduler's question on a new connection; the nodes that are left."""
+        """Send a filter request on a new connection; return the passing nodes."""
         meta = {"name": "p", "namespace": "default", "labels": {"telemetry-policy": "demo"}}
         body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": ["node-a", "node-b"]}
         url = f"https://127.0.0.1:{self.ports['port']}/scheduler/filter"
@@ -54,7 +54,7 @@ class Attacked(House):
 
     @contextlib.asynccontextmanager
     async def probing(self):
-        """A kubelet's connection, and what asks on it: the first line of the answer, "" if there is none."""
+        """A kubelet's connection, and a probe on it: the first line of the response, "" if there is none."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.ports["opsPort"])
 
         async def ask(path=b"/healthz"):
@@ -80,7 +80,7 @@ async def house(tmp_path_factory, authority):
 
 
 async def repeated(times, act):
-    """Do something many times, some of them at once."""
+    """Repeat something many times, partly concurrently."""
     left = iter(range(times))
 
     async def work():
@@ -93,7 +93,7 @@ async def repeated(times, act):
 
 
 def shake_hands(port):
-    """A TLS handshake without a certificate, and a look at what comes of it."""
+    """Do a TLS handshake without a certificate and read the result."""
 
     async def act(house, authority):
         with contextlib.suppress(*REFUSED):
@@ -149,7 +149,7 @@ async def test_memory_is_released_when_connections_end(house, authority, times, 
 
 @contextlib.asynccontextmanager
 async def kept_alive(house, address):
-    """Idle connections on all places of the operator's port but one, each of which has been answered once."""
+    """Idle connections on all but one slot of the ops port, each of which has had a response."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(PLACES - 1):
             reader, writer = await asyncio.open_connection(
@@ -163,7 +163,7 @@ async def kept_alive(house, address):
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"], ids=["same", "another"])
 async def test_flood_of_connections_fails_no_probe(house, address):
-    """From the kubelet's own address, behind which others may be hidden, or from another one."""
+    """From the kubelet's own address, which other clients may share, or from another one."""
     flood = []
     async with kept_alive(house, address):
         try:
@@ -178,7 +178,7 @@ async def test_flood_of_connections_fails_no_probe(house, address):
 
 
 async def connected(house, address):
-    """A connection that says nothing."""
+    """A silent connection."""
     target = ("127.0.0.1", house.ports["opsPort"])
     return await asyncio.to_thread(socket.create_connection, target, PATIENCE, (address, 0))
 
@@ -204,7 +204,7 @@ async def test_silent_connections_of_one_port_leave_descriptors_to_the_others(tm
 
 
 async def taken(house):
-    """Wait until the evaluator has taken as many connections as it does."""
+    """Wait until the evaluator has accepted as many connections as it does."""
     steady, before = 0, -1
     while steady < 5:
         await asyncio.sleep(0.1)
@@ -214,7 +214,7 @@ async def taken(house):
 
 @pytest.fixture
 def expiring(authority, tmp_path):
-    """A client certificate that ends within seconds: when, and its pair."""
+    """A client certificate that expires within seconds: the time, and the pair."""
 
     def issue():
         cert, key, request = (tmp_path / f"expiring.{kind}" for kind in ("crt", "key", "csr"))
@@ -243,7 +243,7 @@ def _openssl(*argv):
 
 
 class Resuming:
-    """A client of kube-scheduler's port that offers the TLS session of its last connection again."""
+    """A client of kube-scheduler's port that resumes its last TLS session."""
 
     def __init__(self, house, context, version):
         self._address = ("127.0.0.1", house.ports["port"])
@@ -253,7 +253,7 @@ class Resuming:
         self.resumed = False
 
     async def status(self):
-        """The first line of an answer; "" if there is none."""
+        """The first line of a response; "" if there is none."""
         return await asyncio.to_thread(self._ask)
 
     def _ask(self):

@@ -15,9 +15,9 @@ FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]
 SECONDS = 1.0
 PROBE_TIMEOUT = 2.0
-"""Of the readiness probes in deploy/."""
+"""The timeout of readiness probes in deploy/."""
 TRIES = 3
-"""A machine that is busy with something else may slow one comparison down, but not each."""
+"""Other load may slow one comparison, but not each."""
 
 
 def question():
@@ -32,7 +32,7 @@ QUESTION = question()
 
 
 async def p99(peer):
-    """Of requests that kube-scheduler sends one after the other, in seconds."""
+    """The latency of successive kube-scheduler requests, in seconds."""
     found, end = [], time.monotonic() + SECONDS
     while time.monotonic() < end:
         begun = time.perf_counter()
@@ -42,13 +42,13 @@ async def p99(peer):
 
 
 async def asked(dial, port, path):
-    """The answer on a connection of its own."""
+    """The response on a new connection."""
     peer = await dial(port)
     return await peer.ask(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
 
 
 async def probed(dial, port, times=10):
-    """Each probe has a connection of its own, as a kubelet's. Raises TimeoutError for one that fails."""
+    """Each probe has a new connection, as a kubelet's. Raises TimeoutError if one fails."""
     for _ in range(times):
         async with asyncio.timeout(PROBE_TIMEOUT):
             assert (await asked(dial, port, b"/healthz")).status == 200
@@ -57,7 +57,7 @@ async def probed(dial, port, times=10):
 
 @contextlib.asynccontextmanager
 async def flooded(kind, port, connections, *tls):
-    """The port is flooded while the block runs."""
+    """Flood the port while the block runs."""
     command = (sys.executable, "-P", str(FLOODS), kind, str(port), str(connections), *tls)
     pipe = asyncio.subprocess.PIPE
     program = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
@@ -82,14 +82,18 @@ async def test_kube_schedulers_p99_beside_floods_is_below_three_times_its_quiet_
         "3,000 header fields": ("fields", ops, 30),
         "reviews of 8 MiB": ("large_reviews", gangs, 8, "tls"),
         "reviews of 4 MiB": ("reviews", gangs, 8, "tls"),
+        "handshakes without a certificate": ("connections", house.port("extender"), 8, "tls"),
+        "bodies without a certificate": ("chunks", house.port("extender"), 8, "tls"),
+        "new connections to the port of probes": ("connections", ops, 30),
+        "silent connections to the port of agents": ("silent", house.port("agents"), 300),
     }
-    await p99(peer)
+    await p99(peer)  # warms up
     slower = {what: await slowdown(peer, dial, ops, flood) for what, flood in floods.items()}
     assert all(times < 3 for times in slower.values()), slower
 
 
 async def slowdown(peer, dial, ops, flood):
-    """p99 beside a flood, as a multiple of the quiet one: the least of a few tries, without those in which a probe failed."""
+    """p99 during a flood as a multiple of the quiet one: the minimum of a few runs in which no probe failed."""
     least = math.inf
     for _ in range(TRIES):
         quiet = await p99(peer)
@@ -119,7 +123,7 @@ async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
 
 
 async def answers(dial, port, kind):
-    """Whether an agent does beside a flood, in one of a few tries."""
+    """Whether the agent succeeds during a flood, in one of a few runs."""
     for _ in range(TRIES):
         async with flooded(kind, port, 120):
             with contextlib.suppress(TimeoutError):

@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 MALLORY = "node-m"
 GROWTH = 48 << 20
 FRESH = 5.0
-"""Seconds within which an agent that reports each second was heard."""
+"""Seconds within which each report of a once-a-second agent must arrive."""
 Code = grpc.StatusCode
 LIMITS = {
     "handshake": 1.0,
@@ -57,7 +57,7 @@ LIMITS = {
 
 
 class Mallory:
-    """The attacker: a certificate of node-m, an HTTP/2 client that says anything, and a gRPC client that behaves."""
+    """The attacker: a certificate of node-m, a raw HTTP/2 client, and a well-behaved gRPC client."""
 
     def __init__(self, house, authority):
         self.house = house
@@ -77,13 +77,13 @@ class Mallory:
         return peer
 
     def vanish(self):
-        """Close every connection that is left, without a word."""
+        """Reset every remaining connection."""
         for peer in self._peers:
             peer.vanish()
 
     @contextlib.asynccontextmanager
     async def stream(self, node=MALLORY, *, patient=True):
-        """A call that has said whose it is; by default no sooner than one may begin."""
+        """A call after its first report; by default no sooner than the rate allows."""
         if patient:
             await asyncio.sleep(0.15)
         cert, key = (file.read_bytes() for file in self.pair)
@@ -96,7 +96,7 @@ class Mallory:
             yield call
 
     async def says(self, **fields):
-        """How a stream ends on which this is said after the subscription."""
+        """The status with which a stream ends after these messages."""
         async with self.stream() as call:
             subscription = await call.read()
             if subscription is not grpc.aio.EOF:
@@ -158,7 +158,7 @@ async def games_with_generations(mallory):
 
 
 async def values_that_are_no_numbers(mallory):
-    """Legal ones, at a pace that is not."""
+    """Valid frames at an excessive rate."""
     async with mallory.stream() as call:
         generation = (await call.read()).generation
         for value in (math.nan, math.inf, -math.inf, -0.0, 1e308, 5e-324) * 3:
@@ -181,7 +181,7 @@ async def a_report_that_is_too_large(mallory):
 async def a_message_that_is_no_report(mallory):
     peer = await mallory.peer()
     await peer.call(1, message(b"\xff" * 100))
-    assert await peer.until(HEADERS), "the stream is ended, the connection not"
+    assert await peer.until(HEADERS), "the stream ends, the connection stays open"
     peer.vanish()
 
 
@@ -193,7 +193,7 @@ async def half_a_message(mallory):
         peer.vanish()
     waiting = await mallory.peer()
     await waiting.call(1, message(b"\x0a", size=200_000))
-    assert await waiting.closed(), "who does not go on is cut off when the first report is due"
+    assert await waiting.closed(), "a silent client is closed when the first report is due"
 
 
 async def garbage_instead_of_http(mallory):
@@ -223,7 +223,7 @@ async def no_certificate(mallory):
 
 
 async def handshakes_that_are_never_made(mallory):
-    """All are closed when the handshake's time is over."""
+    """All are closed at the handshake timeout."""
     opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(100)]
     async with asyncio.timeout(PATIENCE):
         for reader, writer in opened:
@@ -243,7 +243,7 @@ async def connections_without_streams(mallory):
 
 
 async def more_connections_than_there_may_be(mallory):
-    """What is above `AgentLimits.streams` is closed at once, and those that stand are left alone."""
+    """Connections beyond `AgentLimits.streams` are closed at once, and open ones are kept."""
     opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(400)]
     assert mallory.house.descriptors < mallory.house.descriptors_before + 220
     async with asyncio.timeout(PATIENCE):
@@ -281,10 +281,10 @@ async def a_flood_of_pings(mallory):
     few, many = await mallory.peer(), await mallory.peer()
     await few.call(1, report(node_name=MALLORY))
     await few.send(*[frame(PING, 0, 0, bytes(8))] * 10)
-    assert await few.until(GOAWAY), "enough is enough"
+    assert await few.until(GOAWAY), "the limit applies"
     for _ in range(20):
         await many.send(*[frame(PING, 0, 0, bytes(8))] * 1000)
-    assert await many.closed(), "and what comes after that is not even read"
+    assert await many.closed(), "and later bytes are not read"
 
 
 async def a_flood_of_settings(mallory):
@@ -308,16 +308,14 @@ async def thousands_of_streams_on_one_connection(mallory):
     for stream in range(1, 6001, 2):
         await peer.call(stream, report(node_name=MALLORY))
     refused = await peer.until(RST_STREAM)
-    while (
-        refused is not None and refused[3][3] == 0
-    ):  # NO_ERROR: a stream that was told why it ends
+    while refused is not None and refused[3][3] == 0:  # NO_ERROR: the stream ended with a status
         refused = await peer.until(RST_STREAM)
     assert refused is None or refused[3][3] in {7, 11}, "REFUSED_STREAM, or ENHANCE_YOUR_CALM"
     peer.vanish()
 
 
 async def two_that_fight_for_a_name(mallory):
-    """Streams of one node do not begin faster than they may, whoever opens them."""
+    """Streams of one node are rate-limited, whichever client opens them."""
     codes = []
     async with contextlib.AsyncExitStack() as stack:
         calls = [await stack.enter_async_context(mallory.stream(patient=False)) for _ in range(30)]
@@ -334,7 +332,7 @@ async def two_that_fight_for_a_name(mallory):
 
 
 async def one_that_never_reads(mallory):
-    """Nothing is taken off the socket, and the window stays shut: a new stream takes its place all the same."""
+    """The client reads nothing and keeps the window closed: a new stream still replaces it."""
     deaf = await mallory.peer()
     await deaf.send(frame(SETTINGS, 0, 0, bytes([0, 4, 0, 0, 0, 0])))
     await deaf.call(1, report(node_name=MALLORY))
@@ -419,7 +417,7 @@ ATTACKS = [
 
 
 class Attacked(House):
-    """A house with one more node, whose agent is the attacker."""
+    """The programs with one more node, whose agent is the attacker."""
 
     async def begin(self):
         await self.start("--log.level=debug", program=tuned(agent_limits=LIMITS))
@@ -434,7 +432,7 @@ class Attacked(House):
         self.resident_before = self.resident
 
     async def refused(self):
-        """The nodes that a pod of the policy may not go to."""
+        """The nodes rejected for a pod of the policy."""
         labels = {"telemetry-policy": "demo"}
         meta = {"name": "p", "namespace": "default", "labels": labels}
         body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": ["node-a", "node-b"]}
@@ -455,7 +453,7 @@ class Attacked(House):
             return await answer.json()
 
     async def answers_for_mallory(self, mallory):
-        """A stream of the attacker's node that behaves is heard."""
+        """A well-behaved stream of the attacker's node is served."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 async with mallory.stream() as call:
@@ -464,7 +462,7 @@ class Attacked(House):
                 await asyncio.sleep(0.1)
 
     async def is_as_it_was(self):
-        """Descriptors are given back within the times that LIMITS allow."""
+        """Descriptors are released within the times of LIMITS."""
         assert await self.refused() == {"node-a"}
         found = (await self.explained())["nodes"]
         for node, value in READINGS.items():

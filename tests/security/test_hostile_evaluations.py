@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WATCHDOG = 90
-"""Seconds after which a test fails: far more than anything here takes on a busy machine."""
+"""Seconds after which a test fails: far more than anything takes on a busy machine."""
 LIMIT = 192 << 20
 """Bytes: the memory limit of the DaemonSet."""
 SERIES = 1000
@@ -65,7 +65,7 @@ class Agent:
             return reply.read().decode()
 
     def until(self, condition):
-        """Ask until the metrics fulfil the condition; returns what it returned."""
+        """Poll until the metrics satisfy the condition; return its value."""
         deadline = time.monotonic() + WATCHDOG
         while not (found := condition(self.metrics())):
             assert self.program.poll() is None

@@ -8,7 +8,7 @@ import pytest
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 BURST = 10
-"""Failed reviews of one address with no pause; one in 5 seconds follows."""
+"""Failed reviews of one address without delay; then one in 5 seconds."""
 ATTEMPTS = 40
 SPARE = 12
 """Reviews that a minute of a slow test may add."""
@@ -16,7 +16,7 @@ SPARE = 12
 
 @pytest.fixture
 def introduce(house):
-    """Begin a stream with a token; returns the status that it ends with."""
+    """Open a stream with a token; return its final status."""
 
     async def attempt(token):
         shown = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
@@ -44,7 +44,7 @@ async def test_flood_of_invalid_tokens_causes_few_reviews_and_ends_no_stream(
     assert ends.count(grpc.StatusCode.UNAUTHENTICATED) == len(reviewed)
     assert ends.count(grpc.StatusCode.UNAVAILABLE) == ATTEMPTS - len(reviewed)
     await house.ready()
-    # The agent's token is known: it gets in from the flooded address, too.
+    # The agent's token is cached: it is accepted from the flooded address, too.
     await house.stop("agent")
     await house.start_agent()
     await eventually(lambda: house.log("evaluator").count("agent connected") == 2)

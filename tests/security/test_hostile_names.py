@@ -41,14 +41,14 @@ KEYS = {
     *("listed", "others", "not_logged_before", "port", "result"),
     *("waiting_for", "gang", "pods", "obstacles", "resource"),
 }
-"""All that a line of the evaluator has; one that somebody made up is not among them."""
+"""All keys of the evaluator's log lines; forged ones are not among them."""
 LONGEST = 16 << 10
 """Bytes: container runtimes split longer lines."""
 
 
 @pytest.fixture(params=["logfmt", "json"])
 async def lines(request, house, read_logfmt):
-    """Starts the evaluator with a log format; then stops it, and gives what it logged, line by line."""
+    """Start the evaluator with a log format, stop it, and return its log lines."""
     await house.start_evaluator(f"--log.format={request.param}", "--staleAfter=1s")
     await house.ready()
     read = json.loads if request.param == "json" else read_logfmt
@@ -88,7 +88,7 @@ async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually,
 
 
 async def ask_as_a_scheduler(house, dial, tls):
-    """The pod's names, the policy's and the nodes', each as somebody may have made it up."""
+    """Hostile names of the pod, the policy and the nodes."""
     peer = await dial(house.port("extender"), tls)
     for name in NAMES:
         for metadata, nodes in (
@@ -110,7 +110,7 @@ async def ask_as_a_scheduler(house, dial, tls):
 
 
 async def ask_as_an_api_server(house, dial, review):
-    """The names of a pod that is created, and its labels, which nobody has looked at before."""
+    """Hostile names and labels of a created pod, which are not validated yet."""
     peer = await dial(house.port("gangs"), house.authority.client())
     for name in NAMES:
         for metadata in (
@@ -128,7 +128,7 @@ async def ask_as_an_api_server(house, dial, review):
 
 
 async def speak_badly(dial, port, tls):
-    """Request lines and headers that no client of good will sends."""
+    """Malformed request lines and headers."""
     raw = NASTY.encode()
     tame = raw.replace(b"\n", b"\\n").replace(b"\r", b"\\r").replace(b" ", b"+")
     for head in (
@@ -143,13 +143,13 @@ async def speak_badly(dial, port, tls):
         raw + b"\r\n\r\n",
     ):
         peer = await dial(port, tls)
-        with contextlib.suppress(OSError):  # it may have hung up already
+        with contextlib.suppress(OSError):  # it may have closed already
             await peer.say(head, end=tls is None)
         peer.vanish()
 
 
 async def shake_hands_badly(house, dial, stranger):
-    """Certificates and trust of another CA, on every port that has TLS."""
+    """Certificates and trust of another CA, on every TLS port."""
     pair = stranger.issue("forged=1")
     for trusting in (house.authority.client(*pair), stranger.client(*pair)):
         trusting.set_alpn_protocols(["h2", "http/1.1"])
@@ -161,7 +161,7 @@ async def shake_hands_badly(house, dial, stranger):
 
 
 async def report_as(house):
-    """An agent's node name, version, token and metadata."""
+    """Hostile node name, version, token and metadata of an agent."""
     credentials = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
     options = [("grpc.primary_user_agent", "forged=1 level=error")]
     target = f"127.0.0.1:{house.port('agents')}"
@@ -191,7 +191,7 @@ SAID = {
         "data": {**VECTOR, "result": [{"metric": {"node": "node-a"}, "value": [1, NASTY]}]},
     },
 }
-"""What Prometheus answers for metrics of these names."""
+"""Prometheus' responses for metrics of these names."""
 
 
 def nasty_policy(name, longest):
@@ -209,7 +209,7 @@ def nasty_policy(name, longest):
 
 
 async def answer_badly(house, eventually):
-    """What the API server and Prometheus say when they say no, and policies that are full of it."""
+    """Hostile error messages of the API server and Prometheus, and hostile policies."""
     house.prometheus.says = lambda request: web.json_response(
         next((said for name, said in SAID.items() if name in request.query["query"]), {})
     )
@@ -274,7 +274,7 @@ async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
 
 
 def test_hostile_text_has_line_ends_and_control_characters():
-    """The text would break lines, if nobody saw to it."""
+    """The text would break lines if it were not escaped."""
     assert len(NASTY.splitlines()) > 5
     assert not NASTY.isprintable()
     assert ssl.HAS_TLSv1_3

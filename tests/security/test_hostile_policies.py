@@ -44,7 +44,7 @@ def strict_policy(name, metrics):
 
 @pytest.fixture
 def evaluator():
-    """A decider on so many nodes that have reported so many metrics."""
+    """A decision loop with this many nodes and metrics."""
 
     def make(policies, nodes, metrics):
         cluster, store, figures = ClusterCache(), Store(stale_after=30.0, started=NOW), Metrics()
@@ -63,7 +63,7 @@ def evaluator():
 
 
 def test_many_policies_within_all_limits_do_not_fill_memory(evaluator):
-    """120 policies of 300 rules: what is decided of them is bounded over all, and those that go short say so."""
+    """120 policies of 300 rules: decisions are bounded in total, and limited policies report so."""
     nodes = 500
     policies = [strict_policy(f"p{number:03}", metrics=20) for number in range(120)]
     decider, figures = evaluator(policies, nodes, metrics=20)

@@ -21,7 +21,7 @@ from agent.rules.storage.memory import MemoryStorage
 from plimsoll import strictyaml
 
 SECONDS = 30
-"""Of processor time, for each of the files below: those that are understood take a few, on a slow machine too."""
+"""Processor seconds per file; accepted files take a few, on a slow machine too."""
 MEMORY = 1 << 30
 
 READER = """
@@ -40,7 +40,7 @@ def rules(count, text):
 
 
 def bomb(wide, deep):
-    """A list of ten lists of ten lists ..., written in a few lines."""
+    """Nested lists of ten lists each, written in a few lines."""
     lines = [
         "x0: &x0 [y]",
         *(f"x{i}: &x{i} [{','.join([f'*x{i - 1}'] * wide)}]" for i in range(1, deep)),
@@ -49,14 +49,14 @@ def bomb(wide, deep):
 
 
 def chained(count):
-    """Groups of which each looks at the one before."""
+    """Groups that each read the one before."""
     return "groups:\n" + "".join(
         f"- {{name: g{i}, rules: [{{record: r{i}, expr: r{i - 1}}}]}}\n" for i in range(count)
     )
 
 
 def entangled(count):
-    """Groups of which each looks at all."""
+    """Groups that each read all."""
     rule = "{{record: r{0}, expr: '{{__name__=~\"r.*|{0}\"}}'}}"
     return "groups:\n" + "".join(
         f"- {{name: g{i}, rules: [{rule.format(i)}]}}\n" for i in range(count)
@@ -170,7 +170,7 @@ def test_matching_is_linear_in_the_longest_label(text):
     ids=lambda text: text[:8],
 )
 def test_any_text_is_checked_in_linear_time(text):
-    """Of twelve such texts the judgement took 76 s; five times the processor time of 200 linear scans is far less."""
+    """Checking twelve such texts took 76 s; five times the processor time of 200 linear scans is far less."""
     begin = time.process_time()
     for _ in range(200):
         re.findall(r"[^\x00]", text)

@@ -31,11 +31,11 @@ NOBODY_ELSE = (NONROOT, NONROOT)
 
 @pytest.fixture
 def container():
-    """Starts a process as (uid, gid) with a secret in its environment; returns its pid."""
+    """Start a process as (uid, gid) with a secret in its environment; return its pid."""
     started = []
 
     def start(user):
-        # It has executed the program, and so its environment is set, when it prints its line.
+        # It has executed the program, so its environment is set, when it prints its line.
         process = subprocess.Popen(
             ["/bin/sh", "-c", "echo ready; exec sleep 60"],
             env={MARKER: "token"},

@@ -24,7 +24,7 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 POLICY = "demo"
 SICK, WELL = 1.0, 0.0
 KNOWN_AFTER = 10.0
-"""Seconds after which a reading has certainly arrived, however busy this machine is."""
+"""Seconds after which a reading has certainly arrived, on any machine."""
 
 _API = """
 import asyncio
@@ -39,7 +39,7 @@ asyncio.run(run())
 
 
 async def eventually(answer, what="it"):
-    """Wait until a function answers something true, and answer that."""
+    """Wait until a function returns a true value and return it."""
     try:
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -54,7 +54,7 @@ async def eventually(answer, what="it"):
 
 
 class Reading:
-    """What a node feels, and since when: (when, value), the latest last."""
+    """A node's readings over time: (time, value), the latest last."""
 
     def __init__(self, value):
         self.history = [(-1e9, value)]
@@ -70,7 +70,7 @@ class Reading:
         self._woken = asyncio.Event()
 
     def of_late(self, since):
-        """Each value that it had since then."""
+        """Each value since then."""
         later = {value for at, value in self.history if at > since}
         before = [value for at, value in self.history if at <= since]
         return later | set(before[-1:])
@@ -82,7 +82,7 @@ class Reading:
 
 
 class Agent:
-    """A node's stream to one evaluator, which it begins anew whenever it breaks."""
+    """A node's stream to one evaluator, reopened whenever it breaks."""
 
     _OPTIONS = (
         ("grpc.use_local_subchannel_pool", 1),
@@ -131,14 +131,14 @@ class Agent:
 
 
 class Evaluator:
-    """The real program at addresses that stay the same through its lives; what it answered, judged as it comes."""
+    """The real program at addresses that stay the same through restarts; its answers are checked as they arrive."""
 
     def __init__(self, name, config, processes, flags, before=()):
         self.name = name
         self.wrong = []
         self.answers = 0
         self.may_refuse = False
-        """Whether 503 is right although it was ready."""
+        """Whether a 503 is correct although it was ready."""
         self._last = time.monotonic()
         self.recoveries = []
         """Seconds from each start to the first answer after it."""
@@ -147,7 +147,7 @@ class Evaluator:
         self._processes = processes
         self._flags = flags
         self._before = before
-        """What goes before its command."""
+        """A prefix of its command."""
         self._started = 0.0
         self._answered = False
 
@@ -176,11 +176,11 @@ class Evaluator:
 
     @property
     def silence(self):
-        """Seconds since it answered last."""
+        """Seconds since its last answer."""
         return time.monotonic() - self._last
 
     async def recovered(self):
-        """It answers again, or the test fails."""
+        """Wait until it answers again."""
         await eventually(lambda: self._answered, f"an answer of {self.name}")
 
     def close(self):
@@ -188,7 +188,7 @@ class Evaluator:
             port.close()
 
     async def ask_for_ever(self, session, readings):
-        """As a scheduler does. Refused connections are what a killed process leaves; a wrong answer is a wrong answer."""
+        """Send requests as a scheduler. A killed process refuses connections; a wrong answer always counts."""
         labels = {"telemetry-policy": POLICY}
         pod = {"metadata": {"name": "p", "namespace": "default", "labels": labels}}
         question = {"Pod": pod, "Nodes": None, "NodeNames": sorted(readings)}
@@ -198,7 +198,7 @@ class Evaluator:
             with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 async with session.post(url, json=question) as response:
                     body = await response.json()
-                if life == self._started:  # else it is the last word of a life before
+                if life == self._started:  # else it is the last answer of an earlier process
                     self._judge(response.status, body, begin, readings)
             await asyncio.sleep(0.01)
 
@@ -221,7 +221,7 @@ class Evaluator:
 
 
 class Labels:
-    """Every change of the policy's label on every node, as the API server tells it: (when, value)."""
+    """Every change of the policy's label on every node, from the API server: (time, value)."""
 
     def __init__(self, client):
         self._client = client
@@ -246,7 +246,7 @@ class Labels:
         return {name for name, seen in self.history.items() if seen[-1][1] == "violating"}
 
     def flaps(self, node, reading):
-        """Changes of the label that no change of the reading explains: each needs one of its own, before it."""
+        """Label changes that no change of the reading explains: each needs one of its own before it."""
         unexplained, left = [], list(reading.history)
         for at, value in self.history[node][1:]:
             wanted = SICK if value == "violating" else WELL
@@ -259,7 +259,7 @@ class Labels:
 
 
 class World:
-    """Six nodes: two always sick, two always well, two that change; some evaluators that all of them report to."""
+    """Six nodes: two always violating, two never, two that change; several evaluators with streams from all."""
 
     def __init__(self, client, evaluators, session):
         self.client = client
@@ -304,7 +304,7 @@ class World:
         self._tasks.append(asyncio.create_task(coroutine))
 
     async def agrees(self):
-        """Everybody is ready, and the labels are what the readings are now."""
+        """All evaluators are ready, and the labels match the current readings."""
         for evaluator in self.evaluators:
             await evaluator.recovered()
         await eventually(lambda: self.labels.now() == self.sick(), "the right labels")
@@ -313,14 +313,14 @@ class World:
                 task.result()
 
     async def answered(self, count):
-        """Everybody has answered so often once more."""
+        """All evaluators have answered this many further requests."""
         for evaluator in self.evaluators:
             enough = evaluator.answers + count
             await eventually(lambda one=evaluator, enough=enough: one.answers >= enough, "answers")
 
     async def close(self):
         left = set(self._tasks)
-        while left:  # once may not be enough: a call of gRPC that ends just then forgets it
+        while left:  # once may not suffice: a gRPC call that ends just then loses the cancellation
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=1)
@@ -328,7 +328,7 @@ class World:
 
 @pytest.fixture
 async def api(tmp_path):
-    """(a client, the kubeconfig) of an API server that knows policies."""
+    """(a client, the kubeconfig) of an API server with the CRD."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-c", _API),
         stdout=asyncio.subprocess.PIPE,
@@ -354,7 +354,7 @@ async def api(tmp_path):
 
 @pytest.fixture
 async def start_world(api, tmp_path):
-    """Called with flags for each evaluator: a world with as many of them, ready and right."""
+    """Create a world with an evaluator per set of flags, ready and correct."""
     client, config = api
     logs = tmp_path / "logs"
     async with contextlib.AsyncExitStack() as stack:

@@ -27,19 +27,19 @@ CORES = int(CAPACITY["cpu"])
 
 @dataclass
 class Gang:
-    """One of the storm, and what was seen of it. Its pods come from something like a Job that makes lost ones anew."""
+    """One gang and its observed history. A fake controller replaces its lost pods."""
 
     name: str
     minimum: int
     priority: int
     cores: int
     missing: int = 0
-    """Pods that are still to be made."""
+    """Pods still to be created."""
     made: "itertools.count[int]" = field(default_factory=itertools.count)
     gone: bool = False
-    """Whether a gate of it was lifted."""
+    """Whether one of its gates was lifted."""
     whole: int = 0
-    """How often it was looked at since its quorum runs."""
+    """Number of checks since its quorum runs."""
     ended: bool = False
 
     def fits(self, nodes):
@@ -68,7 +68,7 @@ class Gang:
 
 
 class Storm:
-    """What happens, and the judgement of what is seen at each look, which is one list of all pods."""
+    """Generates events, and checks each observed list of all pods."""
 
     def __init__(self, cluster, rng, count):
         self.gangs = {}
@@ -79,7 +79,7 @@ class Storm:
         self._left = count
 
     async def run(self):
-        """Until every gang that can fit has run; `wrong` tells what was not as it should be."""
+        """Run until every gang that fits has run; `wrong` lists violations."""
         async with asyncio.timeout(PATIENCE + self._left):
             while self._left or self.waiting():
                 if self._left and self._rng.random() < 0.3:
@@ -107,7 +107,7 @@ class Storm:
         self.gangs[gang.name] = gang
 
     async def _make(self):
-        """Pods come one by one, those of several gangs in between one another."""
+        """Create pods one by one, interleaving several gangs."""
         for gang in self.gangs.values():
             if gang.missing and not gang.ended and self._rng.random() < 0.7:
                 gang.missing -= 1
@@ -136,7 +136,7 @@ class Storm:
             await self._trouble(gang, pods, placed)
 
     async def _trouble(self, gang, pods, placed):
-        """A gang that runs may end, or lose a pod and have it made anew."""
+        """A running gang ends, or loses a pod that is replaced."""
         if self._rng.random() < gang.whole / 100:
             gang.ended = True
             for pod in pods:

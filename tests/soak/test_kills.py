@@ -45,7 +45,7 @@ async def test_agent_and_evaluator_recover_from_kills_at_any_moment(
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 2))))
         for evaluator in victims:
             await evaluator.start()
-        if rng.random() < 0.5:  # else the next kill may come before it has begun to answer
+        if rng.random() < 0.5:  # otherwise the next kill may come before it has begun to answer
             for evaluator in victims:
                 await evaluator.recovered()
         assert_right(world, seed)
@@ -59,7 +59,7 @@ async def test_agent_and_evaluator_recover_from_kills_at_any_moment(
 
 
 async def change_moods(world, rng):
-    """Some nodes fall ill and get well, at a pace that everybody can follow."""
+    """Change the values of some nodes at a rate that every component can follow."""
     while True:
         await asyncio.sleep(rng.uniform(1, 6))
         reading = world.readings[rng.choice(world.moody)]
@@ -75,7 +75,7 @@ def assert_right(world, seed):
 
 
 def report(world, kills):
-    """For the record: no machine is asked to be fast here."""
+    """Recorded only: the test does not require speed."""
     seconds = sorted(s for evaluator in world.evaluators for s in evaluator.recoveries)
     return {
         "kills": kills,

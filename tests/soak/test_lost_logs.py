@@ -18,19 +18,19 @@ TALKATIVE = ("--log.level=debug", "--leaderElect=false")
 
 
 def deaf(how):
-    """What goes before a command so that its stderr is of no use."""
+    """A command prefix that makes stderr unusable."""
     redirection = {"full": "2>/dev/full", "gone": "2> >(:)"}[how]
     return ("bash", "-c", f'exec "$@" {redirection}', "deaf")
 
 
 def cpu_seconds(pid):
-    """What a process has used so far."""
+    """The CPU time of a process so far."""
     used = psutil.Process(pid).cpu_times()
     return used.user + used.system
 
 
 async def test_evaluator_without_log_output_answers_and_labels(start_world):
-    """As much as another, for as much work of the processor."""
+    """At the same CPU cost per work as another."""
     world = await start_world(TALKATIVE, TALKATIVE, before=[deaf("gone")])
     before = [cpu_seconds(one.pid) for one in world.evaluators]
     rng = random.Random(1)
@@ -44,7 +44,7 @@ async def test_evaluator_without_log_output_answers_and_labels(start_world):
     mute, heard = (
         cpu_seconds(one.pid) - was for one, was in zip(world.evaluators, before, strict=False)
     )
-    assert mute < 2 * heard, "a lost line costs no more than one that is written"
+    assert mute < 2 * heard, "a dropped line costs no more than a written one"
 
 
 async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world):
@@ -52,7 +52,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     [evaluator] = world.evaluators
     log = evaluator.log
     size = log.stat().st_size
-    # No file of this process may grow any further than a few bytes more: as on a disk that is full.
+    # Files of this process may grow by a few bytes only, as on a full disk.
     _, most = resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE, (size + 10, most))
     reading = world.readings["moody-1"]
@@ -68,13 +68,13 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     whole = [line for line in log.read_text().splitlines() if line.startswith("ts=")]
     assert "Traceback" not in log.read_text()
     assert "Logging error" not in log.read_text()
-    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be torn"
+    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be truncated"
     assert not evaluator.wrong
 
 
 @pytest.mark.parametrize("how", ["full", "gone"])
 async def test_agent_without_log_output_is_scraped(how, tmp_path):
-    """It has much to say: there is no evaluator where it looks for one."""
+    """It logs much: its evaluator does not exist."""
     processes = Processes(tmp_path)
     with HeldPort() as port, HeldPort() as nobody:
         launch = AgentLaunch(
@@ -93,7 +93,7 @@ async def test_agent_without_log_output_is_scraped(how, tmp_path):
 
 
 async def scrape(session, url):
-    """A page, as soon as there is one."""
+    """Wait for a page."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

@@ -11,7 +11,7 @@ SHORT = ("--staleAfter=4s", "--syncPeriod=1s")
 
 
 async def test_suspended_evaluator_decides_nothing_until_reports_arrive(start_world):
-    """The requests that came meanwhile are answered first, and the reports read after them."""
+    """Requests that arrived meanwhile are answered first, and reports are read after them."""
     world = await start_world(SHORT)
     [evaluator] = world.evaluators
     before = {node: len(seen) for node, seen in world.labels.history.items()}

@@ -15,7 +15,7 @@ STUBS = ["telemetry_pb2.py", "telemetry_pb2.pyi", "telemetry_pb2_grpc.py"]
 
 @pytest.fixture(scope="module")
 def generated(tmp_path_factory):
-    """A folder in which the .proto was compiled the way `make proto` does it."""
+    """A folder in which the .proto was compiled as by `make proto`."""
     folder = tmp_path_factory.mktemp("stubs")
     (folder / "wire").mkdir()
     shutil.copy(ROOT / "wire/telemetry.proto", folder / "wire")

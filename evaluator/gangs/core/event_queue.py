@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from evaluator.model.events import EventSpec, ObjectReference, on_pod
 from evaluator.model.pod_record import PodRecord
-from evaluator.plans.policy_events import EventSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,11 @@ class EventKey(NamedTuple):
     name: str
     uid: str
     reason: str
+
+    @property
+    def about(self) -> ObjectReference:
+        """The reference of the pod."""
+        return on_pod(self.namespace, self.name, self.uid)
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ work_total{cpu="0"} 70 1700000060.5
 
 @pytest.fixture
 def run(xeon: Host, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run it to its end, on a machine that does not change."""
+    """Run the command to its end on a machine that does not change."""
 
     def run(*argv: str, text: str = "") -> "subprocess.CompletedProcess[str]":
         return run_forked(tmp_path_factory.mktemp("eval"), [*flags_of(xeon), *argv], text)
@@ -49,7 +49,7 @@ def flags_of(host: Host) -> tuple[str, ...]:
 
 
 def unstamped(text: str) -> list[str]:
-    """Lines without their time, each of which has to have one."""
+    """Lines without their timestamps, each of which must have one."""
     lines = text.splitlines()
     assert all(re.search(STAMP + "$", line) for line in lines), text
     return [re.sub(STAMP, "", line) for line in lines]
@@ -83,7 +83,7 @@ def test_textfiles_are_read_as_by_the_agent(run: Run, tmp_path: Path) -> None:
 
 
 def test_only_collectors_of_the_expression_run(run: Run) -> None:
-    """Of a machine that has nothing but this: no other collector complains."""
+    """Of a machine with only this source: no other collector reports an error."""
     done = run("node_load1", "--log.level=debug")
     assert unstamped(done.stdout) == ["node_load1 => 3.42"]
     assert "collector=" not in done.stderr

@@ -32,7 +32,7 @@ def test_ticks_are_seconds_apart_and_missed_ones_are_skipped():
 
 @pytest.fixture
 def sampled(source, family):
-    """A sampler over made-up collectors, with what they say and how often they were asked."""
+    """A sampler over fake collectors, with their results and call counts."""
     made = []
 
     def make(text, **collectors):

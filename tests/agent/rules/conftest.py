@@ -11,11 +11,11 @@ from agent.rules.promql.values import Moment
 from agent.rules.storage.memory import MemoryStorage
 
 STEP = 15_000
-"""The step of a subquery that says none."""
+"""The default step of a subquery."""
 
 BEGIN = 1_700_000_000_000
 HOUR = BEGIN + 23 * 3_600_000
-"""Where the last hour begins; only the slow ones were there before."""
+"""The start of the last hour; only slow series have earlier samples."""
 MINUTE = 60_000
 TIMES = (
     HOUR + 20_000,
@@ -24,10 +24,10 @@ TIMES = (
     HOUR + 60 * MINUTE,
     HOUR + 64 * MINUTE + 30_000,
 )
-"""When is asked: when there are few samples yet, on the grid, beside it, at the last samples, when most have gone old."""
+"""Evaluation times: with few samples, on the grid, beside it, at the last samples, when most are stale."""
 
 ODD = (math.nan, math.inf, -math.inf, 0.0, -1.5, math.nan, math.nan, 3.25, math.inf)
-# What regular expressions may take for another. Python's (?i)i also means the Turkish letters, which are left out.
+# Characters that regular expressions may confuse. Python's (?i)i also matches the Turkish letters, which are omitted.
 TEXTS = (
     *"ab1kKsSiI_-.*$^(]{}|\\/'\" \n\r\t\f\v\x07\x1c\x85\xa0\u2028\ufffd",
     *"\u212a\u017féÉßẞς\u03a3\u03c3µμ٣²Ⅷǅǆ😀𐐀𐐨",
@@ -41,14 +41,14 @@ def steady(every, begin=HOUR, end=HOUR + 60 * MINUTE):
 
 
 class Day:
-    """Makes the samples: series by series, always the same."""
+    """Generates the samples: series by series, deterministic."""
 
     def __init__(self):
         self.samples = {}
         self._random = random.Random(20_20)
 
     def add(self, name, times, values, **pairs):
-        """Values for times, as long as there are both."""
+        """Values for times, up to the shorter of the two."""
         key = labels.make([(NAME, name), *pairs.items()])
         assert key not in self.samples, key
         self.samples[key] = [
@@ -59,11 +59,11 @@ class Day:
         return [time + self._random.randint(-by, by) for time in steady(every, **bounds)]
 
     def without(self, times, start, end):
-        """The times but those between two minutes of the hour."""
+        """The times except those between two minutes of the hour."""
         return [time for time in times if not start * MINUTE <= time - HOUR < end * MINUTE]
 
     def counter(self, largest, resets=0.0, begin=0.0, still=0.0):
-        """Ever more, by up to so much; with a chance of beginning again, and one of standing still."""
+        """A counter with increments up to this size, resets and pauses."""
         value = begin
         while True:
             yield value
@@ -175,7 +175,7 @@ class Day:
         self.add("seconds_bucket", steady(15_000), [1.0] * 241, job="no_le")
 
     def _sides(self):
-        """For matching: one to one, one to many, more than there should be, and those with no partner."""
+        """For vector matching: one to one, one to many, many to many, and elements without a partner."""
         every = steady(30_000)
         for zone in "ab":
             for disk in "xyz":
@@ -207,7 +207,7 @@ class Day:
 
 @pytest.fixture(scope="session")
 def day():
-    """The samples, by label set and in its order, as Prometheus goes through them: sums are the same to the last digit."""
+    """The samples by label set, in Prometheus' order of iteration, so that sums agree to the last digit."""
     return dict(sorted(Day().fill().items()))
 
 
@@ -218,5 +218,5 @@ def listed(day):
 
 @pytest.fixture(scope="session")
 def moments(listed):
-    """The times at which is asked."""
+    """The evaluation times."""
     return [Moment(listed, time, step=STEP) for time in TIMES]

@@ -17,7 +17,7 @@ from agent.rules.state_saver import StateSaver
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError, Family, Sample
 
-MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo, and of no other
+MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo only
 LOAD = "node_load1"
 
 
@@ -38,7 +38,7 @@ def logged() -> Iterator[list[dict[str, object]]]:
 
 @dataclass
 class Node:
-    """A recorder, its sources, its rules and its clock."""
+    """A rule engine with its sources, rules and clock."""
 
     folder: object
     collector_runner: CollectorRunner
@@ -80,7 +80,7 @@ class Node:
 
 @pytest.fixture
 def node_with(tmp_path, source):
-    """A node with options of the recorder's."""
+    """A node with options of the engine."""
     made = []
 
     def make(*, saver: StateSaver | None = None, **options) -> Node:
@@ -155,7 +155,7 @@ def test_group_interval_overrides_the_common_one(node) -> None:
 
 
 def test_subquery_without_a_step_uses_the_common_interval(node) -> None:
-    """As in Prometheus, whose evaluation_interval it is, whatever that of the group."""
+    """As in Prometheus, where the default step is the evaluation_interval, not the group's interval."""
     node.rules("groups:\n" + group("g", f"a: count_over_time({MEMORY}[1m:])", more="interval: 10s"))
     for _ in range(13):
         node.after(10)
@@ -169,7 +169,7 @@ def test_only_needed_collectors_run(node) -> None:
 
 
 def test_later_rules_and_other_groups_see_recorded_series(node) -> None:
-    """Groups that build on others are evaluated after them, wherever they stand."""
+    """Groups are evaluated after those they depend on, in any file order."""
     node.rules(
         "groups:\n" + group("second", "d: c * 2") + group("first", f"b: {MEMORY} * 3", "c: b * 5")
     )
@@ -206,7 +206,7 @@ def test_results_of_a_failed_collector_are_unread_and_not_absent(node) -> None:
 
 
 def test_nothing_is_absent_before_the_second_tick(node) -> None:
-    """A rate takes two samples; that there is none at first says nothing of the node."""
+    """A rate needs two samples; its absence at first says nothing about the node."""
     node.rules("groups:\n" + group("g", f"a: rate({MEMORY}[1m])", "b: nowhere"))
     node.recorder.look()
     assert node.recorder.unread() == {"a", "b"}
@@ -362,7 +362,7 @@ def test_memory_limit_is_shared_by_all_groups(node_with) -> None:
 
 @pytest.mark.parametrize("more", ["", "limit: 5"])
 def test_groups_keep_their_samples_when_rules_change(node, more) -> None:
-    """Those that stay as they are, and those that change themselves."""
+    """Unchanged groups and changed ones."""
     long = f"grown: increase({MEMORY}[1h])"
     node.rules("groups:\n" + group("long", long) + group("g", "a: 1"))
     for value in (1, 2, 3):
@@ -385,7 +385,7 @@ def test_subscribed_group_and_its_dependencies_run_each_second(node) -> None:
         + group("other", f"node_other: {LOAD}")
     )
     node.after(0)
-    node.recorder.subscribe("evaluator", ["top"])  # a policy may leave out the prefix
+    node.recorder.subscribe("evaluator", ["top"])  # a policy may omit the prefix
     intervals = "plimsoll_rule_group_interval_seconds"
     for second in range(1, 4):
         node.meminfo.families = [one(MEMORY, second)]
@@ -461,7 +461,7 @@ def test_metrics_about_collectors_can_be_queried(node) -> None:
 
 @pytest.fixture
 def saver(tmp_path) -> StateSaver:
-    """Keeps what it is told in a file of a machine that runs on."""
+    """Saves the state in a file while the machine keeps running."""
     boot = tmp_path / "proc/sys/kernel/random/boot_id"
     boot.parent.mkdir(parents=True)
     boot.write_text("01234567-89ab-cdef-0123-456789abcdef\n")
@@ -469,7 +469,7 @@ def saver(tmp_path) -> StateSaver:
 
 
 async def run_and_stop(node: Node, until) -> None:
-    """The agent's own loop, from its first step until it is told to end."""
+    """Run the agent's own loop until it is stopped."""
     node.now[0] += 5_000
     running = asyncio.create_task(node.recorder.run())
     await until(lambda: node.accounts("plimsoll_rule_file_error") or node.loadavg.runs)

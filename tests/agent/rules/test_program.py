@@ -39,7 +39,7 @@ class Agent:
             return text
 
     def shows(self, *lines: str) -> str:
-        """Wait until the metrics have all of these lines; returns them."""
+        """Wait until the metrics have all of these lines and return them."""
         deadline = time.monotonic() + PATIENCE
         while True:
             found = self.get()
@@ -88,7 +88,7 @@ def start(tmp_path) -> Iterator[Callable[..., Agent]]:
 
 @pytest.fixture
 def write(tmp_path) -> Callable[[str, str], None]:
-    """Write a file aside and rename it."""
+    """Write a file atomically."""
 
     def put(name: str, text: str) -> None:
         aside = tmp_path / f"{name}.tmp"
@@ -119,7 +119,7 @@ def test_recorded_series_are_on_metrics_and_follow_sources_and_rules(
     write("a.prom", "node_thing 4\n")
     agent.shows("node_twice 8")
 
-    write("a.prom", "node_thing 4\nnode_twice 1\n")  # an operator knows better
+    write("a.prom", "node_thing 4\nnode_twice 1\n")  # an operator's value overrides it
     assert agent.shows("node_twice 1").count("\nnode_twice") == 1
     write("a.prom", "node_thing 4\n")
     agent.shows("node_twice 8")
@@ -152,7 +152,7 @@ def test_long_ranges_survive_a_restart(start, write, tmp_path) -> None:
 
 
 def loaded(*modules: str) -> set[str]:
-    """All modules that are loaded once these are imported."""
+    """All modules loaded by importing these."""
     done = subprocess.run(
         [sys.executable, "-P", "-c", f"import sys, {', '.join(modules)}; print(*sys.modules)"],
         capture_output=True,

@@ -37,12 +37,12 @@ _ITEM = re.compile(rf"_(?:x(?P<gap>[0-9]+))?|stale|(?P<first>[+-]?{_PLAIN})(?:{_
 def milliseconds(duration):
     if re.fullmatch("0[a-z]*", str(duration)):
         return 0
-    # Its parse_duration() takes milliseconds for microseconds.
+    # Its parse_duration() reads microseconds as milliseconds.
     return promql_parser.parse(f"a offset {duration}").offset // timedelta(milliseconds=1)
 
 
 def values(notation):
-    """One value for each interval, as the notation of promtool has them: nothing (...), a stale mark (None) or a number."""
+    """One value per interval in promtool's notation: missing (...), a stale marker (None) or a number."""
     for item in notation.split():
         found = _ITEM.fullmatch(item)
         assert found, f"{item!r} is no value of a series"
@@ -58,7 +58,7 @@ def values(notation):
 
 
 def series(text):
-    """The label set that a series' description means."""
+    """The label set of a series description."""
     if text == "{}":
         return labels.EMPTY
     selector = promql_parser.parse(text)
@@ -68,19 +68,19 @@ def series(text):
 
 @dataclass
 class Case:
-    """One test of a file: its samples as they come, and what the rules make of them."""
+    """One test of a file: its input samples, and the rules' results."""
 
     groups: list
     listed: MemoryStorage = field(default_factory=MemoryStorage)
     before: dict = field(default_factory=dict)
-    """The label sets that each rule yielded last."""
+    """The label sets of each rule's last result."""
     step: int = 60_000
 
     def moment(self, time):
         return Moment(self.listed, time, step=self.step)
 
     def evaluate(self, time):
-        """All rules in order; those that follow see what these say."""
+        """Evaluate all rules in order; later ones see earlier results."""
         for rule in (rule for group in self.groups for rule in group.rules):
             changes = {**dict(rule.labels), NAME: rule.record}
             found = vector(rule.expression.evaluate(self.moment(time)))
@@ -98,7 +98,7 @@ def vector(value):
 
 
 def check(file):
-    """What differs from what a file of tests expects, a sentence for each."""
+    """The differences from the file's expectations, a sentence each."""
     document = yaml.safe_load(file.read_text())
     step = milliseconds(document.get("evaluation_interval", "1m"))
     order = {name: place for place, name in enumerate(document.get("group_eval_order", ()))}

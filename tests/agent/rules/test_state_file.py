@@ -62,7 +62,7 @@ def load(
 
 
 def dropped(path: Path, *, boot: str = BOOT, now: int = 4_000, limit: int = MIB) -> str:
-    """Why nothing was loaded."""
+    """The logged reason why nothing was loaded."""
     with capture_logs() as lines:
         assert load(path, boot=boot, now=now, limit=limit) == {}
     (line,) = lines
@@ -356,7 +356,7 @@ def test_loaded_state_is_usable(
 
 
 def use(found: Snapshot) -> None:
-    """Go on with it, and ask for everything."""
+    """Continue with the loaded state and query everything."""
     history = Head([Need(ALL, 10_000)])
     history.restore(found)
     for time in (4_000, 5_000):

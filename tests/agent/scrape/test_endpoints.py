@@ -160,7 +160,7 @@ async def test_many_scrapes_of_one_slow_collector_delay_no_other_scrape(
         go_on.set()
     for client in waiting:
         assert (await client.reply()).status == 200
-    assert slow.runs < 10, "those that wait share a run"
+    assert slow.runs < 10, "waiting requests share a run"
 
 
 async def test_metrics_path_is_configurable_even_to_the_root(serve, source, family) -> None:
@@ -191,7 +191,7 @@ def test_self_metrics_can_be_disabled_except_build_info() -> None:
 
 
 def test_process_metrics_agree_with_the_client_library() -> None:
-    """Compared with what the client library says of this very process."""
+    """Compared with the client library's values for this process."""
     theirs = {
         sample.name: sample.value
         for family in ProcessCollector(registry=None).collect()

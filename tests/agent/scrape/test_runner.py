@@ -137,7 +137,7 @@ def test_concurrent_runs_do_not_run_one_collector_twice(source, family) -> None:
 
 @pytest.fixture
 def stuck(source) -> Iterator[tuple[object, threading.Event]]:
-    """A collector that hangs until the test is over, and what it sets when it begins to."""
+    """A collector that hangs until the test ends, and an event set when it starts to."""
     go_on, entered = threading.Event(), threading.Event()
 
     def stall() -> None:

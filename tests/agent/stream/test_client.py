@@ -25,7 +25,7 @@ HOURS = 3_600_000
 
 @dataclass
 class Heard:
-    """One stream as the evaluator sees it."""
+    """One stream as seen by the evaluator."""
 
     context: grpc.aio.ServicerContext
     reports: asyncio.Queue = field(default_factory=asyncio.Queue)
@@ -50,7 +50,7 @@ class Heard:
 
 
 class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
-    """Does on each stream just what the test tells it to."""
+    """A scripted evaluator: each stream does what the test requests."""
 
     def __init__(self):
         self.streams = asyncio.Queue()
@@ -93,7 +93,7 @@ class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
             return await self.streams.get()
 
     async def introduced(self, *metrics, **more):
-        """A new stream after its introduction, asked for these metrics."""
+        """A new stream after its first report, subscribed to these metrics."""
         stream = await self.stream()
         await stream.next()
         await stream.ask(*metrics, **more)
@@ -101,7 +101,7 @@ class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
 
 
 class Source:
-    """A collector of the test's own, that can fail."""
+    """A fake collector that can fail."""
 
     def __init__(self, name):
         self.name = name
@@ -118,7 +118,7 @@ class Source:
 
 @pytest.fixture
 def files(tmp_path):
-    """Write a .prom file the way an operator's script should: aside, then renamed; None deletes it."""
+    """Write a .prom file atomically, as an operator's script should; None deletes it."""
     path, aside = tmp_path / "text.prom", tmp_path / "text.prom.tmp"
 
     def write(text):
@@ -153,7 +153,7 @@ async def evaluator():
 
 @pytest.fixture
 async def states(collector_runner, evaluator):
-    """Stream as node-a; this notes when the stream was up and when it was lost."""
+    """Run the stream client as node-a and record when the stream was up and lost."""
     noted = []
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
@@ -166,7 +166,7 @@ async def states(collector_runner, evaluator):
 
 
 def said(report, *metrics):
-    """What a report says: metric → value, ("several", n), "absent" or "unread"."""
+    """The content of a report: metric → value, ("several", n), "absent" or "unread"."""
     delta = codec.decode(report, metrics)
     return (
         dict.fromkeys(delta.absent, "absent")
@@ -199,7 +199,7 @@ async def test_first_report_is_complete(files, states, evaluator):
 
 
 async def test_changed_file_is_reported_at_once_and_alone(files, states, evaluator):
-    """The pace that the evaluator asked for is an hour; only the file's change can bring this report."""
+    """The requested interval is an hour; only the file change can cause this report."""
     files("a 1\nb 1\n")
     stream = await evaluator.introduced("a", "b")
     await stream.next()
@@ -355,7 +355,7 @@ async def test_restarted_evaluator_is_found_again(files, states, evaluator):
 
 
 async def test_streams_broken_at_any_moment_never_end_the_agent(files, states, evaluator):
-    """Between two reports, in the middle of one, before the first word: a lost stream is nothing but a lost stream."""
+    """Between two reports, within one, or before the first response: a lost stream has no other effect."""
     files("a 0\n")
     chance = random.Random(11)
     for turn in range(40):
@@ -375,7 +375,7 @@ async def test_streams_broken_at_any_moment_never_end_the_agent(files, states, e
 async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     files, collector_runner, evaluator
 ):
-    """It subscribes, hears us, and ends the stream, again and again: delays must grow all the same."""
+    """It subscribes, receives a report and ends the stream, repeatedly: the backoff must grow."""
     files("a 1\n")
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
     backoff = Backoff(lambda: 0.0, first=0.25)
@@ -390,7 +390,7 @@ async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     waits = [after - before for before, after in itertools.pairwise(begins)]
-    # A tenth of 0.25 s, doubled each time: never less, however fast the machine is.
+    # A tenth of 0.25 s, doubled each time: a lower bound on any machine.
     assert all(wait >= 0.025 * 2**turn * 0.9 for turn, wait in enumerate(waits)), waits
 
 
@@ -439,7 +439,7 @@ async def test_rejection_has_a_longer_backoff_than_a_lost_connection(
 async def test_agent_of_a_recreated_node_reconnects_as_after_a_lost_connection(
     collector_runner, evaluator
 ):
-    """The back-off of a refusal would hold for minutes, in which the new node has no readings."""
+    """The backoff after a rejection would leave the new node without readings for minutes."""
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     streamer = StreamClient(
         target,
@@ -505,7 +505,7 @@ async def test_no_token_is_sent_to_another_name_or_ca(
 
 
 async def test_missing_credentials_are_retried(collector_runner, authority, tmp_path, evaluator):
-    """A Secret that is mounted late must not end an agent that serves Prometheus as well."""
+    """A Secret that is mounted late must not end an agent that also serves Prometheus."""
     credentials = Credentials(str(tmp_path / "ca.crt"))
     target = Target(f"127.0.0.1:{evaluator.port}", "node-a", credentials=credentials)
     states = asyncio.Queue()
@@ -532,4 +532,4 @@ async def test_slow_fingerprint_is_followed_by_a_pause() -> None:
     slow = Slow()
     streamer = StreamClient(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
     await streamer._until_due(_RequestedMetrics(), 1, 0.6)
-    assert 1 <= slow.looks <= 3, "one look takes 30 ms, and is followed by ten times as long"
+    assert 1 <= slow.looks <= 3, "one look takes 30 ms, followed by a pause ten times as long"

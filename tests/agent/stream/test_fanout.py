@@ -15,7 +15,7 @@ A, B = Address("10.0.0.1", 9091), Address("10.0.0.2", 9091)
 
 
 class World:
-    """A name service, and streams that do nothing but stand."""
+    """A fake name service, and fake streams."""
 
     def __init__(self):
         self.answer = frozenset()
@@ -47,7 +47,7 @@ class World:
         return Stream()
 
     async def says(self, answer):
-        """Another answer, and streams as they are once it was acted upon."""
+        """Set the name service's result and wait until streams follow."""
         self.answer = answer
         async with asyncio.timeout(PATIENCE), self.looked:
             seen = self.looks + 2
@@ -121,6 +121,6 @@ async def test_ip_address_resolves_to_itself():
 
 
 async def test_one_address_family_of_a_name_is_used():
-    """Both lead to the same evaluator, and there each stream would end the other."""
+    """Both lead to the same evaluator, where each stream would replace the other."""
     found = await resolved(Address("localhost", 1))
     assert len({":" in address.host for address in found}) == 1

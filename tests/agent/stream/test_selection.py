@@ -11,7 +11,7 @@ from wire.codec import Snapshot
 
 
 def family(name, *values):
-    """A family with one sample for each value, told apart by a label where there are several."""
+    """A family with one sample per value, with distinct labels if there are several."""
     labels = [()] if len(values) == 1 else [(("i", str(i)),) for i in range(len(values))]
     samples = (Sample(name, given, value) for given, value in zip(labels, values, strict=True))
     return Family(name, "gauge", "x", tuple(samples))

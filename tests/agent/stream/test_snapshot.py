@@ -44,7 +44,7 @@ def collector_runner(memory, load, text):
 
 @pytest.fixture
 def tick(collector_runner, tmp_path):
-    """Let the recorder work a second on."""
+    """Advance the rule engine by a second."""
     (tmp_path / "r.yaml").write_text(RULES)
     now = [1_000_000]
     options = RuleOptions(files=(str(tmp_path / "r.yaml"),), interval=1.0)

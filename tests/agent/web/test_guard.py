@@ -33,7 +33,7 @@ async def hello(_: Request) -> Response:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write the web config; by rename, as careful people do."""
+    """Write the web config atomically."""
 
     def replace(text: str) -> Path:
         path, draft = tmp_path / "web.yml", tmp_path / "draft"
@@ -76,7 +76,7 @@ def pair(cert: Path, key: Path) -> str:
 )
 async def test_valid_password_is_accepted(site, header: str, status: int) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
-    for _ in range(2):  # once by bcrypt, once from memory
+    for _ in range(2):  # once by bcrypt, once from the cache
         reply = await client.get("/metrics", header)
         assert reply.status == status
         assert reply.headers.get("www-authenticate") == (None if status == 200 else "Basic")
@@ -88,7 +88,7 @@ async def test_bcrypt_checks_72_bytes_as_the_exporters_do(site) -> None:
 
 
 async def test_unknown_user_with_a_known_password_is_rejected(site) -> None:
-    """It is checked against somebody's hash, so that it takes as long."""
+    """It is checked against an existing hash, so that it takes as long."""
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     assert (await client.get("/", basic("mallory", "secret"))).status == 401
     assert (await client.get("/", basic("alice", "secret"))).status == 200
@@ -107,12 +107,12 @@ async def test_guessing_delays_no_authenticated_user(site) -> None:
     first = asyncio.create_task(guesses[-1].reply())
     for _ in range(20):
         assert (await client.get("/", basic("alice", "secret"))).status == 200
-    assert not first.done(), "the guesses are still being checked, one after the other"
+    assert not first.done(), "the guesses are still being checked one by one"
     first.cancel()
 
 
 async def test_guessing_clients_do_not_block_a_probe(site) -> None:
-    """The kubelet makes a connection for each, and ends an agent that does not answer."""
+    """The kubelet opens a connection per probe and restarts an agent that does not answer."""
     slow = bcrypt.hashpw(b"secret", bcrypt.gensalt(12)).decode()
     place = await site(f"basic_auth_users: {{alice: {slow}}}", Limits(connections=36))
     guesses = [await place.connect() for _ in range(36)]
@@ -172,7 +172,7 @@ async def test_certificates_change_during_open_connections(
     place = await site(pair(Path("tls.crt"), Path("tls.key")))
     standing = await place.connect(authority.client())
     assert (await standing.get("/")).status == 200
-    # One after the other, as they come; in between they do not belong together.
+    # Sequential, as requests arrive; in between they are inconsistent.
     for path, source in zip((cert, key), stranger.issue("server"), strict=True):
         path.write_bytes(source.read_bytes())
         assert (await standing.get("/")).status == 200
@@ -230,7 +230,7 @@ async def test_invalid_or_weaker_file_changes_nothing_except_the_log(
 
 
 async def test_second_change_within_a_clock_tick_is_seen(write, serve) -> None:
-    """Two files that look alike, down to the time of their change; only their youth gives them away."""
+    """Two files with equal stat, down to the modification time; only their age tells that they may differ."""
     path = write(f"basic_auth_users: {{alice: {hashed('one')}}}")
     young = path.stat().st_ctime_ns / 1e9
     saver = WebGuard(path, now=lambda: young)

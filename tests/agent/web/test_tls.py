@@ -37,11 +37,11 @@ def mutual(plain, authority) -> TlsConfig:
 
 
 async def asks(serve, config: TlsConfig, client: ssl.SSLContext) -> int:
-    """The status a client of this kind gets."""
+    """The status that this client gets."""
     found = tls.build(config)
     site = await serve(hello, tls=lambda: found)
     connection = await asyncio.wait_for(site.connect(client), PATIENCE)
-    # With TLS 1.3 a client learns only on reading that its certificate was refused.
+    # With TLS 1.3 a client learns only on reading that its certificate was rejected.
     return (await asyncio.wait_for(connection.get("/"), PATIENCE)).status
 
 
@@ -236,7 +236,7 @@ async def test_closing_ends_tls_connections_and_handshakes(serve, found, authori
 async def test_client_that_leaves_unread_data_leaves_no_socket(
     serve, plain, authority, until
 ) -> None:
-    """Its end is seen only by who reads; a search for garbage, which would find the socket too, may be hours away."""
+    """The end is noticed only by reading; a garbage collection that would find the socket may be hours away."""
     go_on, asked = asyncio.Event(), asyncio.Event()
 
     async def slow(request: Request) -> Response:
@@ -263,6 +263,6 @@ async def test_client_that_leaves_unread_data_leaves_no_socket(
 def open_sockets() -> int:
     found = 0
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the one that lists them is gone by then
+        with contextlib.suppress(OSError):  # the process that lists them has exited by then
             found += str(path.readlink()).startswith("socket:")
     return found

@@ -18,7 +18,7 @@ class NVMLError(Exception):
 
 
 class FakePynvml:
-    """The module pynvml, on a machine with two GPUs of which the second tells little."""
+    """A fake pynvml with two GPUs, of which the second supports few fields."""
 
     NVMLError = NVMLError
     nvmlMemory_v2 = 0x02000028  # noqa: N815 (its names)
@@ -231,7 +231,7 @@ def test_broken_library_can_be_closed(library: FakePynvml) -> None:
 
 
 def test_real_library_has_every_used_function(library: FakePynvml) -> None:
-    """What the fake knows is what the adapter uses; no driver is needed to see whether the names exist."""
+    """The fake provides what the adapter uses; the real library is checked for these names without a driver."""
     real = pytest.importorskip("pynvml")
     constants = [name for name in vars(FakePynvml) if name.lower().startswith("nvml")]
     for name in (*library.answers, *constants):

@@ -94,7 +94,7 @@ def test_library_is_imported_on_first_use() -> None:
 
 
 class Interrupted:
-    """A kernel whose devices change while it lists them, so many times."""
+    """A kernel whose devices change this many times during a dump."""
 
     def __init__(self, times: int) -> None:
         self.times = times

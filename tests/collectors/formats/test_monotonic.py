@@ -5,7 +5,7 @@ from collectors.formats.monotonic import Increases
 
 
 def total(*readings: int | None) -> int:
-    """What one counter adds up to, that is there from the first look."""
+    """The sum over one counter that exists from the first read."""
     increases: Increases[str] = Increases()
     return sum(increases.advance({"a": reading}).get("a", 0) for reading in readings)
 

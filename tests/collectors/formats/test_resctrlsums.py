@@ -27,7 +27,7 @@ def monitor(identity: int, reading: int | Unread) -> Group:
 
 
 def node(*looks: list[ControlGroup]) -> int | None:
-    """The node's sum after these looks."""
+    """The node's sum after these reads."""
     sums = BandwidthSums(frozenset({EVENT}))
     for look in looks:
         sums.advance(look)
@@ -40,7 +40,7 @@ def test_control_groups_sum_from_zero() -> None:
 
 
 def test_removed_monitor_group_keeps_its_increase() -> None:
-    """The control group's number drops by what the monitor group had, from 1000 to 110."""
+    """The control group's count drops by the monitor group's share, from 1000 to 110."""
     assert node([control(1, 1000, monitor(2, 900))], [control(1, 110)]) == 10
 
 
@@ -61,7 +61,7 @@ def test_moved_monitor_group_is_not_counted_twice() -> None:
 
 
 def test_temporarily_unavailable_monitor_group_causes_no_peak() -> None:
-    """The kernel leaves it out of the control group's number as well: 1000, 100, 1030."""
+    """The kernel also omits it from the control group's count: 1000, 100, 1030."""
     looks = [
         [control(1, 1000, monitor(2, 900))],
         [control(1, 100, monitor(2, Unread.UNAVAILABLE))],
@@ -141,7 +141,7 @@ def test_other_readings_are_rejected(text: str) -> None:
 
 
 class Leaf:
-    """A hardware counter, and whether the kernel has a number for it at the moment."""
+    """A hardware counter that may be unavailable."""
 
     def __init__(self, count: int = 0) -> None:
         self.identity = object()
@@ -154,7 +154,7 @@ class Leaf:
 
 
 class Kernel(RuleBasedStateMachine):
-    """Groups that are made, moved, removed and unreadable in any order, with numbers as the kernel makes them."""
+    """Groups that are created, moved, removed and unreadable in any order, with counts as the kernel computes them."""
 
     @initialize(counts=st.lists(st.integers(0, 10**6), min_size=1, max_size=3))
     def boot(self, counts: list[int]) -> None:
@@ -216,7 +216,7 @@ class Kernel(RuleBasedStateMachine):
             self.before = now
 
     def shown(self, own: Leaf, parts: list[Leaf]) -> ControlGroup:
-        """A control group's number is the sum of whatever can be read, its own part too."""
+        """A control group's count is the sum of all readable parts, including its own."""
         readable = [leaf.count for leaf in (own, *parts) if leaf.state is None]
         reading = sum(readable) if readable else own.reading()
         monitors = [Group(p.identity, "m", {CELL: p.reading()}) for p in parts]

@@ -28,7 +28,7 @@ def files() -> KernelFiles:
 
 @pytest.fixture
 def comm() -> Iterator[Path]:
-    """This thread's name, which the kernel tells and takes."""
+    """This thread's name, a kernel file that can be written."""
     path = NAME.resolve()
     before = path.read_text()
     yield path
@@ -59,7 +59,7 @@ def test_replaced_disk_file_is_reopened(files: KernelFiles, tmp_path: Path) -> N
 
 
 def test_long_file_is_read_whole(files: KernelFiles) -> None:
-    """As long as a read gives: the kernel stops each where its buffer is full."""
+    """Until a read returns nothing: the kernel ends each read at its buffer size."""
     path = "/proc/kallsyms"
     if not os.access(path, os.R_OK):
         pytest.skip("no /proc/kallsyms here")

@@ -18,7 +18,7 @@ NESTED = "pid:[4026532247]"
 
 @pytest.fixture
 def procfs(tmp_path: Path):
-    """Makes a procfs as this process would see it: its numbers, its PID namespace, and two networks."""
+    """Create a procfs as seen by this process: its pids, its PID namespace, and two networks."""
 
     def make(numbers: str, namespace: str, *, shared_network: bool = False) -> Host:
         (tmp_path / "self/ns").mkdir(parents=True)

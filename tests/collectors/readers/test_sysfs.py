@@ -46,7 +46,7 @@ def test_undecodable_bytes_are_replaced_as_by_go(raw: bytes, text: str) -> None:
 def test_listing_is_sorted_without_unprintable_names(tmp_path: Path) -> None:
     for name in ("b", "a", "B"):
         (tmp_path / name).touch()
-    (tmp_path / "\udcff").touch()  # the byte ff, which is no UTF-8
+    (tmp_path / "\udcff").touch()  # the byte ff, which is invalid UTF-8
     assert list(sysfs.listing(tmp_path)) == ["B", "a", "b"]
 
 

@@ -103,7 +103,9 @@ def test_newly_bound_pod_counts_at_once_and_is_recently_bound_for_a_window(world
     pods.put(pod(phase="Pending", node="a", bound=world.now - 40))  # a clock that differs
     assert world.told() == {"a": (1000, 1000)}
     world.now += WINDOW - 1
-    pods.put(pod(node="a", bound=world.now - WINDOW - 39))  # it runs: no news of what it holds
+    pods.put(
+        pod(node="a", bound=world.now - WINDOW - 39)
+    )  # a status of a running pod without a change of requests
     assert world.told() == {"a": (1000, 1000)}
     world.now += 1
     assert world.told() == {"a": (1000, 0)}

@@ -141,7 +141,7 @@ async def test_disruption_budget_is_respected_and_retried_next_period(api, world
     assert await names(api) == ["web"]
 
     await api.delete(f"{path}/web")
-    assert world.counted("refused") == 1  # asking at once again would have been answered the same
+    assert world.counted("refused") == 1  # an immediate retry would get the same response
     world.clock.now += 60.0
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 1)
@@ -200,7 +200,7 @@ async def test_errors_are_counted_and_the_loop_continues(
     stand.then(
         answer.refuses(500),
         answer.says(201, {}),
-        answer.refuses(403),  # the event: the eviction stands all the same
+        answer.refuses(403),  # the event fails, the eviction stands
     )
     background(world.evictor.run())
     world.violated("node-b")

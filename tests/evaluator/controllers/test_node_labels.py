@@ -103,7 +103,7 @@ async def test_nothing_is_written_when_nothing_changed(api, world, until):
     version = (await api.get("/api/v1/nodes/node-a"))["metadata"]["resourceVersion"]
     for _ in range(3):
         world.want(node_a={"demo": "violating"})
-        # A kubelet's heartbeat, which the labeler sees but has nothing to do about.
+        # A kubelet's heartbeat, which the label controller must ignore.
         heartbeat = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
         await api.merge("/api/v1/nodes/node-b/status", heartbeat)
     world.want(node_a={"demo": "violating"}, node_c={"last": "1"})
@@ -117,7 +117,7 @@ async def test_nothing_is_written_before_the_first_decision(api, world, until):
     await until(lambda: world.written() == 1)
     world.decided.waiting_for = ["the first report of 3 nodes"]
     world.want()
-    for _ in range(50):  # turns of the loop in which a labeler that does not ask would have written
+    for _ in range(50):  # event loop iterations in which an unfenced controller would have written
         await asyncio.sleep(0.001)
     world.decided.waiting_for = []
     world.want(node_a={"demo": "violating"}, node_b={"next": "1"})
@@ -175,7 +175,7 @@ async def test_deleted_node_is_not_created_again(api, world, until):
     await api.delete("/api/v1/nodes/node-a")
     await until(lambda: "node-a" not in world.cluster.nodes.objects)
     ghost = Node(ObjectMeta(name="node-a", uid="uid-of-the-old-one", resource_version="1"))
-    world.cluster.nodes.put(ghost)  # as if the watch were behind
+    world.cluster.nodes.put(ghost)  # as if the watch lagged
     world.want(node_a={"demo": "violating"}, node_b={"demo": "violating"})
     await api.seen("/api/v1/nodes/node-b", has({"demo": "violating"}))
     await until(lambda: world.written("error") > 0)
@@ -302,7 +302,7 @@ async def test_decision_made_during_a_write_is_written_afterwards(failing, stand
     )
     world.cluster.nodes.put(Node(ours))
     world.want(node_good={"demo": "2"})
-    for _ in range(50):  # turns of the loop in which it would write twice at once
+    for _ in range(50):  # event loop iterations in which a second write would start
         await asyncio.sleep(0.001)
     assert len(stand.asked) == 1
     go.set()
@@ -325,7 +325,7 @@ async def test_failing_node_delays_no_other(failing, stand, until):
     """An admission webhook that rejects one node must not delay the labels of all others."""
     world = await failing(10**6)
     world.want(node_bad={"demo": "violating"})
-    await until(lambda: world.written("error") == 6)  # by now its next try is a second away
+    await until(lambda: world.written("error") == 6)  # by now its next attempt is a second away
     tries = len(stand.asked)
     for value in range(20):
         world.want(node_bad={"demo": "violating"}, node_good={"value": str(value)})
@@ -400,7 +400,7 @@ async def test_lost_leadership_stops_the_batch(crowd, stand, until):
     world.fence.end()
     await until(lambda: world.labeler.idle)
     world.labeler.wake()
-    for _ in range(50):  # turns of the loop in which a labeler that does not ask would have written
+    for _ in range(50):  # event loop iterations in which an unfenced controller would have written
         await asyncio.sleep(0.001)
     assert len(stand.asked) == 8
     assert world.written("error") == 0
@@ -413,7 +413,7 @@ async def test_lost_leadership_stops_the_batch(crowd, stand, until):
 async def test_process_suspended_past_its_lease_writes_nothing(crowd, stand, until):
     world = await crowd(3)
     world.fence.extend(world.clock.now + 10)
-    world.clock.now += 60  # stopped, and continued a minute later: no timer of ours has run
+    world.clock.now += 60  # suspended, and resumed a minute later: no timer has run
     world.labeler.wake()
     for _ in range(50):
         await asyncio.sleep(0.001)

@@ -161,7 +161,7 @@ async def test_pod_deleted_meanwhile_is_no_error(api, world, until, turn_away):
     await turn_away("web")
     await until(lambda: refused(world))
     (pod,) = refused(world)
-    pod.metadata.uid = "another"  # as if it had been made anew, and nobody had told us yet
+    pod.metadata.uid = "another"  # as if it had been recreated without a watch event yet
     world.refuse("node-b")
     await turn_away("next")
     await until(lambda: world.counted("ok") == 1)

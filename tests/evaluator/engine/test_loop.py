@@ -110,7 +110,7 @@ def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
     with pytest.raises(NotReadyError, match="waiting for policies, nodes, pods"):
         decider.current()
     world.know(demo())
-    assert decider.waiting_for  # known, but nothing is decided yet
+    assert decider.waiting_for  # known, but not decided yet
     decider.evaluate()
     assert list(decider.waiting_for) == ["the first report of 2 nodes"]
     world.hear(node_a=0.0)
@@ -165,7 +165,7 @@ def test_after_a_suspend_nodes_are_pending_until_they_report_again(world):
     world.clock.now += 1.0
     world.decider.evaluate()
     decision = world.decider.current().policies[KEY]
-    assert not decision.unreported, "who says nothing for so long has nothing to say"
+    assert not decision.unreported, "the node has been silent for so long that it is not waited for"
     assert decision.missing["health_metric"] == ("node-b",)
 
 
@@ -226,7 +226,7 @@ def test_stopping_makes_not_ready_permanently(world):
     world.decider.stop("the end")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the end"]
-    assert world.decider.current() is world.decider.latest  # who has asked before is answered
+    assert world.decider.current() is world.decider.latest  # earlier requests are answered
     assert world.value("plimsoll_ready") == 0
 
 
@@ -525,7 +525,7 @@ async def test_loop_evaluates_when_readings_turn_stale(demo, background):
     world.store.report("node-a", Delta({"health_metric": 1.0}), now)
     world.decider.touch()
     await decided(world, lambda decisions: decisions.policies[KEY].dontschedule)
-    now += 0.4  # nothing wakes the loop, which sleeps for the 0.3 s until the reading is stale
+    now += 0.4  # no event wakes the loop, which sleeps for the 0.3 s until the reading is stale
     await decided(world, lambda decisions: decisions.policies[KEY].missing)
     assert world.decider.latest.policies[KEY].dontschedule == {}
 
@@ -583,7 +583,7 @@ def test_own_label_of_an_earlier_process_is_kept_for_clear_after(parsed, rule):
     world.cluster.nodes.replace(
         [
             Node(ObjectMeta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
-            Node(ObjectMeta(name="node-b", uid="b", labels=labels)),  # somebody else's
+            Node(ObjectMeta(name="node-b", uid="b", labels=labels)),  # of another manager
         ]
     )
     world.decider.evaluate()

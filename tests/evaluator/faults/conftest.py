@@ -143,7 +143,7 @@ class Proxy:
         self.weather = passes
         self.asked = []
         self.token = ""
-        """What has to be in the Authorization header; empty: nobody looks."""
+        """The required token in the Authorization header; empty: unchecked."""
         self._upstream = upstream
         self._session = session
         self._runner = None
@@ -339,9 +339,9 @@ class World:
         self.evaluator = evaluator
         self.nodes = {}
         self.answers = []
-        """Each answer to the scheduler: its status, and which nodes it turned away."""
+        """Each answer to the scheduler: its status and the rejected nodes."""
         self.labels = {}
-        """Node → every value that the label `demo` has had there, None where it was off."""
+        """Node → every value of the label `demo`, None where it was removed."""
         self._session = session
 
     async def ask_for_ever(self):

@@ -56,11 +56,11 @@ def bad(request, weather):
 async def test_answers_continue_during_faults_and_state_converges_afterwards(world, weather, bad):
     world.proxy.spoil(bad)
     world.nodes["node-b"].value = 1.0
-    # Readings do not come through the API server: what follows from them is answered at once.
+    # Readings do not pass through the API server: their effect is immediate.
     await world.until(lambda: world.refused() == {"node-a", "node-b"})
     await world.answered(40)
 
-    # What happens in the cluster meanwhile is caught up with.
+    # Changes in the cluster meanwhile are applied afterwards.
     await world.rule(2)
     await world.api.delete("/api/v1/nodes/node-b")
     world.nodes["node-c"].value = 2.0

@@ -56,7 +56,7 @@ class Replica:
 
     def state(self, name):
         """The state of a gang by name; None if unknown."""
-        verdicts = self.gang_controller.outcome.verdicts
+        verdicts = self.gang_controller.decisions.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):
@@ -90,7 +90,7 @@ async def free(api, *names):
 
 async def another_decision(replica):
     """Decide on the current cache and finish the resulting writes."""
-    for _ in range(2):  # one may be under way
+    for _ in range(2):  # one may be in flight
         told = asyncio.Event()
         replica.gang_controller.listeners.append(told.set)
         replica.gang_controller.wake()

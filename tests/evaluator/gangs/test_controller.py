@@ -99,7 +99,7 @@ async def test_only_the_leader_decides(api, replica, held, until):
     await held("train", "a", "b")
     await free(api, "a", "b")
     await until(lambda: other.state("train") is GangState.RELEASED)
-    assert one.gang_controller.outcome.verdicts == {}
+    assert one.gang_controller.decisions.verdicts == {}
     assert one.sample("gangs", state="Released") == 0
     assert one.sample("gang_releases_total", reason="admitted") is None
 
@@ -112,7 +112,7 @@ async def test_nothing_is_decided_on_a_stale_cache(api, replica, held, until):
     await until(lambda: len(one.inventory.pods.objects) == 2)
     await until(lambda: list(one.gang_controller.waiting_for) == ["news of nodes"])
     one.gang_controller.wake()
-    await until(lambda: not one.gang_controller._wake.is_set())
+    await until(lambda: not one.gang_controller._wakeup.is_set())
     assert await going(api) == set()
     one.decided.waiting_for = []
     for tell in one.decided.listeners:
@@ -130,7 +130,7 @@ async def test_nothing_is_decided_before_a_list_begun_later(api, replica, held, 
     one.fence.extend()
     await until(lambda: asked)
     one.gang_controller.wake()
-    await until(lambda: not one.gang_controller._wake.is_set())
+    await until(lambda: not one.gang_controller._wakeup.is_set())
     assert one.gang_controller.waiting_for == (UNLISTED,)
     assert await going(api) == set()
     tell.set_result(None)

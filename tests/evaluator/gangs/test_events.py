@@ -269,7 +269,7 @@ async def test_short_lived_text_is_not_written(stand, answer, world, train):
     gang = await world(stand.url, pace=EventTimings(settle=2.0))
     for number in range(1, 5):
         gang.see(*train[:number], message=f"{number} of 4 exist")
-        await until(lambda: not gang.event_recorder._wake.is_set())
+        await until(lambda: not gang.event_recorder._wakeup.is_set())
         gang.clock.now += 1
     gang.clock.now += 1
     gang.event_recorder.wake()
@@ -284,7 +284,7 @@ async def test_writes_are_bounded(stand, answer, world, a_pod):
     gang.see(*pods, message="20 of 40 exist")
     await stand.until(5)
     gang.event_recorder.wake()
-    await until(lambda: not gang.event_recorder._wake.is_set())
+    await until(lambda: not gang.event_recorder._wakeup.is_set())
     assert len(stand.asked) == 5
     for count in (10, 15, 20):
         gang.clock.now += 5
@@ -299,15 +299,15 @@ async def test_pod_gone_before_its_event_gets_none(stand, answer, world, train, 
     both = a_pod("both", native=True)
     gang.native = {both.key: both}
     gang.see(train[0], message="1 of 4 exist")
-    await until(lambda: not gang.event_recorder._wake.is_set())
+    await until(lambda: not gang.event_recorder._wakeup.is_set())
     gang.native = {}
     gang.see(a_pod("other-0", "other", 2), message="1 of 2 exist")
-    await until(lambda: not gang.event_recorder._wake.is_set())
+    await until(lambda: not gang.event_recorder._wakeup.is_set())
     gang.clock.now += 1000
     gang.event_recorder.wake()
     await until(lambda: gang.counted("GangIncomplete", "ok"))
     gang.event_recorder.wake()
-    await until(lambda: not gang.event_recorder._wake.is_set())
+    await until(lambda: not gang.event_recorder._wakeup.is_set())
     assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
 
 

@@ -69,7 +69,7 @@ async def test_gang_is_listed_again_and_each_gate_lifted(stand, answer, ungater,
     listed, first, second = stand.asked
     assert listed.path == "/api/v1/namespaces/default/pods"
     assert listed.query["labelSelector"] == "podGroup=train"
-    assert "resourceVersion" not in listed.query  # which would be an answer out of a cache
+    assert "resourceVersion" not in listed.query  # a read without it might be answered from a cache
     assert first.headers["Content-Type"] == "application/json-patch+json"
     assert (first.path, second.path) == (f"{listed.path}/a", f"{listed.path}/b")
     assert first.json == [

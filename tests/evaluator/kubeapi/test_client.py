@@ -173,7 +173,7 @@ async def test_rejection_of_the_only_token_is_an_error(stand, answer, connect, t
         with pytest.raises(KubeError) as refused:
             await kube.list_page(NODES)
         assert refused.value.status == 401
-    assert len(stand.asked) == 2, "what was refused is not sent again"
+    assert len(stand.asked) == 2, "rejected requests are not sent again"
 
 
 async def test_missing_kubeconfig_is_an_error_of_the_request(stand, answer, connect, tmp_path):
@@ -264,7 +264,7 @@ async def test_unreadable_response_to_an_apply_is_an_error(stand, answer, kube):
 
 
 async def test_reset_connection_is_an_error(stand, answer, kube):
-    stand.then(answer.breaks, answer.breaks)  # the client itself tries a GET twice
+    stand.then(answer.breaks, answer.breaks)  # the HTTP client tries a GET twice by itself
     with pytest.raises(KubeError, match="GET /api/v1/nodes") as refused:
         await kube.list_page(NODES)
     assert refused.value.status == 0

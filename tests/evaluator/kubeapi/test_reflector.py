@@ -250,7 +250,7 @@ async def test_silence_does_not_increase_the_backoff(watch, stand, answer):
     await watch(silence=0.02)
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    await stand.until(12)  # with growing pauses, the shortest there are, 11 of them take 18 s
+    await stand.until(12)  # with the shortest possible backoff, 11 attempts take 18 s
     assert loop.time() - begin < 15
 
 
@@ -294,10 +294,10 @@ async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
         answer.lists(obj("a", 1), version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
     )
-    await watch(heard=note)
+    await watch(on_activity=note)
     async with asyncio.timeout(PATIENCE):
         await opened.wait()
-    assert heard == [1, 1, 1], "after the list, with the watch that stands, with the bookmark"
+    assert heard == [1, 1, 1], "after the list, with the open watch, with the bookmark"
 
 
 async def test_unreadable_object_hides_no_other(watch, stand, answer, copy):
@@ -347,7 +347,7 @@ async def test_watch_is_interrupted_for_a_requested_list(watch, stand, answer, c
     await stand.until(2)
     async with asyncio.timeout(PATIENCE):
         first = watcher.list_anew()
-        await asyncio.sleep(0)  # by now the watch was told to end, and has not come to it
+        await asyncio.sleep(0)  # the watch was cancelled, but has not processed it
         await asyncio.gather(first, watcher.list_anew())
     assert copy.objects.keys() == {"b"}
     asked = await stand.until(5)

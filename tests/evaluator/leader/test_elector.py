@@ -138,7 +138,7 @@ async def test_leader_that_cannot_renew_stops_before_another_may_begin(
     )
     clock.now += 7.9
     assert ones.is_leader()
-    if failure != "hangs":  # that one takes its time, which the mandate does not wait for
+    if failure != "hangs":  # this one is slow, and the fence does not wait for it
         assert await one.try_acquire_or_renew() <= 0.1 + 1e-6
     clock.now += 0.1
     assert not ones.is_leader()

@@ -31,7 +31,7 @@ ALLOWED = {
     "review_token": "changes nothing, and every replica authenticates its own agents",
     "write_lease": "every replica may try to become the leader",
 }
-"""What a follower may send besides reads, and why."""
+"""Writes that a follower may send, and why."""
 
 ARGUMENTS = {
     "apply": LabelApply("n", "u", {}),
@@ -42,7 +42,7 @@ ARGUMENTS = {
     "fields": [],
     "operations": [],
 }
-"""By the name of a parameter; any other is a string."""
+"""Arguments by parameter name; any other is a string."""
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_follower_writes_no_status_and_a_new_leader_writes_each(stand, fol
     follower.reporter.wake()
     await some_turns()
     assert stand.asked == []
-    for term in (1, 2):  # what it wrote in its first term, another may have replaced since
+    for term in (1, 2):  # another replica may have replaced what it wrote in its first term
         follower.leading = True
         follower.reporter.start_over()
         assert (await stand.until(term))[-1].path.endswith("/taspolicies/demo/status")

@@ -15,7 +15,7 @@ NEXT = b"GET / HTTP/1.1\r\n"
 
 
 def read(raw, cuts=()):
-    """The body in `raw`, fed in pieces, and what follows it; None for what follows if the body has no end."""
+    """Parse `raw` in pieces; return the body and the following bytes, or None if the body has no end."""
     chunks, found = Chunks(), bytearray()
     for begin, end in itertools.pairwise([0, *sorted(cuts), len(raw)]):
         if chunks.rest is None:
@@ -99,7 +99,7 @@ def test_endless_trailers_are_rejected():
 
 
 def test_small_chunks_of_common_clients_are_accepted():
-    """Go's smallest are of some hundred bytes."""
+    """Go's smallest chunks are some hundred bytes."""
     chunks = Chunks()
     raw = b"64\r\n%s\r\n" % (b"x" * 100) * 5_000 + b"0\r\n\r\n"
     assert sum(map(len, chunks.parts(raw))) == 500_000

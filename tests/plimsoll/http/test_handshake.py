@@ -32,7 +32,7 @@ async def site(serve, authority):
 
 
 class Resuming:
-    """A client that offers the session of its last connection again."""
+    """A client that resumes its last TLS session."""
 
     def __init__(self, site, context, version):
         self._address = ("127.0.0.1", site.address.port)
@@ -42,7 +42,7 @@ class Resuming:
         self.resumed = False
 
     async def status(self):
-        """The status of an answer, or "" if the handshake failed."""
+        """The status of a response, or "" if the handshake failed."""
         return await asyncio.to_thread(self._ask)
 
     def _ask(self):

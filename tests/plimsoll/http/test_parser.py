@@ -18,7 +18,7 @@ HEAD = (
 
 
 def read(raw, cuts=()):
-    """Feed a header in pieces; the request, its framing, and what was too much."""
+    """Parse a header in pieces; return the request, its framing, and the excess bytes."""
     reading, found = RequestParser(LIMIT), None
     edges = [0, *sorted(cuts), len(raw)]
     for begin, end in itertools.pairwise(edges):

@@ -9,7 +9,7 @@ from plimsoll.http.pool import ConnectionPool, ConnectionState
 
 @pytest.fixture
 async def crowds():
-    """Make a crowd of at most so many, with a way to admit a connection that lasts until it is ended."""
+    """Create a pool of at most this many connections, with a function to admit one that lasts until it is ended."""
     tasks = []
 
     def make(limit):
@@ -56,7 +56,7 @@ async def test_oldest_unauthenticated_connection_is_closed_first(crowd):
     client, one, other = (crowd.admit_one() for _ in range(3))
     crowd.note(client, ConnectionState.ANSWERING)
     crowd.note(client, ConnectionState.NOTHING)
-    crowd.note(one, ConnectionState.RECEIVING)  # has said something since the other came
+    crowd.note(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
     assert crowd.has_room()
     assert await ended(client, one, other) == [False, False, True]
 
@@ -131,21 +131,21 @@ async def test_open_requests_may_finish_at_shutdown(crowd):
     assert crowd.tasks == {asking, answered}
 
 
-async def test_asked_is_true_while_a_request_is_open(crowd):
+async def test_busy_is_true_while_a_request_is_open(crowd):
     one, other = crowd.admit_one(), crowd.admit_one()
-    assert not crowd.asked
+    assert not crowd.busy
     for task, doing in (
         (one, ConnectionState.RECEIVING),
         (other, ConnectionState.ANSWERING),
         (one, ConnectionState.NOTHING),
     ):
         crowd.note(task, doing)
-        assert crowd.asked
+        assert crowd.busy
     crowd.note(other, ConnectionState.SENDING)
-    assert crowd.asked
+    assert crowd.busy
     other.cancel()
     await ended(other)
-    assert not crowd.asked
+    assert not crowd.busy
 
 
 async def test_idle_clients_leave_a_quarter_of_the_connections_to_new_ones(crowds):

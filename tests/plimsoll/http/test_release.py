@@ -24,7 +24,7 @@ async def echo(request: Request) -> Response:
 
 
 def held() -> list[object]:
-    """Streams and TLS protocols of this process, reachable or not; those of clients read with StreamReaders."""
+    """Streams and TLS protocols of this process, reachable or not; those of clients use StreamReaders."""
     return [found for found in gc.get_objects() if _is_a_servers(found)]
 
 
@@ -34,7 +34,7 @@ def _is_a_servers(found: object) -> bool:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """No garbage is looked for meanwhile."""
+    """Disable garbage collection meanwhile."""
     gc.collect()
     gc.disable()
     yield

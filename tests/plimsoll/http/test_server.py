@@ -44,7 +44,7 @@ async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
     client = await (await serve(echo)).connect()
     head = await client.get("/x", method="HEAD")
     assert int(head.headers["content-length"]) > 0
-    assert (await client.get("/y")).body.startswith(b"GET /y"), "nothing of a body lay in the way"
+    assert (await client.get("/y")).body.startswith(b"GET /y"), "no body was in the way"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_malformed_request_gets_an_error_and_ends_the_connection(
     client = await site.connect()
     await client.say(raw)
     assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == status
-    # What the client had still to say when the connection ended may come back to it as a reset.
+    # Bytes sent after the connection ended may cause a reset.
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(client.ended(), PATIENCE)
     assert (await (await site.connect()).get("/")).status == 200
@@ -242,7 +242,7 @@ class Failing(socket.socket):
 
 @contextlib.asynccontextmanager
 async def accepting(*numbers: int):
-    """A server that meets these errors first; its address."""
+    """A server that first meets these errors; returns its address."""
     with Failing() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -324,7 +324,7 @@ async def test_unread_responses_are_kept_for_a_bounded_number_of_clients(serve) 
 
 
 class Held(list[bytes]):
-    """A body whose end can be seen."""
+    """A body whose end is recognizable."""
 
     __hash__ = object.__hash__
 
@@ -362,7 +362,7 @@ async def test_closing_ends_every_connection(serve) -> None:
 
 
 async def test_responses_are_sent_without_nagles_delay(serve, monkeypatch) -> None:
-    """Nagle's algorithm would hold its second half back for 40 ms."""
+    """Nagle's algorithm would delay its second half by 40 ms."""
     loop, seen = asyncio.get_running_loop(), []
     connect = loop.connect_accepted_socket
 

@@ -46,7 +46,7 @@ def test_lines_over_the_limit_go_to_overflow():
 
 
 def test_logging_may_be_configured_after_the_limited_log_is_made():
-    """structlog binds the configuration of the moment when a method of a lazy logger is looked up."""
+    """structlog binds the configuration when a method of a lazy logger is looked up."""
     logger = Recorder()
     limited = RateLimitedLogger(logger, clock=lambda: 0.0)
     lines = []

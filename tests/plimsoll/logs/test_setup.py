@@ -20,7 +20,7 @@ log = logs.get("test")
 
 @pytest.fixture
 def lines():
-    """What a program of its own writes to stderr: logging is set up once in a process."""
+    """The stderr of a separate program: logging is set up once per process."""
 
     def run(code, fmt="logfmt", level="info"):
         done = subprocess.run(
@@ -30,7 +30,7 @@ def lines():
         )
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout == b""
-        # What a terminal, journald and a container runtime take for the end of a line.
+        # What a terminal, journald or a container runtime treats as a line end.
         return re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", done.stderr.decode())[:-1]
 
     return run

@@ -18,7 +18,7 @@ LIBRARY = "some.library"
 SPLIT = 16 << 10
 """Bytes of a line that container runtimes split."""
 HOSTILE = st.one_of(
-    st.text(st.characters(codec=None), max_size=60),  # any code point, halves of characters too
+    st.text(st.characters(codec=None), max_size=60),  # any code point, including lone surrogates
     st.text(' "=\\\n\r\t\0\x1b\x7f\x85\xa0\u2028\u2029\u202e\ud800abc,{}', max_size=60),
 )
 VALUES = st.one_of(
@@ -50,7 +50,7 @@ def each_example(test):
 
 
 class Lines:
-    """Logging as a program has it, with its lines in memory."""
+    """Logging as in a program, with its lines in memory."""
 
     def __init__(self, fmt, read):
         logs.setup("debug", fmt)
@@ -60,21 +60,17 @@ class Lines:
         self.ours, self.theirs = logs.get("test"), logging.getLogger(LIBRARY)
 
     def one(self):
-        """What was logged since, taken apart; it has to be one line."""
+        """Parse the one line logged since."""
         text = self._out.getvalue().decode()
         self._out.seek(0)
         self._out.truncate()
         assert text.endswith("\n")
         line = text[:-1]
-        assert line.isprintable(), (
-            "no end of a line, nothing that drives a terminal or turns text around"
-        )
+        assert line.isprintable(), "no line end, and no terminal or bidirectional control character"
         assert len(line.encode()) < SPLIT
         found = self._read(line)
         assert found.pop("ts")
-        "".join(
-            map(str, found.values())
-        ).encode()  # no halves of characters: strict readers refuse them
+        "".join(map(str, found.values())).encode()  # no lone surrogates: strict parsers reject them
         return found
 
 
@@ -110,7 +106,7 @@ def test_library_message_of_any_text_stays_on_one_line(lines, text):
 @given(HOSTILE)
 @each_example
 def test_foreign_text_is_not_interpolated(lines, text):
-    """As a whole message: an answer of Prometheus with a percent sign in it."""
+    """A whole foreign message, such as a Prometheus error with a percent sign."""
     lines.ours.warning(text or "-", source="prometheus")
     assert lines.one().keys() == {"level", "msg", "source"}
 
@@ -171,7 +167,7 @@ def test_messages_are_cut_later_than_values_and_traces_keep_their_end(lines):
 
 @pytest.mark.parametrize("character", ["v", "\\", "\n", "\x7f", "\u2028", "\U000e0001", "\ud83d"])
 def test_no_line_is_split_by_a_container_runtime(lines, character):
-    """With as many values as a line of ours has, a traceback too, and whatever each is of."""
+    """With as many values as a typical line, a traceback too, of any type."""
     try:
         raise ValueError(character * 99_999)
     except ValueError:
@@ -185,7 +181,7 @@ def test_no_line_is_split_by_a_container_runtime(lines, character):
 
 @pytest.mark.parametrize("category", ["Cc", "Cf", "Zl", "Zp", "Zs"])
 def test_escapes_are_those_of_json(category, read_logfmt):
-    """All characters of a kind, in one value of logfmt that is read as JSON reads it."""
+    """All characters of a category, in one logfmt value that is parsed as JSON."""
     line = Lines("logfmt", read_logfmt)
     text = "".join(c for c in map(chr, range(0x3000)) if unicodedata.category(c) == category)
     line.ours.info("m", pod=f"a {text}")

@@ -22,7 +22,7 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass
 class Clock:
-    """A time that moves when told to."""
+    """A clock that the test advances."""
 
     now: float = 1_700_000_000.0
 
@@ -32,7 +32,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """A response."""
 
     code: int
     body: dict
@@ -215,14 +215,14 @@ def crd():
 
 
 class Kubectl:
-    """The real kubectl, pointed at a server."""
+    """The real kubectl for a server."""
 
     def __init__(self, program, config):
         self._program = program
         self._env = {**os.environ, "KUBECONFIG": str(config), "HOME": str(config.parent)}
 
     async def __call__(self, *args, stdin=None, fails=False):
-        """Run it; its stdout, or its stderr where it is meant to fail (None: its stdout, whatever happens)."""
+        """Run it; return its stdout, or its stderr if it must fail (None: stdout in any case)."""
         process = await asyncio.create_subprocess_exec(
             self._program,
             *args,

@@ -12,7 +12,7 @@ def budget(name="pdb", app="web", **spec):
 
 
 async def running(api, pod, name, *, ready=True):
-    """A pod of app web that runs on a node."""
+    """A running pod of app web."""
     await api.post(PODS, pod(name, labels={"app": "web"}, spec={"nodeName": "n"}))
     condition = {"type": "Ready", "status": "True" if ready else "False"}
     status = {"phase": "Running", "conditions": [condition]}

@@ -101,7 +101,7 @@ ODD = [None, 0, -1, 1.5, True, "", "text", "\x00", [], [None], ["a"], {}, {"a": 
 
 
 def places(value, path=()):
-    """Every path into a value, but for the whole."""
+    """Every path into a value except the root."""
     inner = ()
     if isinstance(value, dict):
         inner = value.items()
@@ -131,7 +131,7 @@ def all_mutants(good):
 
 
 class Server:
-    """The deciding part of a server, without HTTP."""
+    """The server's logic without HTTP."""
 
     def __init__(self):
         self.cluster = Cluster(lambda: 1_700_000_000.0, 1000)
@@ -152,7 +152,7 @@ class Server:
 
 
 def complaint(action, *args):
-    """What is wrong with how an action went: nothing where it worked or was refused."""
+    """The defect in an action's result; empty if it succeeded or was rejected."""
     try:
         action(*args)
     except ApiError as error:

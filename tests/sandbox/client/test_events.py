@@ -6,7 +6,7 @@ from sandbox.client import events
 
 
 async def test_event_is_found_by_its_message_among_others_of_its_reason(client, pod):
-    """A pod is tried before the extender has an answer, and once more when it has: both events are FailedScheduling."""
+    """A pod is tried before the extender answers, and again afterwards: both events are FailedScheduling."""
     about = pod("web")
     times = itertools.count(1_800_000_000)
     recorder = events.EventRecorder(client, "default-scheduler", clock=lambda: float(next(times)))

@@ -54,7 +54,7 @@ async def test_dropped_history_is_recovered_by_a_new_list(told, eventually):
             await eventually(lambda: len(told) == 2)
         await client.delete(NODES, "a")
         await client.delete(NODES, "b")
-        await client.create(NODES, node("b"))  # a namesake
+        await client.create(NODES, node("b"))  # another pod of the same name
         await client.create(NODES, node("c"))
         server.expire_history()
         told.clear()

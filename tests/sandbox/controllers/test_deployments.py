@@ -34,7 +34,7 @@ async def web(client):
 
 @pytest.fixture
 def settled(client, eventually):
-    """Wait for this many pods, and for a status that says so; the pods."""
+    """Wait for this many pods and a matching status; return the pods."""
 
     async def wait(count):
         async def there():

@@ -12,7 +12,7 @@ from sandbox.controllers.nodes import Nodes
 
 @pytest.fixture
 async def place(client):
-    """Creates a pod and binds it."""
+    """Create a pod and bind it."""
 
     async def put(name, node):
         body = {

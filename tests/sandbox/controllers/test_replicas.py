@@ -17,7 +17,7 @@ from sandbox.controllers.replicas import (
 
 
 class World:
-    """Does what a plan asks for, at once; pods are ready when `settle` says so."""
+    """Apply a plan at once; pods are ready if `settle` is true."""
 
     def __init__(self):
         self.deployments, self.sets, self.pods = [], [], []

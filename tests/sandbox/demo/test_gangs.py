@@ -22,7 +22,7 @@ async def cluster(tmp_path):
 
 
 def template(group, minimum, *, gates=(GATE,)):
-    """What a pod of a gang is made of. The node has 8 cores, room for three of them."""
+    """The pod template of a gang. The node has 8 cores: three pods fit."""
     container = {"name": "c", "image": "none:1", "resources": {"requests": {"cpu": "2500m"}}}
     return {
         "metadata": {"labels": {"podGroup": group, "minAvailable": str(minimum)}},
@@ -32,7 +32,7 @@ def template(group, minimum, *, gates=(GATE,)):
 
 @pytest.fixture
 def add(cluster):
-    """A pod of a gang, by itself."""
+    """A bare pod of a gang."""
 
     async def create(name, *args, **options):
         made = template(*args, **options)
@@ -67,7 +67,7 @@ def deploy(cluster):
 
 @pytest.fixture
 def pods(cluster):
-    """The pods of a gang that are not on their way out."""
+    """The pods of a gang that are not terminating."""
 
     async def living(group):
         found = (await cluster.client.list(PODS, "default", labels=f"podGroup={group}")).items
@@ -78,7 +78,7 @@ def pods(cluster):
 
 @pytest.fixture
 def run(pods, eventually, cluster):
-    """Wait until so many pods of a gang run, and no other of it is there; their names."""
+    """Wait until exactly this many pods of a gang run; return their names."""
 
     async def wait(group, count):
         async def all_run():
@@ -96,7 +96,7 @@ def run(pods, eventually, cluster):
 
 @pytest.fixture
 def told(cluster, eventually):
-    """Wait for the event of a reason on a pod; its message."""
+    """Wait for an event with this reason on a pod; return its message."""
 
     async def wait(pod, reason):
         async def event():

@@ -56,7 +56,7 @@ def test_filter_replies_are_decoded(node, reply, names, refused):
     ("reply", "text"),
     [
         ({"Error": "no policy"}, "no policy"),
-        ({"NodeNames": ["c"]}, "'c', which was not asked about"),
+        ({"NodeNames": ["c"]}, "'c', which is not in the request"),
         (None, "not an object"),
     ],
 )
@@ -91,7 +91,7 @@ def test_only_pods_with_the_managed_resource_are_sent(pod, resources, managed):
 
 @pytest.fixture
 async def serve(unused_tcp_port_factory):
-    """A server on loopback that answers every POST by a function."""
+    """A server on loopback that answers every POST with a function."""
     runners = []
 
     async def start(answer):

@@ -13,7 +13,7 @@ MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
 class StandIn:
-    """An extender that refuses some nodes, scores some, and writes down which it was asked about."""
+    """An extender that rejects some nodes, scores some, and records its requests."""
 
     def __init__(self, refuse=(), scores=None, status=200):
         self.refuse, self.points, self.status = refuse, scores or {}, status
@@ -33,7 +33,7 @@ class StandIn:
 
 @pytest.fixture
 async def listed():
-    """Extenders as a configuration lists them, given (stand-in, its settings)."""
+    """Extenders as in a configuration, given (stub, its settings)."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def begin(*members):

@@ -19,7 +19,7 @@ MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
 class StandIn:
-    """An extender that refuses the nodes it is told to, for the reason it is told."""
+    """An extender that rejects the given nodes with the given reason."""
 
     def __init__(self):
         self.refuse = {}
@@ -77,7 +77,7 @@ async def extender():
 
 @pytest.fixture
 async def start(client, extender):
-    """Runs a binder; its configuration may be given."""
+    """Run a scheduler, optionally with a configuration."""
     running = []
 
     async def begin(**config):
@@ -124,7 +124,7 @@ def add_pod(client):
 
 @pytest.fixture
 def bound(client, eventually):
-    """Wait until a pod has a node; its name."""
+    """Wait until a pod is bound; return the node's name."""
 
     async def wait(name):
         async def node():
@@ -137,7 +137,7 @@ def bound(client, eventually):
 
 @pytest.fixture
 def says(client, eventually):
-    """Wait until a pod's PodScheduled condition has a message with this text; the condition."""
+    """Wait until a pod's PodScheduled condition has a message with this text; return the condition."""
 
     async def wait(name, text):
         async def condition():
@@ -213,7 +213,7 @@ async def test_rejection_is_in_condition_and_event_and_the_pod_waits(
     )
     assert await events(client, "p") == [("FailedScheduling", text, 1)]
     assert binder.attempts["default/p"] == 1
-    # An annotation on the pod is the lightest nudge; the same refusal is then counted, not written anew.
+    # An annotation on the pod is the smallest requeue event; an equal rejection is then counted, not written again.
     await client.patch(PODS, "p", {"metadata": {"annotations": {"x": "1"}}}, "default")
     await says("p", text)
     extender.refuse = {}
@@ -247,7 +247,7 @@ async def test_constant_reason_does_not_spin_and_a_varying_one_does(
     binder = await start()
     await add_pod("p")
     await says("p", "hot")
-    # A heartbeat and a no-op are no reason to try again. The pod that follows is: it is tried, the first is not.
+    # A heartbeat and a no-op do not requeue. The later pod is tried, the first is not.
     status = {
         "status": {
             "conditions": [
@@ -283,7 +283,7 @@ async def test_requeue_event_during_a_filter_call_applies_when_it_ends(
     patched = await client.patch(NODES, "node-a", {"metadata": {"annotations": {"x": "y"}}})
     await eventually(lambda: binder._nodes.objects["node-a"] == patched)
     entered.clear()
-    leave.set()  # this call answers "hot"; the nudge makes it a second one
+    leave.set()  # this call answers "hot"; the event causes a second one
     await entered.wait()
     extender.refuse = {}
     await client.patch(PODS, "p", {"metadata": {"annotations": {"x": "y"}}}, "default")

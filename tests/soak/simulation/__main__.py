@@ -27,7 +27,7 @@ from plimsoll import logs
 
 
 class World:
-    """All that there is; both the storm and the audit look into it."""
+    """The state of the simulation, shared by fault schedule and invariants."""
 
     def __init__(self, rng, folder):
         self.clock = simulated_time.clock
@@ -57,19 +57,19 @@ class World:
         self._said.pop(name, None)
 
     def said(self, replica, node, since):
-        """What a node has said to a replica since then."""
+        """A node's reports to a replica since then."""
         told = self._said.get(node, {}).get(replica.name, ())
         return [snapshot for at, snapshot in told if at >= since]
 
     def disk_is_full(self, *, full):
-        """The one that stderr goes to."""
+        """The handler of stderr."""
         target = os.open("/dev/full", os.O_WRONLY) if full else os.dup(self._stderr)
         os.dup2(target, 2)
         os.close(target)
 
 
 class Complaints(logging.Handler):
-    """Log lines that should not be there: whatever comes with a traceback."""
+    """Unexpected log lines: any with a traceback."""
 
     def __init__(self, say):
         super().__init__()
@@ -82,7 +82,7 @@ class Complaints(logging.Handler):
 
 
 async def scheduler(world, audit):
-    """Asks every replica about every policy, all the time."""
+    """Send requests about every policy to every replica continuously."""
     while True:
         nodes = sorted(world.admin.nodes())
         for replica in world.replicas:
@@ -98,7 +98,7 @@ def tell(found):
 
 
 async def look(world, audit, loops):
-    """What must be so once all is calm."""
+    """Check the invariants of a quiet period."""
     audit.check_calm(world.replicas, world.agents)
     world.gangs.check_calm(world.replicas)
     written = audit.writes
@@ -133,7 +133,7 @@ async def live(given, folder):
     begin = world.clock.now
     await storm.settle()
     while world.clock.now - begin < given.seconds and not audit.wrong:
-        async with asyncio.timeout(given.part + 3600):  # what never ends should say where it is
+        async with asyncio.timeout(given.part + 3600):  # a hang should print where it is
             await storm.rage(given.part)
             await storm.settle()
         await look(world, audit, (asking, placing))

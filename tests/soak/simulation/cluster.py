@@ -41,7 +41,7 @@ async def resets(_server, request):
 
 
 async def loses_answers(server, request):
-    """Done, and nobody hears of it."""
+    """The request is done, and its response is lost."""
     if not is_watch(request):
         await server.forward(request)
     return await resets(server, request)
@@ -60,12 +60,12 @@ def is_watch(request):
 
 
 class Server:
-    """Hosts are those who ask: each replica reaches it by a name of its own, so that each can have a weather of its own."""
+    """Hosts are clients: each replica uses a host name of its own, so that faults apply per replica."""
 
     def __init__(self):
         self.api = ApiServer(history=500, bookmark_interval=3.0)
         self.weather = {}
-        """By host; what is not here is `fine`. None: nothing listens."""
+        """Faults by host; missing: `fine`. None: nothing listens."""
         self._watches = {}
         self._runner = None
 
@@ -78,7 +78,7 @@ class Server:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
-        # Whoever makes a client of the Kubernetes library from now on is connected here.
+        # Clients of the Kubernetes library created from now on connect here.
         rest.RESTClientObject._create_connector = lambda _self: self.connector()
 
     async def close(self):
@@ -114,12 +114,12 @@ class Server:
         ]
 
     def cut(self, host):
-        """What is open breaks."""
+        """Break open connections."""
         for transport in self._open(host):
             transport.abort()
 
     def silence(self, host):
-        """What is open stays so, and brings nothing any more."""
+        """Keep open connections without delivering anything."""
         for transport in self._open(host):
             if not transport.is_closing():
                 transport.other.held = True
@@ -129,13 +129,13 @@ class Server:
 
 
 class Admin:
-    """What people and other controllers do in the cluster; never touched by the weather."""
+    """Writes of users and other controllers; never faulty."""
 
     def __init__(self, server):
         self._server = server
         self.client = Client(f"http://{ADMIN}")
         self.theirs = {}
-        """(node, key) → the value of a label that somebody else has set."""
+        """(node, key) → label value set by another manager."""
 
     async def start(self):
         self.client._session = aiohttp.ClientSession(connector=self._server.connector())
@@ -170,7 +170,7 @@ class Admin:
         await self.client.delete(NODES, name)
 
     async def beat(self, name, clock):
-        """As a kubelet does: a change that nobody should care about."""
+        """A kubelet heartbeat: an irrelevant change."""
         condition = {"type": "Ready", "status": "True", "reason": f"at {clock.now:.0f}"}
         body = {"status": {"conditions": [condition]}}
         kind = "application/strategic-merge-patch+json"
@@ -181,7 +181,7 @@ class Admin:
             meta = {
                 **found["metadata"],
                 "resourceVersion": "",
-            }  # whoever writes its status meanwhile
+            }  # whichever controller writes its status meanwhile
             await self.client.update(POLICIES, {**found, "metadata": meta, "spec": spec})
             return
         meta = {"name": name, "namespace": NAMESPACE}
@@ -192,7 +192,7 @@ class Admin:
         await self.client.delete(POLICIES, name, NAMESPACE)
 
     async def take_label(self, node, key, value):
-        """Somebody else wants this label, by force; None: no longer. Who changes nothing gets nothing."""
+        """Another manager forces this label; None removes it."""
         if (self.nodes()[node]["metadata"].get("labels") or {}).get(key) == value:
             return
         self.theirs[node, key] = value
@@ -217,14 +217,14 @@ class Admin:
             if but(obj):
                 continue
             meta = obj["metadata"]
-            with contextlib.suppress(ApiError):  # somebody was faster
+            with contextlib.suppress(ApiError):  # another writer was faster
                 await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
 
     async def clear_leases(self):
         await self.clear(LEASES, "leases.coordination.k8s.io")
 
     async def clear_pods_and_events(self):
-        """API servers forget events after an hour; this one has to be told. Pods of gangs stay."""
+        """Delete all events: API servers do so after an hour. Pods of gangs stay."""
         await self.clear(
             PODS, "pods", but=lambda pod: "podGroup" in (pod["metadata"].get("labels") or {})
         )

@@ -6,7 +6,7 @@ import aiohttp
 
 
 class End(asyncio.Transport):
-    """One end of a connection. What is `held` here arrives, but nobody is told: as when packets are lost on the way."""
+    """One end of a connection. `held` bytes arrive without a notification, as if packets were lost."""
 
     def __init__(self, protocol):
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
@@ -57,7 +57,7 @@ class End(asyncio.Transport):
         self.close()
 
     def hang_up(self):
-        """The other end has closed."""
+        """The peer has closed."""
         if not self.held:
             self._closing = True
             self.end()

@@ -7,16 +7,16 @@ import policies
 from nodes import Agent, random_readings
 
 STEADY = tuple(f"node-{letter}" for letter in "abcdefgh")
-"""Nodes that are always there, or soon again."""
+"""Nodes that always exist, or soon again."""
 NAMES = tuple(f"policy-{number}" for number in range(5))
 CALM = 75.0
-"""Seconds without a fault after which all has to be as decided: longer than every bound, back-off and lease together."""
+"""Seconds without a fault after which all must be as decided: longer than every bound, backoff and lease together."""
 STILL = 10.0
-"""Seconds after that in which nothing may change any more."""
+"""Seconds after that in which nothing may change."""
 
 
 class Storm:
-    """Everything at once; `rage()` for a while, then `settle()`. `pause`: seconds between two gusts, on average."""
+    """All faults: `rage()` for a while, then `settle()`. `pause`: mean seconds between two faults."""
 
     def __init__(self, world, rng, pause):
         self._world = world
@@ -28,7 +28,7 @@ class Storm:
         self.counts = {}
 
     async def rage(self, seconds):
-        """Some events a second."""
+        """Inject a few faults per second."""
         end = self._world.clock.now + seconds
         while self._world.clock.now < end:
             await self._edit_if_due()
@@ -50,7 +50,7 @@ class Storm:
             )
 
     async def settle(self):
-        """No more faults, the usual nodes and policies, and time to come to terms with it."""
+        """End all faults, restore nodes and policies, and wait for convergence."""
         world = self._world
         await asyncio.gather(*self._tasks, return_exceptions=True)
         world.disk_is_full(full=False)
@@ -75,7 +75,7 @@ class Storm:
         await world.admin.clear_pods_and_events()
         await asyncio.sleep(CALM)
 
-    # What happens to nodes and their agents.
+    # Faults of nodes and their agents.
 
     def _agent(self):
         agents = self._world.agents
@@ -110,7 +110,7 @@ class Storm:
         await self._for_a_while(self._agent(), "late", self._rng.uniform(0.1, 6.0), 0.0)
 
     async def _second_stream(self):
-        """Somebody else reports for a node as well, as an old agent that was not quite gone."""
+        """A second agent reports for a node, as an old one that has not ended."""
         world = self._world
         agent = self._agent()
         if agent is not None:
@@ -143,7 +143,7 @@ class Storm:
         for name in sorted(self._world.admin.nodes()):
             await self._world.admin.beat(name, self._world.clock)
 
-    # What people and others do.
+    # Changes by users and other controllers.
 
     async def _policy_is_edited(self):
         await self._world.admin.put_policy(self._rng.choice(NAMES), policies.random_spec(self._rng))
@@ -207,7 +207,7 @@ class Storm:
     async def _gate_of_others_goes(self):
         await self._world.gangs.take_theirs_off()
 
-    # What happens to the API server, and on the way to it.
+    # Faults of the API server and its connections.
 
     async def _weather(self):
         rng, server = self._rng, self._world.server
@@ -247,7 +247,7 @@ class Storm:
     async def _history_expires(self):
         self._world.server.expire()
 
-    # What happens to the replicas, and to the machine.
+    # Faults of the replicas and their machines.
 
     async def _replica_is_killed(self):
         await self._down(stop=False)
@@ -270,7 +270,7 @@ class Storm:
         self._later(start(self._rng.choice((0.0, 1.0, 10.0, 40.0))))
 
     async def _lease_is_lost(self):
-        """Somebody has deleted it."""
+        """The object was deleted."""
         await self._world.admin.clear_leases()
 
     async def _wall_clock_jumps(self):

@@ -12,16 +12,16 @@ from sandbox.client.client import JSON_PATCH, ApiError
 from sandbox.client.objects import PODS
 
 NEEDED = {"pair": 2, "trio": 3, "crowd": 5}
-"""Gangs, and how many pods each needs."""
+"""Gangs and their minAvailable."""
 OURS, THEIRS = "plimsoll.io/gang", "example.com/theirs"
 MOST = 30
-"""Pods of all of them: there is room for as many."""
+"""Maximum pods of all gangs: all fit."""
 LATE = 100.0
-"""Seconds that a list and the patch after it may be under way together: the API server may be slow, or all be stopped."""
+"""Maximum seconds for a list and the following patch: the API server may be slow, or all be suspended."""
 
 
 class Gangs:
-    """What happens to them; `say` is told what was wrong."""
+    """Random events of gangs; `say` reports violations."""
 
     def __init__(self, world, rng, say):
         self._world = world
@@ -29,23 +29,23 @@ class Gangs:
         self._say = say
         self._made = 0
         self._whole = set()
-        """Gangs that have their quorum."""
+        """Gangs with quorum."""
         self._whole_at = {}
-        """Gang → when it last had, as of the last change."""
+        """Gang → when it last had quorum, as of the last change."""
         self._without_theirs = set()
-        """Pods off which their owner takes the other gate."""
+        """Pods whose owner lifts the foreign gate."""
         self.lifted = 0
         world.server.store.listen(self._changed)
 
     def pods(self, group=""):
-        """All there are, or those of one gang."""
+        """All pods, or those of one gang."""
         found = self._world.admin.objects("pods")
         return [pod for pod in found if (name := group_of(pod)) and group in ("", name)]
 
-    # What happens.
+    # Events.
 
     async def come(self, group="", count=1):
-        """Pods of a gang are made."""
+        """Create pods of a gang."""
         group = group or self._rng.choice(sorted(NEEDED))
         for _ in range(min(count, MOST - len(self.pods()))):
             self._made += 1
@@ -72,12 +72,12 @@ class Gangs:
             )
 
     async def come_whole(self):
-        """As many as are needed, at once."""
+        """Create as many pods as needed at once."""
         group = self._rng.choice(sorted(NEEDED))
         await self.come(group, NEEDED[group])
 
     async def go(self, *, whole=False):
-        """A pod is deleted, or all of its gang."""
+        """Delete a pod, or all of its gang."""
         if pods := self.pods():
             chosen = self._rng.choice(pods)
             for pod in self.pods(group_of(chosen)) if whole else [chosen]:
@@ -86,7 +86,7 @@ class Gangs:
                     await self._world.admin.client.delete(PODS, name, NAMESPACE, grace=0)
 
     async def take_theirs_off(self, *, everywhere=False):
-        """The other gate of a pod goes."""
+        """Lift a pod's foreign gate."""
         held = [pod for pod in self.pods() if THEIRS in gates_of(pod)]
         for pod in held if everywhere else held[:1]:
             name, place = pod["metadata"]["name"], gates_of(pod).index(THEIRS)
@@ -94,13 +94,13 @@ class Gangs:
             body = ({"op": "test", "path": f"{path}/name", "value": THEIRS},)
             body += ({"op": "remove", "path": path},)
             self._without_theirs.add(pod["metadata"]["uid"])
-            with contextlib.suppress(ApiError):  # ours went in the same moment
+            with contextlib.suppress(ApiError):  # our write happened at the same moment
                 await self._world.admin.client.patch(
                     PODS, name, body, NAMESPACE, content_type=JSON_PATCH
                 )
 
     async def schedule(self):
-        """For ever: a node for each pod that has none, and that no gate holds."""
+        """Forever: bind each ungated pod to a node."""
         while True:
             await asyncio.sleep(self._rng.uniform(0.2, 2.0))
             nodes = sorted(self._world.admin.nodes())
@@ -109,7 +109,7 @@ class Gangs:
                     with contextlib.suppress(ApiError):
                         await self._world.admin.client.bind(pod, self._rng.choice(nodes))
 
-    # What must be so.
+    # Invariants.
 
     def _changed(self, change):
         if change.collection != "pods" or change.record is None:
@@ -139,7 +139,7 @@ class Gangs:
                 self._say(f"{name} was let go, and does not say so")
 
     def check_calm(self, replicas):
-        """All of a gang goes that has its quorum; of one that has not, nobody has gone since it lost it."""
+        """Each gang with quorum is released whole; of one without, no pod was released since it lost it."""
         for group, needed in NEEDED.items():
             pods = self.pods(group)
             held = [pod["metadata"]["name"] for pod in pods if gates_of(pod)]

@@ -20,11 +20,11 @@ from evaluator.readings.store import Store
 from wire.codec import Delta
 
 SLACK = 1.0
-"""Seconds that something may take that takes no time but a pause of ours."""
+"""Tolerance in seconds for what takes no time except pauses of the test."""
 
 
 class Audit:
-    """Collects what was wrong, in sentences."""
+    """Collects violations as sentences."""
 
     def __init__(self, admin, server, clock):
         self.wrong = []
@@ -34,9 +34,9 @@ class Audit:
         self._admin = admin
         self._clock = clock
         self._specs = defaultdict(list)
-        """Policy → (since when, spec; None: none)."""
+        """Policy → (since when, spec; None: deleted)."""
         self._born = {}
-        """Node → when it was made, or made anew."""
+        """Node → when it was created or recreated."""
         server.store.listen(self._changed)
 
     def say(self, sentence):
@@ -74,7 +74,7 @@ class Audit:
     # At every answer.
 
     def check_answer(self, replica, name, nodes, said):
-        """Some spec of late and some readings of late must be a reason for each node that was refused or let through."""
+        """A recent spec and recent readings must explain each rejected or passing node."""
         refused = replica.refused(name, nodes)
         if refused is None:
             self.unready += 1
@@ -82,11 +82,11 @@ class Audit:
         self.answers += 1
         specs = self._specs_of_late(name)
         if replica.waiting_for:
-            return  # it has said so itself, where an operator looks
+            return  # it reported so itself
         known = self._clock.now - CLUSTER_STALE_AFTER - SLACK
         for node in nodes:
             if self._born[node] > known:
-                continue  # it need not have heard of it
+                continue  # it may not have received it
             recent = said(replica, node, self._clock.now - STALE_AFTER - SLACK)
 
             def candidates(metric, recent=recent):
@@ -109,10 +109,10 @@ class Audit:
         missing = [None] if first < 0 else []
         return missing + [spec for _, spec in known[max(0, first) :]]
 
-    # Once all is calm.
+    # In quiet periods.
 
     def check_calm(self, replicas, agents):
-        """Labels, statuses and answers are what a decision from scratch says."""
+        """Labels, statuses and answers equal those of a decision from scratch."""
         for replica in replicas:
             if replica.waiting_for:
                 self.say(f"{replica.name} is not ready: {list(replica.waiting_for)}")
@@ -139,7 +139,7 @@ class Audit:
                     )
 
     def _from_scratch(self, agents):
-        """Decided twice, an hour apart, so that every `for` has run out."""
+        """Decided twice, an hour apart, so that every `for` has expired."""
         parsed = [parse.parse(obj) for obj in self._admin.policies().values()]
         metrics = frozenset().union(*(one.metrics for one in parsed))
         store = Store(stale_after=STALE_AFTER, started=-1e9)
@@ -188,7 +188,7 @@ def _timeless(status):
 
 
 def measures(tasks):
-    """What has to be flat: blocks of memory, resident kilobytes, open files, tasks."""
+    """Values that must not grow: blocks of memory, resident kilobytes, open files, tasks."""
     gc.collect()
     process = psutil.Process()
     return {

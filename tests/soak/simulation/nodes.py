@@ -13,11 +13,11 @@ INTERVAL = 3.0
 
 
 class TurnedAwayError(Exception):
-    """The servicer has ended a stream."""
+    """The servicer ended a stream."""
 
 
 class Call:
-    """What gRPC gives a servicer of one stream, and the agent's end of it."""
+    """The gRPC context of one stream, and the agent's end of it."""
 
     def __init__(self, node):
         self.told = asyncio.Queue()
@@ -50,10 +50,10 @@ class Call:
 
 
 class Agent:
-    """The agent of one node, with a stream to each replica that is there.
+    """The agent of one node, with a stream to each running replica.
 
     `readings` holds per metric a number, an int of series as `codec` has them (`several`), or nothing. `silent`: its
-    streams stand, and nothing comes; `late`: seconds that a report is on its way.
+    streams are open without reports; `late`: seconds until a report arrives.
     """
 
     def __init__(self, name, clock, rng):
@@ -65,14 +65,14 @@ class Agent:
         self.off = False
         self.late = 0.0
         self.said = {}
-        """By replica: (when it arrived, what), the latest ones last."""
+        """By replica: (arrival time, report), the latest last."""
         self._clock = clock
         self._rng = rng
         self._woken = asyncio.Event()
         self._streams = {}
 
     def changed(self):
-        """A round has found something else."""
+        """Change the readings as a collector run would."""
         self._woken.set()
         self._woken = asyncio.Event()
 
@@ -85,7 +85,7 @@ class Agent:
             await asyncio.gather(task, return_exceptions=True)
 
     def check(self):
-        """Raises what ended a stream that should have begun anew."""
+        """Raise the errors of streams that should have been reopened."""
         for task in self._streams.values():
             if task.done():
                 task.result()
@@ -119,7 +119,7 @@ class Agent:
             if serving.done():
                 await serving
         finally:
-            # As when a client goes away: gRPC cancels the servicer.
+            # As when a client disconnects: gRPC cancels the servicer.
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 
@@ -159,7 +159,7 @@ class Agent:
 
 
 def random_readings(rng, metrics):
-    """What a node may say: mostly small numbers, now and then what is no number, or nothing at all."""
+    """Random values: mostly small numbers, sometimes NaN or infinity, or none."""
     found = SimpleNamespace(readings={}, several={}, unread=set())
     for metric in metrics:
         dice = rng.random()

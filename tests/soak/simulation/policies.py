@@ -6,7 +6,7 @@ import math
 METRICS = ("heat", "load", "health", "errors", "free")
 OPERATORS = ("Equals", "LessThan", "GreaterThan")
 LONGEST = 8
-"""Seconds of a `for` or `clearAfter` at most."""
+"""Maximum seconds of `for` or `clearAfter`."""
 
 
 def random_spec(rng):
@@ -45,10 +45,10 @@ def _rule(rng):
 
 
 def refusals(spec, candidates):
-    """Which answers are possible to whether dontschedule refuses a node, {True}, {False} or both.
+    """Possible answers to whether dontschedule rejects a node: {True}, {False} or both.
 
-    `candidates(metric)` are the values that may count at that moment, None for a missing one. What time has to do with it
-    is left to other checks: then both are.
+    `candidates(metric)` are the values that may count at that moment, None for a missing one. Durations are left to other
+    checks: with them both answers are possible.
     """
     strategy = spec["strategies"]["dontschedule"]
     if "for" in strategy or "clearAfter" in strategy:

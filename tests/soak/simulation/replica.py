@@ -16,16 +16,16 @@ CLUSTER_STALE_AFTER = 20.0
 
 
 class Replica:
-    """Started, killed and started again under one name. `up` says whether its ports would answer, `gone` that all has ended."""
+    """A process that is started, killed and restarted under one name. `up`: its ports answer; `gone`: it has ended."""
 
     def __init__(self, name, folder):
         self.name = name
         self.up = False
         self.gone = True
         self.broken = []
-        """What ended a loop of it, which never should."""
+        """The error that ended a loop; there must be none."""
         self.intake = None
-        """Where a stream arrives; another one after each start."""
+        """Handles a new stream; replaced at each start."""
         self._folder = folder
         self._service = None
         self._kube = None
@@ -56,7 +56,7 @@ class Replica:
         self.up = True
 
     async def kill(self):
-        """As SIGKILL does: nothing is said to anybody."""
+        """Kill it as by SIGKILL."""
         self.up = False
         self._note_broken()
         for loop in self._loops:
@@ -66,13 +66,13 @@ class Replica:
             self.broken.append(f"{loop.get_coro().__qualname__} was cancelled, and goes on")
             loop.cancel()
         await self._kube.close()
-        gc.unfreeze()  # a process that is gone keeps nothing
+        gc.unfreeze()  # a killed process keeps nothing
         self._service = self._kube = self.intake = None
         self._loops = []
         self.gone = True
 
     async def stop(self):
-        """As SIGTERM does."""
+        """Stop it as by SIGTERM."""
         self._service._decider.stop("this replica is stopping")
         await self._service._writers.release()
         await self.kill()
@@ -88,7 +88,7 @@ class Replica:
 
     @property
     def waiting_for(self):
-        """What /readyz says."""
+        """The /readyz text."""
         return self._service._decider.waiting_for
 
     @property
@@ -97,11 +97,11 @@ class Replica:
 
     @property
     def gangs_wait_for(self):
-        """Why nothing is decided on gangs."""
+        """Why gangs are not decided."""
         return list(self._service._writers.gangs.gang_controller.waiting_for)
 
     def refused(self, policy, nodes):
-        """What the scheduler is answered: which of the nodes are not for a pod of this policy; None is 503."""
+        """The nodes rejected for a pod of this policy; None for a 503."""
         pod = {"metadata": {"namespace": "default", "labels": {"telemetry-policy": policy}}}
         args = codec.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
         try:

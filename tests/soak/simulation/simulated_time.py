@@ -14,7 +14,7 @@ _MOST_TURNS = 20_000
 
 
 class Clock:
-    """Seconds. `now` only goes forward; the wall's clock is set as people set clocks."""
+    """Clocks in seconds. `now` only advances; the wall clock can be set."""
 
     def __init__(self):
         self.now = 1_000.0
@@ -31,9 +31,9 @@ class Clock:
 
 
 class Leaps(selectors.EpollSelector):
-    """Waits for nothing: where no file is ready, it is at once the time until which one wanted to wait.
+    """A selector that never waits: if no file is ready, time jumps to the timeout.
 
-    A loop that asks again and again without letting time pass would keep a processor busy: that is an error here.
+    A loop that polls without letting time pass would be a busy loop: that is an error here.
     """
 
     def __init__(self):
@@ -52,7 +52,7 @@ class Leaps(selectors.EpollSelector):
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """What would go to a thread is done at once: no thread could keep up."""
+    """Runs at once instead of in a thread, since simulated time outruns threads."""
 
     def __init__(self):
         leaps = Leaps()
@@ -69,7 +69,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 class Dice(random.Random):
-    """Who wants to be surprised gets the next seed of a row."""
+    """Unseeded generators get the next seed of a sequence."""
 
     _seeds = itertools.count(1)
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from agent.rules.groups.file import RuleFile, RuleFileError, read, told_apart
+from agent.rules.groups.file import RuleFile, RuleFileError, merged_files, read
 from plimsoll import strictyaml
 
 GOOD = """
@@ -35,7 +35,7 @@ def promtool_accepts(path) -> bool:
 
 
 def wrapped(rule: str) -> str:
-    """A file with a good rule and this one."""
+    """A file with a valid rule and this one."""
     return f"groups:\n- name: g\n  rules:\n  - {{record: good, expr: up}}\n  - {rule}\n"
 
 
@@ -185,7 +185,7 @@ def test_query_offset_other_than_zero_is_unsupported() -> None:
 
 
 def test_yaml_aliases_cannot_multiply_rules_beyond_the_limit() -> None:
-    """YAML's references make a short text long."""
+    """YAML aliases make a short text large."""
     groups = "groups:\n" + "".join(f"- {{name: g{i}, rules: *r}}\n" for i in range(100))
     text = groups.replace("*r", "&r [" + "{record: a, expr: up}," * 200 + "]", 1)
     with pytest.raises(RuleFileError, match="more than 10000 rules"):
@@ -195,7 +195,7 @@ def test_yaml_aliases_cannot_multiply_rules_beyond_the_limit() -> None:
 def test_groups_of_one_name_are_distinguished_by_file() -> None:
     one = loaded("groups: [{name: a}, {name: b}]")
     other = loaded("groups: [{name: b, rules: [{record: x, expr: 'rate('}]}, {name: c}]")
-    found = told_apart({"/one": one, "/other": other})
+    found = merged_files({"/one": one, "/other": other})
     assert [group.name for group in found.groups] == ["a", "/one;b", "/other;b", "c"]
     assert [error.group for error in found.errors] == ["/other;b"]
 

@@ -19,7 +19,7 @@ from agent.rules.promql.values import EvaluationError
 
 
 def openmetrics(samples):
-    """The samples as the text that promtool reads."""
+    """The samples as promtool's input."""
     for key, marks in samples.items():
         pairs = ",".join(f"{name}={quoted(value)}" for name, value in key if name != NAME)
         series = f"{labels.value(key, NAME)}{{{pairs}}}"
@@ -40,14 +40,14 @@ def spelled(value):
 
 
 class AskedError(Exception):
-    """Prometheus' own refusal of an expression."""
+    """A query that Prometheus rejects."""
 
 
 class Prometheus:
     """A client of Prometheus' HTTP API.
 
-    Prometheus closes connections that are idle for five minutes, and a run on a slow machine leaves them idle for longer.
-    The pool replaces a closed connection, and retries a query, which changes nothing, whose connection broke.
+    Prometheus closes connections that are idle for five minutes, and a slow run leaves them idle for longer.
+    The pool replaces a closed connection, and retries a query, which has no side effects, whose connection broke.
     """
 
     def __init__(self, address):
@@ -57,7 +57,7 @@ class Prometheus:
         self._pool = urllib3.HTTPConnectionPool(host, int(port), timeout=None, retries=retries)
 
     def ask(self, expression, time):
-        """The result as our evaluation answers: a number, a string, or {labels: value}; AskedError where it is none."""
+        """The result as in our evaluation: a number, a string, or {labels: value}. Raises AskedError if rejected."""
         kind, result = self._query(expression, time)
         if kind in {"scalar", "string"}:
             return float(result[1]) if kind == "scalar" else result[1]
@@ -66,7 +66,7 @@ class Prometheus:
         return {labels.make(one["metric"].items()): float(one["value"][1]) for one in result}
 
     def samples(self, selector, time):
-        """Times and values of the one series that a range selector selects, without stale marks."""
+        """Times and values of the one series that a range selector selects, without stale markers."""
         (series,) = self._query(selector, time)[1]
         return [(round(seconds * 1000), float(value)) for seconds, value in series["values"]]
 
@@ -85,7 +85,7 @@ class Prometheus:
 
 @contextlib.contextmanager
 def running(folder, config):
-    """Prometheus with its storage below a folder, once it is ready."""
+    """Start Prometheus with its storage below a folder and wait until it is ready."""
     (folder / "prometheus.yml").write_text(json.dumps(config))
     argv = [
         "prometheus",
@@ -108,7 +108,7 @@ def running(folder, config):
 
 
 def ready(process):
-    """Where it listens, once it says that it is ready; the two come in either order."""
+    """Wait for the address and the ready message, which come in either order."""
     seen = ""
     for line in process.stderr:
         seen += line
@@ -125,7 +125,7 @@ def client():
 
 @pytest.fixture(scope="session")
 def start_prometheus():
-    """A context manager that runs Prometheus; tests are skipped where it is not installed."""
+    """A context manager that runs Prometheus; tests are skipped if it is not installed."""
     for program in ("prometheus", "promtool"):
         if not shutil.which(program):
             pytest.skip(f"{program} is not on PATH")
@@ -151,13 +151,13 @@ def prometheus(day, moments, start_prometheus, tmp_path_factory):
 
 
 class Both:
-    """Prometheus and our own evaluation, asked the same."""
+    """Prometheus and our own evaluation over the same samples."""
 
     def __init__(self, prometheus):
         self._prometheus = prometheus
 
     def differences(self, text, moments):
-        """Where their answers are not the same, in words. A refusal is an answer, for whatever reason."""
+        """Describe differences between the results. A rejection counts as a result, for any reason."""
         try:
             expression = parse(text)
         except ExpressionError as error:
@@ -193,7 +193,7 @@ def both(prometheus):
 
 
 def alike(found, expected):
-    """Whether two answers are the same, to 1e-9 of a value."""
+    """Whether two results are equal, to 1e-9 of a value."""
     if isinstance(found, dict) and isinstance(expected, dict):
         return found.keys() == expected.keys() and all(
             alike(value, expected[key]) for key, value in found.items()
@@ -207,7 +207,7 @@ def alike(found, expected):
 
 
 def difference(expected, found):
-    """What is not the same, for who has to look at it."""
+    """Describe the differences of two results."""
     if not (isinstance(expected, dict) and isinstance(found, dict)):
         return f"  {expected!r}\n  but {found!r}"
     keys = sorted(expected.keys() | found.keys())

@@ -10,7 +10,7 @@ SUCCESS = b'{"status": "success", "data": {"resultType": "scalar", "result": [0,
 
 
 class ClosingHandler(http.server.BaseHTTPRequestHandler):
-    """Closes each connection without `Connection: close`, as a server does with an idle one."""
+    """Close each connection without `Connection: close`, as a server does with an idle one."""
 
     protocol_version = "HTTP/1.1"
 
@@ -30,7 +30,7 @@ class ClosingHandler(http.server.BaseHTTPRequestHandler):
 
 
 class BreakingHandler(ClosingHandler):
-    """Closes every other connection instead of responding."""
+    """Close every other connection instead of responding."""
 
     requests = 0
 

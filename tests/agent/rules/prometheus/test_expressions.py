@@ -24,7 +24,7 @@ _NAME = re.compile(r"\$[A-Z]+")
 
 
 def lines(*paths):
-    """Each line of the files with what its names stand for."""
+    """Each line of the files with its names expanded."""
     for path in paths:
         names = {}
         for line in path.read_text().splitlines():
@@ -48,7 +48,7 @@ UNSUPPORTED = list(lines(FOLDER / "unsupported.promql"))
 
 @pytest.mark.parametrize(("line", "names"), ALL)
 def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
-    """At all times in the long run, else at two that change from one combination to the next."""
+    """At all times in the long run, else at two that vary with the combination."""
     differences = []
     for index, text in enumerate(expressions(line, names)):
         chosen = moments if soak else [moments[(index + skip) % len(moments)] for skip in (3, 5)]
@@ -59,7 +59,7 @@ def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
 @pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
 def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, prometheus, moments):
     for text in expressions(line, names):
-        prometheus.ask(text, moments[0].time)  # which does not raise
+        prometheus.ask(text, moments[0].time)  # it does not raise
         with pytest.raises(ExpressionError) as caught:
             parse(text)
         assert caught.value.reason == "unsupported"

@@ -43,7 +43,7 @@ EXPRESSIONS = [
 
 
 def document(number):
-    """What is scraped as the so many-th; None is a scrape that fails."""
+    """The n-th scraped document; None is a failed scrape."""
     chance = random.Random(number)
     parts = {part: float(chance.randint(0, 5)) for part in "abc" if chance.random() < 0.6}
     return None if number % 9 == 4 else {"document": {"": float(number)}, "flicker": parts}
@@ -58,7 +58,7 @@ def text(document):
 
 
 class Script:
-    """A server whose answers are the documents, one after the other."""
+    """A server that responds with the documents in order."""
 
     def __init__(self):
         self._numbers = itertools.count()
@@ -101,7 +101,7 @@ def script():
 
 @pytest.fixture
 def prometheus(script, start_prometheus, tmp_path):
-    """A Prometheus of its own: no sample may be older than the range that the test reads back."""
+    """A separate Prometheus: no sample may be older than the range that the test reads back."""
     often = {"scrape_interval": "100ms", "scrape_timeout": "100ms"}
     job = {"job_name": "script", "static_configs": [{"targets": [script.address]}], **often}
     config = {"global": {"evaluation_interval": f"{STEP}ms"}, "scrape_configs": [job]}
@@ -110,7 +110,7 @@ def prometheus(script, start_prometheus, tmp_path):
 
 
 def scraped(prometheus):
-    """When it scraped, and what: its first ticks, once there are enough, which takes it some seconds from its start."""
+    """The times and documents of its scrapes, once there are enough."""
     deadline = time.monotonic() + PATIENCE
     while prometheus.ask("sum(count_over_time(document[1h])) > 20", now()) == {}:
         assert time.monotonic() < deadline

@@ -68,7 +68,7 @@ SAME = [
 
 
 def vectors_of(name, values):
-    """Series of one metric at one time; of each label many have a value, and many none."""
+    """Series of one metric at one time; many have each label, and many lack it."""
     pairs = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"))
     sets = pairs.map(lambda found: labels.make([*found.items(), ("__name__", name)]))
     return st.dictionaries(sets, values.map(lambda value: [(NOW, value)]), max_size=8)
@@ -81,7 +81,7 @@ def moments(values):
 
 
 def outcome(expression, moment):
-    """A vector as a dictionary, or that there was an error in these samples."""
+    """A vector as a dictionary, or that these samples cause an error."""
     try:
         found = expression.evaluate(moment)
     except EvaluationError:

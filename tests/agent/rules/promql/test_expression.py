@@ -31,7 +31,7 @@ def storage():
 
 @pytest.fixture
 def at(storage):
-    """Evaluates a text so many seconds after the first sample."""
+    """Evaluate a text this many seconds after the first sample."""
 
     def evaluate(text, seconds=1200, *, epoch=0, step=MINUTE):
         return parse(text).evaluate(Moment(storage, int(seconds * 1000), epoch, step))

@@ -13,7 +13,7 @@ from agent.rules.promql.values import Moment
 from agent.rules.storage.memory import MemoryStorage
 
 NOW = 10_000_000
-# Whole numbers, whose sums and differences are exact in any order.
+# Integers, whose sums and differences are exact in any order.
 numbers = st.integers(-(2**40), 2**40).map(float)
 pairs = st.fixed_dictionaries({}, optional={name: st.sampled_from("xyz") for name in "abc"})
 
@@ -23,7 +23,7 @@ def key(name, **having):
 
 
 def key_of(of):
-    """What is left of a counter's labels once a function was applied."""
+    """A counter's labels after a function."""
     return labels.make([("of", of)])
 
 
@@ -44,14 +44,14 @@ def vectors(draw, *names):
 
 @st.composite
 def times(draw):
-    """When a series was sampled: some seconds before now, never the same again."""
+    """Distinct sample times of a series, in seconds before now."""
     ages = draw(st.lists(st.integers(0, 290_000), min_size=2, max_size=30, unique=True))
     return [NOW - age for age in sorted(ages, reverse=True)]
 
 
 @st.composite
 def counters(draw):
-    """What some steps add up to, and the same beginning again now and then; always so that it can be seen."""
+    """A counter with observable steps and resets."""
     when = draw(times())
     steps = [float(draw(st.integers(0, 1000))) for _ in when]
     fresh = [draw(st.booleans()) for _ in when]
@@ -122,7 +122,7 @@ def test_unmatched_label_replace_changes_nothing(listed):
 
 @given(counters())
 def test_counter_reset_loses_no_increase(listed):
-    """Beginning again at nothing, and counting on: the increase is the same, and no rate is ever below nothing."""
+    """A reset to zero loses no increase, and no rate is negative."""
     for function in ("increase", "rate", "irate"):
         found = asked(listed, f"{function}(c[5m])")
         total, restarting = found[key_of("total")], found[key_of("restarting")]

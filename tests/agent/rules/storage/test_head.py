@@ -286,7 +286,7 @@ STEPS = st.tuples(
 
 
 class Reference:
-    """What was said at each tick, written down one by one."""
+    """All samples of each tick, in a list."""
 
     def __init__(self) -> None:
         self.listed = MemoryStorage()
@@ -347,7 +347,7 @@ def same(one: object, other: object) -> bool:
 
 
 def compare(steps: Iterable[Step], reach: int, *, asked_at: int) -> None:
-    """Ask both for everything at so many times within the reach."""
+    """Query both for everything at these times within the range."""
     reference = Reference()
     history, ticks = play(steps, reach, reference)
     now = ticks[-1]
@@ -473,7 +473,7 @@ def test_reported_size_is_accurate_within_a_quarter(changing: int, reach: int, t
             )
         of_series.cache_clear()
         gc.collect()
-        # What other threads hold meanwhile, such as a server that another test left running, is not ours.
+        # Allocations of other threads, such as a server left by another test, do not count.
         ours = [tracemalloc.Filter(True, "*/agent/rules/*")]
         traces = tracemalloc.take_snapshot().filter_traces(ours).traces
         real = sum(trace.size for trace in traces)

@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.gangs.core import events
 from evaluator.gangs.core.types import GangState, GangVerdict
-from evaluator.plans.policy_events import EventSpec
+from evaluator.model.events import EventSpec
 
 MESSAGE = "2 of 4 pods of podGroup train exist"
 

@@ -7,7 +7,7 @@ from sandbox.apiserver.http.protobuf import decode
 
 
 def field(number, value):
-    """One field on the wire: a number, or a piece of bytes."""
+    """One protobuf field: a number, or bytes."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value & (1 << 64) - 1)
     raw = value.encode() if isinstance(value, str) else value

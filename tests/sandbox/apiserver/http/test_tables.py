@@ -9,7 +9,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 async def rows(api, path, **query):
-    """Column name -> cell, for each row."""
+    """Column name -> cell, per row."""
     reply = await api.call("GET", path, headers={"Accept": TABLE}, **query)
     assert reply.body["kind"] == "Table", reply.body
     names = [column["name"] for column in reply.body["columnDefinitions"]]

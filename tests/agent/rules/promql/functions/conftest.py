@@ -10,7 +10,7 @@ from agent.rules.promql.values import Window
 
 @pytest.fixture(scope="session")
 def window() -> Callable[..., Window]:
-    """A window of values; None is a sample that is not there. Times are in seconds."""
+    """A window of values; None is a missing sample. Times are in seconds."""
 
     def build(values: Sequence[float | None], *, every: float = 15, begin: float = 0) -> Window:
         samples = [

@@ -22,7 +22,7 @@ END = 10_000_000
 
 
 def window(runs, gaps=None):
-    """Of (value, repeats), with its times a second apart, or as many milliseconds as `gaps` say in turn."""
+    """A window of (value, repeats), a second apart, or with `gaps` in milliseconds in turn."""
     count = sum(repeat for _, repeat in runs)
     steps = [1000] * count if gaps is None else [gaps[index % len(gaps)] for index in range(count)]
     levels, repeats = zip(*runs, strict=True)
@@ -136,7 +136,7 @@ def test_no_buckets_make_a_quantile_raise(buckets, q):
     st.floats(1e-6, 1),
 )
 def test_quantiles_are_monotonic(steps, one, other):
-    # But for the share zero: where the first bucket is empty that is NaN, in Prometheus too.
+    # Except for the quantile zero: with an empty first bucket it is NaN, in Prometheus too.
     counts = list(accumulate(steps))
     buckets = [
         *zip(map(float, range(1, len(counts))), counts, strict=False),

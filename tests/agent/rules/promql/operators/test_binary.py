@@ -24,7 +24,7 @@ def unnamed(**pairs):
 
 
 def exactly(value):
-    """A number that is equal, to the sign of zero; NaN equals NaN."""
+    """A number that compares by the sign of zero and with NaN equal to NaN."""
     return repr(value)
 
 

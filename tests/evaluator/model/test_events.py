@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from evaluator.plans import events
-from evaluator.plans.policy_events import EventSpec
+from evaluator.model import events
+from evaluator.model.events import EventSpec
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 NOTICE = EventSpec("Normal", "GangIncomplete", "2 of 4 exist")

@@ -1,15 +1,24 @@
 """Builds core/v1 Events, as shown by `kubectl describe`. No I/O; times are RFC 3339."""
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from evaluator.plans.policy_events import EventSpec
 from plimsoll.text import one_line
 
 _LONGEST = 1024
 """Kubernetes' limit of characters in a message."""
 _NAMED = 200
 """Characters of the object's name in the event's name, which may have 253."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSpec:
+    """An event: its type, its reason in CamelCase, and a sentence."""
+
+    type: str
+    reason: str
+    message: str
 
 
 class ObjectReference(NamedTuple):
