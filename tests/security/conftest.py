@@ -167,7 +167,7 @@ def server_tls(authority, pair):
     return context
 
 
-class House:
+class Installation:
     """All programs, with the evaluator and one agent at log level debug."""
 
     def __init__(self, folder, authority, secrets):
@@ -363,8 +363,8 @@ def secrets(monkeypatch):
 
 
 @pytest.fixture
-async def house(tmp_path, authority, secrets):
+async def installation(tmp_path, authority, secrets):
     async with contextlib.AsyncExitStack() as stack:
-        made = House(tmp_path, authority, secrets)
+        made = Installation(tmp_path, authority, secrets)
         await made.start(stack)
         yield made

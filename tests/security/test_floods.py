@@ -70,13 +70,15 @@ async def flooded(kind, port, connections, *tls):
 
 
 async def test_kube_schedulers_p99_beside_floods_is_below_three_times_its_quiet_value_and_no_probe_fails(
-    house, dial
+    installation, dial
 ):
-    await house.start_evaluator()
-    await house.start_agent()
-    await house.ready()
-    peer = await dial(house.port("extender"), house.authority.client(*house.scheduler))
-    ops, gangs = house.port("ops"), house.port("gangs")
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
+    peer = await dial(
+        installation.port("extender"), installation.authority.client(*installation.scheduler)
+    )
+    ops, gangs = installation.port("ops"), installation.port("gangs")
     floods = {
         "chunks of one byte": ("chunks", ops, 30),
         "3,000 header fields": ("fields", ops, 30),
@@ -107,11 +109,11 @@ async def slowdown(peer, dial, ops, flood):
 
 
 async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
-    house, dial, eventually
+    installation, dial, eventually
 ):
-    await house.start_agent(more=("--web.config.file=",))
-    await eventually(lambda: "listening" in house.log("agent"))
-    port = house.port("agent")
+    await installation.start_agent(more=("--web.config.file=",))
+    await eventually(lambda: "listening" in installation.log("agent"))
+    port = installation.port("agent")
     while (await asked(dial, port, b"/readyz")).status != 200:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     for kind in ("chunks", "fields"):
