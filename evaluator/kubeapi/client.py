@@ -13,11 +13,11 @@ import msgspec
 from evaluator.kubeapi.connection import KubeConnection
 from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
 from evaluator.model.api_status import TokenReview
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import FIELD_MANAGER, LabelApply
 from evaluator.model.objects import Node, Pod
 from plimsoll import rfc3339
+from plimsoll.decode import UNREADABLE
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ import msgspec
 
 from evaluator.kubeapi.client import APIResource, Kube
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.decode import UNREADABLE
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 

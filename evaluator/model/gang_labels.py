@@ -48,7 +48,7 @@ class Numbers(NamedTuple):
 def membership(pod: PodSpecView) -> Membership | None:
     """Return a pod's gang membership.
 
-    None for a pod that names no group, has no gang gate and was not admitted. Raises `evaluator.model.decode.UNREADABLE`
+    None for a pod that names no group, has no gang gate and was not admitted. Raises `plimsoll.decode.UNREADABLE`
     if its placement constraints cannot be decoded.
     """
     meta, spec = pod.metadata, pod.spec

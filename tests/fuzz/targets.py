@@ -17,7 +17,7 @@ from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
-from evaluator.cli.check.describe import explained
+from evaluator.cli.check.describe import describe
 from evaluator.cli.configure_scheduler import configuration, staticpod
 from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
@@ -31,7 +31,6 @@ from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
@@ -49,6 +48,7 @@ from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll import quantity
+from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
@@ -177,7 +177,7 @@ def a_policy(data):
 def _policy(found):
     for problem in found.problems:
         fits(problem)
-    for line in explained(found):
+    for line in describe(found):
         assert line.isprintable()
     for strategy in found.strategies.values():
         for rule in strategy.rules:

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from evaluator.model import gang_labels
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GATE, PRIORITY_LABEL
 from evaluator.model.pods import Gate
+from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_labels import membership
 from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.model.names import PolicyKey
 from evaluator.model.pods import decode
+from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
@@ -58,9 +58,9 @@ def test_gang_labels_are_decoded(labels: Any, group: str, minimum: int, priority
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is no number: no gang"),
-        (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is no number"),
-        ({"podGroup": "train"}, "podGroup and no minAvailable: it waits for nobody"),
+        (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is not a number: no gang"),
+        (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is not a number"),
+        ({"podGroup": "train"}, "podGroup and no minAvailable: it is not held"),
         ({"minAvailable": "4"}, "minAvailable and no podGroup: no gang"),
         (GANG | {"podGroup": ""}, "minAvailable and no podGroup: no gang"),
     ],
