@@ -20,8 +20,8 @@ async def make_pool():
             tasks.append(task)
             found.admit(task, peer=peer)
             if asked:
-                found.note(task, ConnectionState.ANSWERING)
-                found.note(task, ConnectionState.NOTHING)
+                found.set_state(task, ConnectionState.ANSWERING)
+                found.set_state(task, ConnectionState.IDLE)
             return task
 
         found.admit_one = admit
@@ -54,9 +54,9 @@ async def test_no_connection_is_closed_up_to_the_limit(pool):
 
 async def test_oldest_unauthenticated_connection_is_closed_first(pool):
     client, one, other = (pool.admit_one() for _ in range(3))
-    pool.note(client, ConnectionState.ANSWERING)
-    pool.note(client, ConnectionState.NOTHING)
-    pool.note(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
+    pool.set_state(client, ConnectionState.ANSWERING)
+    pool.set_state(client, ConnectionState.IDLE)
+    pool.set_state(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
     assert pool.has_room()
     assert await ended(client, one, other) == [False, False, True]
 
@@ -64,16 +64,16 @@ async def test_oldest_unauthenticated_connection_is_closed_first(pool):
 async def test_client_idle_longest_is_closed_if_all_are_authenticated(pool):
     clients = [pool.admit_one() for _ in range(3)]
     for client in clients:
-        pool.note(client, ConnectionState.ANSWERING)
-        pool.note(client, ConnectionState.NOTHING)
-    pool.note(clients[0], ConnectionState.NOTHING)
+        pool.set_state(client, ConnectionState.ANSWERING)
+        pool.set_state(client, ConnectionState.IDLE)
+    pool.set_state(clients[0], ConnectionState.IDLE)
     assert pool.has_room()
     assert await ended(*clients) == [False, True, False]
 
 
 async def test_connection_with_a_certificate_is_authenticated(pool):
     known, one, other = (pool.admit_one() for _ in range(3))
-    pool.know(known)
+    pool.mark_verified(known)
     assert pool.has_room()
     assert await ended(known, one, other) == [False, True, False]
 
@@ -81,7 +81,7 @@ async def test_connection_with_a_certificate_is_authenticated(pool):
 async def test_connection_being_answered_is_never_closed(pool):
     tasks = [pool.admit_one() for _ in range(3)]
     for task in tasks:
-        pool.note(task, ConnectionState.ANSWERING)
+        pool.set_state(task, ConnectionState.ANSWERING)
     assert not pool.has_room()
     assert await ended(*tasks) == [False, False, False]
 
@@ -89,13 +89,13 @@ async def test_connection_being_answered_is_never_closed(pool):
 async def test_unread_response_is_closed_before_a_new_connection_is_rejected(pool):
     silent, deaf, answered = (pool.admit_one() for _ in range(3))
     for task in (silent, deaf, answered):
-        pool.note(task, ConnectionState.ANSWERING)
-    pool.note(deaf, ConnectionState.SENDING)
-    pool.note(silent, ConnectionState.NOTHING)
+        pool.set_state(task, ConnectionState.ANSWERING)
+    pool.set_state(deaf, ConnectionState.SENDING)
+    pool.set_state(silent, ConnectionState.IDLE)
     assert pool.has_room()
     assert await ended(silent, deaf, answered) == [True, False, False]
     pool.admit_one()
-    pool.note(next(iter(pool.tasks - {deaf, answered})), ConnectionState.ANSWERING)
+    pool.set_state(next(iter(pool.tasks - {deaf, answered})), ConnectionState.ANSWERING)
     assert pool.has_room()
     assert await ended(deaf, answered) == [True, False]
 
@@ -103,29 +103,29 @@ async def test_unread_response_is_closed_before_a_new_connection_is_rejected(poo
 async def test_longest_unread_of_too_many_responses_is_closed(pool):
     deaf = [pool.admit_one() for _ in range(3)]
     for task in deaf:
-        pool.note(task, ConnectionState.ANSWERING)
+        pool.set_state(task, ConnectionState.ANSWERING)
     for task in (deaf[1], deaf[0]):
-        pool.note(task, ConnectionState.SENDING)
+        pool.set_state(task, ConnectionState.SENDING)
     assert await ended(*deaf) == [False, False, False]
-    pool.note(deaf[2], ConnectionState.SENDING)
+    pool.set_state(deaf[2], ConnectionState.SENDING)
     assert await ended(*deaf) == [False, True, False]
 
 
 async def test_rejection_authenticates_no_connection(pool):
-    refused, untrusted, client = (pool.admit_one() for _ in range(3))
-    pool.note(client, ConnectionState.ANSWERING)
-    pool.note(client, ConnectionState.NOTHING)
-    pool.note(refused, ConnectionState.SENDING)
+    refused, stranger, client = (pool.admit_one() for _ in range(3))
+    pool.set_state(client, ConnectionState.ANSWERING)
+    pool.set_state(client, ConnectionState.IDLE)
+    pool.set_state(refused, ConnectionState.SENDING)
     for expected in ([False, True, False], [True, True, False]):
         assert pool.has_room()
-        assert await ended(refused, untrusted, client) == expected
+        assert await ended(refused, stranger, client) == expected
         pool.admit_one()
 
 
 async def test_open_requests_may_finish_at_shutdown(pool):
     idle, asking, answered = (pool.admit_one() for _ in range(3))
-    pool.note(asking, ConnectionState.RECEIVING)
-    pool.note(answered, ConnectionState.ANSWERING)
+    pool.set_state(asking, ConnectionState.RECEIVING)
+    pool.set_state(answered, ConnectionState.ANSWERING)
     pool.end_idle()
     assert await ended(idle, asking, answered) == [True, False, False]
     assert pool.tasks == {asking, answered}
@@ -134,14 +134,14 @@ async def test_open_requests_may_finish_at_shutdown(pool):
 async def test_busy_is_true_while_a_request_is_open(pool):
     one, other = pool.admit_one(), pool.admit_one()
     assert not pool.busy
-    for task, doing in (
+    for task, state in (
         (one, ConnectionState.RECEIVING),
         (other, ConnectionState.ANSWERING),
-        (one, ConnectionState.NOTHING),
+        (one, ConnectionState.IDLE),
     ):
-        pool.note(task, doing)
+        pool.set_state(task, state)
         assert pool.busy
-    pool.note(other, ConnectionState.SENDING)
+    pool.set_state(other, ConnectionState.SENDING)
     assert pool.busy
     other.cancel()
     await ended(other)
@@ -187,7 +187,7 @@ async def test_client_with_a_certificate_is_closed_last(make_pool):
     pool = make_pool(4)
     certified = [pool.admit_one() for _ in range(2)]
     for task in certified:
-        pool.know(task)
+        pool.mark_verified(task)
     other = [pool.admit_one("other", asked=True), pool.admit_one("other")]
     for _ in range(6):
         assert pool.has_room()
