@@ -192,7 +192,7 @@ async def test_new_node_starts_at_the_mean(api, replica):
 
 async def test_dropped_kinds_are_logged(api, replica, log_lines, monkeypatch):
     lines = log_lines("json")
-    monkeypatch.setattr(module, "_ROOM", 60)
+    monkeypatch.setattr(module, "_MOST_BYTES", 60)
     one = await replica(api.url)
     one.fails("web")
     one.fails("db")
