@@ -45,7 +45,7 @@ class Webhook:
 
     async def _serve(self, request: Request) -> Response:
         try:
-            async with self._turns.turn():
+            async with self._turns.hold():
                 found = await _answer(request.body)
         except admission.BadReviewError as error:
             return self.refuse(RejectedRequestError(HTTPStatus.BAD_REQUEST, str(error)), request)

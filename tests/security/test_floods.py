@@ -82,8 +82,12 @@ async def test_kube_schedulers_p99_beside_floods_is_below_three_times_its_quiet_
         "3,000 header fields": ("fields", ops, 30),
         "reviews of 8 MiB": ("large_reviews", gangs, 8, "tls"),
         "reviews of 4 MiB": ("reviews", gangs, 8, "tls"),
+        "handshakes without a certificate": ("connections", house.port("extender"), 8, "tls"),
+        "bodies without a certificate": ("chunks", house.port("extender"), 8, "tls"),
+        "new connections to the port of probes": ("connections", ops, 30),
+        "silent connections to the port of agents": ("silent", house.port("agents"), 300),
     }
-    await p99(peer)
+    await p99(peer)  # warms up
     slower = {what: await slowdown(peer, dial, ops, flood) for what, flood in floods.items()}
     assert all(times < 3 for times in slower.values()), slower
 

@@ -20,8 +20,8 @@ async def crowds():
             tasks.append(task)
             found.admit(task, peer=peer)
             if asked:
-                found.note(task, ConnectionState.ANSWERING)
-                found.note(task, ConnectionState.NOTHING)
+                found.set_state(task, ConnectionState.ANSWERING)
+                found.set_state(task, ConnectionState.IDLE)
             return task
 
         found.admit_one = admit
@@ -54,9 +54,9 @@ async def test_no_connection_is_closed_up_to_the_limit(crowd):
 
 async def test_oldest_unauthenticated_connection_is_closed_first(crowd):
     client, one, other = (crowd.admit_one() for _ in range(3))
-    crowd.note(client, ConnectionState.ANSWERING)
-    crowd.note(client, ConnectionState.NOTHING)
-    crowd.note(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
+    crowd.set_state(client, ConnectionState.ANSWERING)
+    crowd.set_state(client, ConnectionState.IDLE)
+    crowd.set_state(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
     assert crowd.has_room()
     assert await ended(client, one, other) == [False, False, True]
 
@@ -64,16 +64,16 @@ async def test_oldest_unauthenticated_connection_is_closed_first(crowd):
 async def test_client_idle_longest_is_closed_if_all_are_authenticated(crowd):
     clients = [crowd.admit_one() for _ in range(3)]
     for client in clients:
-        crowd.note(client, ConnectionState.ANSWERING)
-        crowd.note(client, ConnectionState.NOTHING)
-    crowd.note(clients[0], ConnectionState.NOTHING)
+        crowd.set_state(client, ConnectionState.ANSWERING)
+        crowd.set_state(client, ConnectionState.IDLE)
+    crowd.set_state(clients[0], ConnectionState.IDLE)
     assert crowd.has_room()
     assert await ended(*clients) == [False, True, False]
 
 
 async def test_connection_with_a_certificate_is_authenticated(crowd):
     known, one, other = (crowd.admit_one() for _ in range(3))
-    crowd.know(known)
+    crowd.mark_verified(known)
     assert crowd.has_room()
     assert await ended(known, one, other) == [False, True, False]
 
@@ -81,7 +81,7 @@ async def test_connection_with_a_certificate_is_authenticated(crowd):
 async def test_connection_being_answered_is_never_closed(crowd):
     tasks = [crowd.admit_one() for _ in range(3)]
     for task in tasks:
-        crowd.note(task, ConnectionState.ANSWERING)
+        crowd.set_state(task, ConnectionState.ANSWERING)
     assert not crowd.has_room()
     assert await ended(*tasks) == [False, False, False]
 
@@ -89,13 +89,13 @@ async def test_connection_being_answered_is_never_closed(crowd):
 async def test_unread_response_is_closed_before_a_new_connection_is_rejected(crowd):
     silent, deaf, answered = (crowd.admit_one() for _ in range(3))
     for task in (silent, deaf, answered):
-        crowd.note(task, ConnectionState.ANSWERING)
-    crowd.note(deaf, ConnectionState.SENDING)
-    crowd.note(silent, ConnectionState.NOTHING)
+        crowd.set_state(task, ConnectionState.ANSWERING)
+    crowd.set_state(deaf, ConnectionState.SENDING)
+    crowd.set_state(silent, ConnectionState.IDLE)
     assert crowd.has_room()
     assert await ended(silent, deaf, answered) == [True, False, False]
     crowd.admit_one()
-    crowd.note(next(iter(crowd.tasks - {deaf, answered})), ConnectionState.ANSWERING)
+    crowd.set_state(next(iter(crowd.tasks - {deaf, answered})), ConnectionState.ANSWERING)
     assert crowd.has_room()
     assert await ended(deaf, answered) == [True, False]
 
@@ -103,19 +103,19 @@ async def test_unread_response_is_closed_before_a_new_connection_is_rejected(cro
 async def test_longest_unread_of_too_many_responses_is_closed(crowd):
     deaf = [crowd.admit_one() for _ in range(3)]
     for task in deaf:
-        crowd.note(task, ConnectionState.ANSWERING)
+        crowd.set_state(task, ConnectionState.ANSWERING)
     for task in (deaf[1], deaf[0]):
-        crowd.note(task, ConnectionState.SENDING)
+        crowd.set_state(task, ConnectionState.SENDING)
     assert await ended(*deaf) == [False, False, False]
-    crowd.note(deaf[2], ConnectionState.SENDING)
+    crowd.set_state(deaf[2], ConnectionState.SENDING)
     assert await ended(*deaf) == [False, True, False]
 
 
 async def test_rejection_authenticates_no_connection(crowd):
     refused, stranger, client = (crowd.admit_one() for _ in range(3))
-    crowd.note(client, ConnectionState.ANSWERING)
-    crowd.note(client, ConnectionState.NOTHING)
-    crowd.note(refused, ConnectionState.SENDING)
+    crowd.set_state(client, ConnectionState.ANSWERING)
+    crowd.set_state(client, ConnectionState.IDLE)
+    crowd.set_state(refused, ConnectionState.SENDING)
     for expected in ([False, True, False], [True, True, False]):
         assert crowd.has_room()
         assert await ended(refused, stranger, client) == expected
@@ -124,8 +124,8 @@ async def test_rejection_authenticates_no_connection(crowd):
 
 async def test_open_requests_may_finish_at_shutdown(crowd):
     idle, asking, answered = (crowd.admit_one() for _ in range(3))
-    crowd.note(asking, ConnectionState.RECEIVING)
-    crowd.note(answered, ConnectionState.ANSWERING)
+    crowd.set_state(asking, ConnectionState.RECEIVING)
+    crowd.set_state(answered, ConnectionState.ANSWERING)
     crowd.end_idle()
     assert await ended(idle, asking, answered) == [True, False, False]
     assert crowd.tasks == {asking, answered}
@@ -134,14 +134,14 @@ async def test_open_requests_may_finish_at_shutdown(crowd):
 async def test_busy_is_true_while_a_request_is_open(crowd):
     one, other = crowd.admit_one(), crowd.admit_one()
     assert not crowd.busy
-    for task, doing in (
+    for task, state in (
         (one, ConnectionState.RECEIVING),
         (other, ConnectionState.ANSWERING),
-        (one, ConnectionState.NOTHING),
+        (one, ConnectionState.IDLE),
     ):
-        crowd.note(task, doing)
+        crowd.set_state(task, state)
         assert crowd.busy
-    crowd.note(other, ConnectionState.SENDING)
+    crowd.set_state(other, ConnectionState.SENDING)
     assert crowd.busy
     other.cancel()
     await ended(other)
@@ -187,7 +187,7 @@ async def test_client_with_a_certificate_is_closed_last(crowds):
     crowd = crowds(4)
     certified = [crowd.admit_one() for _ in range(2)]
     for task in certified:
-        crowd.know(task)
+        crowd.mark_verified(task)
     other = [crowd.admit_one("other", asked=True), crowd.admit_one("other")]
     for _ in range(6):
         assert crowd.has_room()
