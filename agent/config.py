@@ -28,7 +28,7 @@ examples:
   plimsoll-agent --evaluator.address=plimsoll-evaluator.plimsoll:9091 --node.name=node-a
       stream to an evaluator as well; in a pod, $NODE_NAME is set by the downward API
   plimsoll-agent --collector.disable-defaults --collector.synthetic --web.listen-address=127.0.0.1:0
-      made-up values on any free port, on any machine
+      synthetic values on any free port, on any machine
   plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys --path.rootfs=/host/root
       in a container, with the host's directories mounted there
 

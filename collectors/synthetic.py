@@ -16,7 +16,7 @@ METRICS = Table(
     Metric(
         "node_synthetic_<number>",
         "gauge",
-        "A made-up value of this agent's synthetic collector.",
+        "A synthetic value.",
         "",
         node_exporter=False,
     )

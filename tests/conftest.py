@@ -20,6 +20,7 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler
+from tests import preloaded
 from tests.examples import load_settings
 from tests.patience import PATIENCE
 
@@ -53,6 +54,10 @@ def pytest_collection_finish() -> None:
     """Exclude the collected tests from later garbage collections: they live until the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    preloaded.stop()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,7 @@ from sandbox.client.client import ApiError
 from sandbox.client.objects import NODES, PODS, POLICIES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
-from sandbox.demo.room import RiskDemo
+from sandbox.demo.risk import RiskDemo
 from sandbox.demo.stage import Demo, Stage
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 
@@ -28,7 +28,7 @@ class HealthMetricDemo:
         self._cluster = stage.cluster
         self._api = stage.cluster.client
         self._narrator = stage.narrator
-        self._room = RiskDemo(stage, NAMESPACE)
+        self._risk = RiskDemo(stage, NAMESPACE)
 
     async def run_steps(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
@@ -39,13 +39,13 @@ class HealthMetricDemo:
         await self._recover(sick)
         await self._measure()
         await self._derive()
-        await self._room.run_steps()
+        await self._risk.run_steps()
 
     async def _begin(self) -> None:
         self._narrator.step("A file on each node has its health; a policy acts on it")
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
-            self._room.use(node, cores=2)
+            self._risk.use(node, cores=2)
         await self._stage.apply("health-metric-demo/00-namespace.yaml")
         await self._stage.apply("health-metric-demo/10-policy.yaml")
         self._narrator.paragraph(

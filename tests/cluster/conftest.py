@@ -28,12 +28,13 @@ from sandbox.client.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Obje
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")

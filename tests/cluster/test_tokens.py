@@ -9,8 +9,8 @@ from evaluator.kubeapi.client import Kube
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
-from sandbox.processes import Processes
 from sandbox.programs import AgentLaunch, agent_command
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 

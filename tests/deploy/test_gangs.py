@@ -15,9 +15,10 @@ from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.controllers.nodes import node_object
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "deploy" / "gangs" / "README.md"

@@ -167,7 +167,9 @@ async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(stolen_
 
 async def test_evaluator_can_lift_its_gate_and_record_when(stolen_token, evaluator, administrator):
     held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
-    await evaluator.patch_pod("default", "held", ungate.lifting(held, "2026-01-01T00:00:00.000Z"))
+    await evaluator.patch_pod(
+        "default", "held", ungate.ungate_patch(held, "2026-01-01T00:00:00.000Z")
+    )
     pod = await administrator.get(PODS, "held", "default")
     assert pod["spec"]["schedulingGates"] == [{"name": FOREIGN}]
     assert pod["metadata"]["annotations"].keys() == {"owner", ADMITTED}

@@ -17,9 +17,10 @@ from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 

@@ -14,8 +14,9 @@ import psutil
 import yaml
 
 from sandbox.apiserver.server import ApiServer
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,9 @@ from aiohttp import web
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.controllers.nodes import node_object
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 ROOT = Path(__file__).parents[2]
 NODE, POLICY = "node-a", "demo-policy"

@@ -8,9 +8,10 @@ import aiohttp
 import psutil
 import pytest
 
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import AgentLaunch, agent_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 

@@ -42,7 +42,7 @@ class Labeling:
         self.clock = Clock()
         self.fence = WriteFence(clock=self.clock)
         self.fence.extend()
-        kube.guard = self.fence.write
+        kube.fence = self.fence.write
         self.labeler = NodeLabelController(
             kube,
             self.cluster,

@@ -86,7 +86,7 @@ async def test_problems_are_in_the_status(api, world, demo, rule):
         lambda policy: policy.get("status", {}).get("conditions", [{}])[0].get("status") == "False",
     )
     message = found["status"]["conditions"][0]["message"]
-    assert "strategy 'nonsense' is not known" in message
+    assert "strategy 'nonsense' is unknown" in message
     assert "deschedule: rule 1: it has no metricname" in message
 
 

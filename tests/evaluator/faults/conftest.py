@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import grpc
 import pytest
 from aiohttp import web
 
+from tests import preloaded
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -452,15 +454,16 @@ async def world(api, kubeconfig, token, flags, tas, rule, background):
         proxy = Proxy(api.url, session)
         await proxy.start()
         stack.push_async_callback(proxy.stop)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1"),
-            *("--port=0", "--agentPort=0", "--opsPort=0", *flags),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={
+        process = await preloaded.start(
+            (
+                *(sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1"),
+                *("--port=0", "--agentPort=0", "--opsPort=0", *flags),
+            ),
+            {
                 "PATH": os.environ["PATH"],
                 "KUBECONFIG": kubeconfig(proxy.url, tokenFile=str(token)),
             },
+            stderr=subprocess.PIPE,
         )
         evaluator = Evaluator(process)
         stack.push_async_callback(evaluator.end)

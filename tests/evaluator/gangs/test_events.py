@@ -351,7 +351,7 @@ async def test_terminating_namespace_is_no_missing_permission(
 
 async def test_nothing_is_written_without_leadership(stub_server, world, train):
     gang = await world(stub_server.url)
-    gang.kube.guard = WriteFence().write
+    gang.kube.fence = WriteFence().write
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: gang.counted("GangIncomplete", "error"))
     assert stub_server.asked == []

@@ -71,7 +71,7 @@ async def call(kube, name):
 async def test_follower_sends_only_reads(stub_server, kube, name):
     """Each method of Kube either reads, or sends nothing until the replica leads."""
     fence = WriteFence()
-    kube.guard = fence.write
+    kube.fence = fence.write
     try:
         await call(kube, name)
     except NotLeaderError:
@@ -85,7 +85,7 @@ async def test_follower_sends_only_reads(stub_server, kube, name):
 
 
 async def test_follower_may_write_the_lease(stub_server, kube):
-    kube.guard = WriteFence().write
+    kube.fence = WriteFence().write
     await kube.write_lease(OBJECT)
     assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stub_server.asked] == [
         ("PUT", "x")

@@ -12,9 +12,10 @@ from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
 from sandbox.client.objects import CRDS
 from sandbox.endpoints import kubeconfig
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 
