@@ -46,7 +46,7 @@ class _Failing:
 class NodeLabelController:
     """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed.
 
-    Writes only while `is_leader()`.
+    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
     """
 
     def __init__(

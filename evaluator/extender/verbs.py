@@ -1,5 +1,7 @@
 """Implements filter and prioritize: look up the decision of the pod's policy; nothing is evaluated here.
 
+The texts of FailedNodes are made in `evaluator/policy/reasons.py`.
+
 Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
 """
 

@@ -214,7 +214,7 @@ def a_report(data):
     """As the first full report, from a known and an unknown agent."""
     for known in (False, True):
         talk = StreamProtocol("node-a")
-        talk.tell(1, METRICS)
+        talk.subscribe(1, METRICS)
         with documented(codec.MalformedReportError):
             report = parse(data)
             said = talk.decode(report, known=known)
@@ -231,7 +231,7 @@ def metric_values(data):
 
 
 def a_vector(data):
-    assert isinstance(prometheus_vector.refusal(data), str)
+    assert isinstance(prometheus_vector.error_message(data), str)
     with documented(SourceError):
         _readings(prometheus_vector.parse(data, "health", lambda labels: labels.get("node"), NOW))
 
@@ -263,7 +263,7 @@ def an_api_group(data):
             return data, ""
 
     with documented(SourceError):
-        asyncio.run(CustomMetrics(Api()).ask("health"))
+        asyncio.run(CustomMetrics(Api()).fetch("health"))
 
 
 def a_refusal(data):

@@ -74,7 +74,7 @@ async def trickling(peer, text):
         await asyncio.gather(task, return_exceptions=True)
 
 
-class TestSlowness:
+class TestTimeouts:
     """Time counts from the first byte to the last; slow bytes do not extend it."""
 
     async def test_slow_header_times_out(self, extender, decisions, dial):
@@ -173,7 +173,7 @@ LONG_NAMES = [
 ]  # a response of 10 MB: more than socket buffers hold
 
 
-class TestDeafness:
+class TestUnreadResponses:
     """Clients that send requests and do not read responses."""
 
     async def test_unread_response_times_out(self, extender, decisions, dial, until):
@@ -215,7 +215,7 @@ async def says_again_and_again(peer, raw, times):
         await peer.say(raw)
 
 
-class TestSize:
+class TestSizeLimits:
     """Excess is rejected before it is stored."""
 
     @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def padded(size):
     return QUESTION[:-1] + b" " * (size - len(QUESTION)) + b"}"
 
 
-class TestAllBodiesTogether:
+class TestTotalBodyLimit:
     """`Limits.bodies_bytes` counts received bytes of all bodies, not announced ones."""
 
     async def test_body_beyond_the_total_limit_gets_retry_later(self, extender, decisions, dial):
@@ -405,7 +405,7 @@ async def until_received(server, dial):
         assert (await (await dial(server.port)).ask(head(start=b"GET / HTTP/1.1"))).status == 404
 
 
-class TestCrowds:
+class TestConnectionLimits:
     """`Limits.connections`: which connection is closed and which is rejected."""
 
     async def test_connection_idle_longest_is_closed_first(self, extender, decisions, dial):

@@ -31,7 +31,7 @@ class Replica:
         self.metrics = Metrics()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
         self.fence = WriteFence()
-        kube.guard = self.fence.write
+        kube.fence = self.fence.write
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
         self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
