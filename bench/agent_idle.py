@@ -184,8 +184,8 @@ def wait(exporters: Sequence[Exporter], seconds: float) -> None:
 
 def run(seconds: float, warm_up: float, python: str, peer: str | None) -> Iterator[dict[str, Any]]:
     """Measure and yield the lines."""
-    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        folder = Path(home)
         authority = Authority.make(folder / "tls")
         pipe = stack.enter_context(beside(serve, authority))
         started = {
