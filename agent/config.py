@@ -28,7 +28,7 @@ examples:
   plimsoll-agent --evaluator.address=plimsoll-evaluator.plimsoll:9091 --node.name=node-a
       stream to an evaluator as well; in a pod, $NODE_NAME is set by the downward API
   plimsoll-agent --collector.disable-defaults --collector.synthetic --web.listen-address=127.0.0.1:0
-      made-up values on any free port, on any machine
+      synthetic values on any free port, on any machine
   plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys --path.rootfs=/host/root
       in a container, with the host's directories mounted there
 
@@ -215,8 +215,8 @@ def _stream_mistake(settings: Settings) -> str:
     shown = settings.evaluator_cert or settings.evaluator_token or settings.evaluator_server_name
     if shown and not settings.evaluator_ca:
         return (
-            "--evaluator.tls.ca-file is missing: certificate and token are shown to nobody who is not known, and a token "
-            "in plain text is anybody's"
+            "--evaluator.tls.ca-file is missing: without it, certificate and token could be sent to another server, and a token "
+            "in plain text can be read on the network"
         )
     return ""
 

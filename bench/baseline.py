@@ -24,7 +24,7 @@ class Spec:
     max_body: int = 128 << 20
 
 
-def run(told: "Connection[Any, Any]", spec: Spec) -> None:
+def run(connection: "Connection[Any, Any]", spec: Spec) -> None:
     """Serve with mutual TLS; send pid and port."""
 
     async def serve() -> None:
@@ -36,7 +36,7 @@ def run(told: "Connection[Any, Any]", spec: Spec) -> None:
         await runner.setup()
         context = tls.server_context(spec.authority)
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        told.send((os.getpid(), runner.addresses[0][1]))
+        connection.send((os.getpid(), runner.addresses[0][1]))
         await asyncio.Event().wait()
 
     asyncio.run(serve())

@@ -128,7 +128,7 @@ class World:
         return deciding(self.policies, self.nodes, self.readings, now=self.now, before=before)
 
 
-def policies(count: int, share: float, *, terms: bool) -> list[Policy]:
+def policies(count: int, share: float, *, timings: bool) -> list[Policy]:
     """Return policies whose rules are each violated by about this share of nodes."""
     rng = random.Random(2)
 
@@ -136,12 +136,12 @@ def policies(count: int, share: float, *, terms: bool) -> list[Policy]:
         target = round(100 * (1 - share), 3)
         rules = [{"metricname": rng.choice(METRICS), "operator": "GreaterThan", "target": target}]
         more: dict[str, Any] = {}
-        if terms and number % 4 == 1:
+        if timings and number % 4 == 1:
             more = {"for": "20s", "clearAfter": "60s"}
-        elif terms and number % 4 == 2:
+        elif timings and number % 4 == 2:
             rules += [{**rules[0], "metricname": rng.choice(METRICS), "target": 0}]
             more = {"logicalOperator": "allOf"}
-        elif terms and number % 4 == 3:
+        elif timings and number % 4 == 3:
             more = {"whenMissing": "violate"}
         if kind == "labeling":
             rules = [{**rule, "labels": ["load=high"]} for rule in rules]
@@ -250,14 +250,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=40, help="of each case (default 40)")
     given = parser.parse_args()
     names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
-    plain = World(names, policies(given.policies, 0.06, terms=False))
+    plain = World(names, policies(given.policies, 0.06, timings=False))
     gc.freeze()
     measure("plain", plain, given.repeats)
     look_up("plain", plain, given.repeats)
-    half = World(names, policies(given.policies, 0.5, terms=False))
+    half = World(names, policies(given.policies, 0.5, timings=False))
     measure("half", half, given.repeats)
     look_up("half", half, given.repeats)
-    mixed = policies(given.policies, 0.06, terms=True)
+    mixed = policies(given.policies, 0.06, timings=True)
     measure("terms", World(names, mixed, lacking=0.02), given.repeats)
     measure("merged", World(names, mixed, lacking=0.02, polled=True), given.repeats)
     report(plain, given.repeats)

@@ -117,8 +117,8 @@ class Waiting:
     def decide(self) -> GangDecisions:
         """Make one decision, including updates of the caches."""
         capacity = self._tracker.capacity()
-        terms, gangs = GangTimings(), self._index.gangs
-        return decide(gangs, capacity, self._memory, terms, now=NOW, random=lambda: 0.5)
+        timings, gangs = GangTimings(), self._index.gangs
+        return decide(gangs, capacity, self._memory, timings, now=NOW, random=lambda: 0.5)
 
     def check(self, outcome: GangDecisions) -> None:
         """Raise WrongDecisionError if the decision does not match the case."""

@@ -49,12 +49,14 @@ AT_ONCE = 16
 PAUSE = 1.0  # seconds between two edits
 
 
-def run_fleet(told: "Connection[Any, Any]", address: str, nodes: list[str]) -> None:
+def run_fleet(connection: "Connection[Any, Any]", address: str, nodes: list[str]) -> None:
     """Run the nodes in a separate process; they report the values that the connection sends."""
 
     async def run() -> None:
         fleet = Fleet(address)
-        asyncio.get_running_loop().add_reader(told.fileno(), lambda: fleet.say(told.recv()))
+        asyncio.get_running_loop().add_reader(
+            connection.fileno(), lambda: fleet.say(connection.recv())
+        )
         await fleet.run(nodes)
 
     asyncio.run(run())
@@ -323,19 +325,19 @@ class Plane:
 @contextlib.contextmanager
 def sandbox_plane(folder: Path) -> Iterator[Plane]:
     """Run the sandbox's API server in a separate process."""
-    with beside(serve) as told:
-        url = told.recv()
+    with beside(serve) as connection:
+        url = connection.recv()
         config = folder / "kubeconfig"
         config.write_text(kubeconfig(url))
         yield Plane("sandbox", Client(url), config, folder)
 
 
-def serve(told: "Connection[Any, Any]") -> None:
+def serve(connection: "Connection[Any, Any]") -> None:
     """Run the sandbox's API server until killed."""
     logs.setup("warn")
 
     async def run() -> None:
-        told.send(await ApiServer().start())
+        connection.send(await ApiServer().start())
         await asyncio.Event().wait()
 
     asyncio.run(run())

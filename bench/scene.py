@@ -68,9 +68,9 @@ def steady(sizes: Sizes, count: int) -> Iterator[Scene]:
         failing = dict.fromkeys(cluster.violating(first), f"{cluster.POD_POLICY} is violated")
         scores = cluster.scores(second, found.names)
         spec = baseline.Spec(found.authority, failing, scores)
-        with processes.beside(baseline.run, spec) as told:
+        with processes.beside(baseline.run, spec) as connection:
             ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
-            pid, port = told.recv()
+            pid, port = connection.recv()
             yield Scene(found, sizes, ours, Server(pid, port, found.authority))
 
 

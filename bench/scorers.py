@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from bench import crowd, measure, site, tls
-from bench.crowd import Crowd
+from bench import measure, podcluster, site, tls
+from bench.podcluster import PodCluster
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
@@ -37,8 +37,11 @@ Line = dict[str, Any]
 
 def alone(scorer: Scorer, nodes: int, repeats: int) -> Line:
     """Measure assessments of a sequence of pods."""
-    view = Crowd(nodes).view()
-    pods = [crowd.pod_view(*amounts) for amounts in islice(crowd.arrivals(), _WARM_UP + repeats)]
+    view = PodCluster(nodes).view()
+    pods = [
+        podcluster.pod_view(*amounts)
+        for amounts in islice(podcluster.arrivals(), _WARM_UP + repeats)
+    ]
     times = [_timed(lambda pod=pod: scorer.score(view, pod)) for pod in pods]  # type: ignore[misc]
     return _figures("assess", times[_WARM_UP:])
 
@@ -65,14 +68,14 @@ class Questions:
         self._connection = connection
         self._name = name
         self._scorer = scorer
-        self._view = Crowd(nodes).view()
-        self._names = crowd.asked(self._view.nodes)
+        self._view = PodCluster(nodes).view()
+        self._names = podcluster.shuffled(self._view.nodes)
 
     def ask(self, number: int, cpu: int, memory: int) -> tuple[float, float]:
         """Send both requests for a pod. Returns the latencies in seconds. Raises WrongAnswerError."""
-        pod = crowd.pod(f"new-{number}", cpu, memory)
+        pod = podcluster.pod(f"new-{number}", cpu, memory)
         body = msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": self._names})
-        seen = replace(crowd.pod_view(cpu, memory), uid=pod["metadata"]["uid"])
+        seen = replace(podcluster.pod_view(cpu, memory), uid=pod["metadata"]["uid"])
         right = self._scorer.score(self._view, seen)
         self._view = replace(self._view, demands=self._view.demands.seen(seen))
         filtered = self._post("filter", body)
@@ -107,7 +110,7 @@ class Questions:
 
 def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
     """Measure this many pods in sequence."""
-    server, pods = at.evaluator, islice(crowd.arrivals(), _WARM_UP + requests)
+    server, pods = at.evaluator, islice(podcluster.arrivals(), _WARM_UP + requests)
     with Connection(server.port, tls.client_context(at.authority)) as connection:
         questions = Questions(connection, name, scorer, len(at.names))
         before = _spent(server)
@@ -134,7 +137,7 @@ def _spent(server: Evaluator) -> dict[str, float]:
 def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
     """Yield the line of each scorer."""
     loaded = registry.load(ScorerOptions(scorers=tuple(names)))
-    with site.crowded(nodes, (f"--scorers={','.join(names)}",)) as at:
+    with site.with_pods(nodes, (f"--scorers={','.join(names)}",)) as at:
         for name, scorer in loaded.items():
             line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}
             line |= alone(scorer, nodes, requests) | asked(at, name, scorer, requests)

@@ -46,18 +46,18 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
         with around.evaluator(flags) as found:
             found.until("/readyz")
             measure.settle(found.pid)
-            yield Site(around.names, policies, found, around.told, around.authority)
+            yield Site(around.names, policies, found, around.connection, around.authority)
 
 
 @contextlib.contextmanager
-def crowded(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
-    """With pods on the nodes, from `bench.crowd`, and an evaluator with these flags that queries Prometheus once."""
-    with _prepared(nodes, 0, crowded=True) as around:
+def with_pods(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
+    """With pods on the nodes, from `bench.podcluster`, and an evaluator with these flags that queries Prometheus once."""
+    with _prepared(nodes, 0, with_pods=True) as around:
         own = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
         with around.evaluator((*own, *flags)) as found:
             found.until("/readyz")
             measure.settle(found.pid)
-            yield Site(around.names, 0, found, around.told, around.authority)
+            yield Site(around.names, 0, found, around.connection, around.authority)
 
 
 @contextlib.contextmanager
@@ -72,7 +72,10 @@ def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
                 asyncio.run(fleet.until(connected=nodes, timeout=_PATIENCE))
                 found.until("/readyz")
                 _until_written(found)
-                yield Site(around.names, policies, found, around.told, around.authority), fleet
+                yield (
+                    Site(around.names, policies, found, around.connection, around.authority),
+                    fleet,
+                )
 
 
 def _until_written(found: Evaluator) -> None:
@@ -93,7 +96,7 @@ class _Around:
     folder: Path
     names: Sequence[str]
     authority: Authority
-    told: "Connection[Any, Any]"
+    connection: "Connection[Any, Any]"
     api: str
     prometheus: str
 
@@ -103,13 +106,13 @@ class _Around:
 
 
 @contextlib.contextmanager
-def _prepared(nodes: int, policies: int, *, crowded: bool = False) -> Iterator[_Around]:
-    spec = world.Spec(nodes, policies, crowded)
+def _prepared(nodes: int, policies: int, *, with_pods: bool = False) -> Iterator[_Around]:
+    spec = world.Spec(nodes, policies, with_pods)
     with (
         tempfile.TemporaryDirectory() as name,
-        processes.beside(world.run, spec) as told,
+        processes.beside(world.run, spec) as connection,
     ):
         folder = Path(name)
         authority = Authority.make(folder / "pki")
-        api, prometheus = told.recv()
-        yield _Around(folder, cluster.names(nodes), authority, told, api, prometheus)
+        api, prometheus = connection.recv()
+        yield _Around(folder, cluster.names(nodes), authority, connection, api, prometheus)

@@ -58,14 +58,14 @@ class Usage:
         return (self.cpu - before.cpu) / (self.at - before.at)
 
 
-def serve(told: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
+def serve(connection: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
     """Run an API server with these nodes until killed."""
     logs.setup("warn")
 
     async def run() -> None:
         server = ApiServer()
         server.load("nodes", (made.node(name, index) for index, name in enumerate(nodes)))
-        told.send(await server.start())
+        connection.send(await server.start())
         await asyncio.Event().wait()
 
     asyncio.run(run())

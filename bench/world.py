@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 
 from bench import cluster, nodes
-from bench.crowd import Crowd
+from bench.podcluster import PodCluster
 from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
@@ -26,8 +26,8 @@ class Spec:
 
     nodes: int
     policies: int
-    crowded: bool = False
-    """Whether pods run on the nodes, with the usage of `bench.crowd`."""
+    with_pods: bool = False
+    """Whether pods run on the nodes, with the usage of `bench.podcluster`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +38,30 @@ class Edit:
     limit: int
 
 
-def run(told: "Connection[Any, Any]", spec: Spec) -> None:
+def run(connection: "Connection[Any, Any]", spec: Spec) -> None:
     """Serve, send both URLs, then apply edits until killed."""
     logs.setup("warn")
-    asyncio.run(_run(told, spec))
+    asyncio.run(_run(connection, spec))
 
 
-async def _run(told: "Connection[Any, Any]", spec: Spec) -> None:
+async def _run(connection: "Connection[Any, Any]", spec: Spec) -> None:
     api = ApiServer()
     names = cluster.names(spec.nodes)
     api.load("nodes", (nodes.node(name, index) for index, name in enumerate(names)))
     readings = {metric: cluster.readings(names, metric) for metric in cluster.METRICS}
-    if spec.crowded:
-        crowd = Crowd(spec.nodes)
-        api.load("pods", crowd.pod_objects())
-        readings |= crowd.readings()
+    if spec.with_pods:
+        pods = PodCluster(spec.nodes)
+        api.load("pods", pods.pod_objects())
+        readings |= pods.readings()
     url = await api.start()
     prometheus = await _serve_prometheus(readings)
     async with Client(url) as client:
         await _add_policies(client, spec.policies)
-        told.send((url, prometheus))
+        connection.send((url, prometheus))
         edits: asyncio.Queue[Edit] = asyncio.Queue()
-        asyncio.get_running_loop().add_reader(told.fileno(), lambda: edits.put_nowait(told.recv()))
+        asyncio.get_running_loop().add_reader(
+            connection.fileno(), lambda: edits.put_nowait(connection.recv())
+        )
         while True:
             edit = await edits.get()
             body = cluster.policy(edit.number, limit=edit.limit)

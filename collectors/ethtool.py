@@ -115,8 +115,8 @@ class Options:
 class Families:
     """Collects rows of devices into families."""
 
-    def __init__(self, wanted: re.Pattern[str]) -> None:
-        self._wanted = wanted
+    def __init__(self, include: re.Pattern[str]) -> None:
+        self._include = include
         self._rows: dict[str, list[Row]] = {}
         self._helps: dict[str, str] = {}
 
@@ -151,7 +151,7 @@ class Families:
         found: dict[str, tuple[str, int] | None] = {}
         for statistic, value in statistics:
             plain = sanitized(statistic)
-            if self._wanted.search(plain) is not None and (name := metric_name(plain)):
+            if self._include.search(plain) is not None and (name := metric_name(plain)):
                 found[name] = None if name in found else (plain, value)
         for name, unique in found.items():
             if unique is not None:
@@ -193,24 +193,24 @@ class Ethtool:
         self._machine = machine
         self._directory = machine.sysfs / "class/net"
         self._filter = DeviceFilter(options.ethtool_device_include, options.ethtool_device_exclude)
-        self._wanted = re.compile(options.ethtool_metrics_include)
+        self._include = re.compile(options.ethtool_metrics_include)
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:
         """Query every device."""
         netroot.require_own(self._machine)
         devices = [d for d in sysfs.listing(self._directory) if not self._filter.ignores(d)]
-        families = Families(self._wanted)
+        families = Families(self._include)
         try:
             with self._connect() as kernel:
                 for device in devices:
-                    _ask(kernel, device, families)
+                    _query(kernel, device, families)
         except OSError as error:
             raise CollectorError(f"ethtool: {error}") from error
         return iter(families)
 
 
-def _ask(kernel: Questions, device: str, families: Families) -> None:
+def _query(kernel: Questions, device: str, families: Families) -> None:
     if (link := kernel.link(device)) is not None:
         families.add_link(device, link)
     if (driver := kernel.driver(device)) is not None:

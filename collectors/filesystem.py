@@ -142,8 +142,8 @@ def families(answers: Iterable[tuple[Mount, Answer]]) -> Iterator[Family]:
             ("files_free", answer.f_ffree),
         ):
             sizes[f"node_filesystem_{name}"].append((labels, value))
-        place = mount.device, mount.major, mount.minor, mount.point
-        sizes["node_filesystem_mount_info"].append((place, 1.0))
+        info_labels = mount.device, mount.major, mount.minor, mount.point
+        sizes["node_filesystem_mount_info"].append((info_labels, 1.0))
     for name, rows in sizes.items():
         if rows:
             yield METRICS.family(name, rows)
@@ -157,12 +157,12 @@ class Filesystem:
         machine: host.Host,
         options: Options,
         *,
-        ask: Callable[[str], os.statvfs_result] = os.statvfs,
+        statvfs: Callable[[str], os.statvfs_result] = os.statvfs,
     ) -> None:
         self._sources = [machine.procfs / process / "mountinfo" for process in ("1", "self")]
         self._root = str(machine.rootfs).rstrip("/")
         self._points, self._kinds = options.points(), options.kinds()
-        self._ask = ask
+        self._statvfs = statvfs
         self._runner = BlockingCallRunner[str, Answer](
             options.filesystem_timeout, name="filesystem"
         )
@@ -174,16 +174,16 @@ class Filesystem:
         """Query every mount."""
         text = self._read()
         if text != self._text:
-            self._mounts = tuple(self._wanted(text))
+            self._mounts = tuple(self._selected(text))
             self._certain = all(mount.kind in _IN_MEMORY for mount in self._mounts)
             self._text = text
         calls = {mount.point: partial(self._answer, mount.point) for mount in self._mounts}
         found: dict[str, Answer | Late] = (
-            {point: ask() for point, ask in calls.items()}
+            {point: statvfs() for point, statvfs in calls.items()}
             if self._certain
             else self._runner.run(calls)
         )
-        yield from families((mount, _told(found[mount.point])) for mount in self._mounts)
+        yield from families((mount, _answer_of(found[mount.point])) for mount in self._mounts)
 
     def _read(self) -> str:
         """Return the mounts of process 1, which are the machine's; the agent's own if those are hidden."""
@@ -193,7 +193,7 @@ class Filesystem:
         except CollectorError:
             return host.read(own)
 
-    def _wanted(self, text: str) -> Iterator[Mount]:
+    def _selected(self, text: str) -> Iterator[Mount]:
         """Return the mounts to export, one per mount point: of several, the last one is visible."""
         seen: set[tuple[str, str, str]] = set()
         for found in mounts.parse(text):
@@ -211,14 +211,14 @@ class Filesystem:
 
     def _answer(self, point: str) -> Answer:
         try:
-            return self._ask(f"{self._root}{point}")
+            return self._statvfs(f"{self._root}{point}")
         except OSError as error:
             return _as_go_says(error.strerror or str(error))
         except ValueError:
             return "invalid argument"  # a NUL, which no path has
 
 
-def _told(answer: Answer | Late) -> Answer:
+def _answer_of(answer: Answer | Late) -> Answer:
     return _NO_ANSWER if isinstance(answer, Late) else answer
 
 

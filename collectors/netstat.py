@@ -52,12 +52,12 @@ _DEFAULT_FIELDS = (
 _NAME = re.compile(r"\w+", re.ASCII)
 
 
-class Places(NamedTuple):
+class Columns(NamedTuple):
     """Layout of a line of numbers: the expected names, and which of them become which metric."""
 
     protocol: str
     width: int
-    wanted: tuple[tuple[int, str], ...]
+    selected: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +79,23 @@ class Picker:
     def __init__(self, fields: str) -> None:
         pattern = re.compile(fields)
 
-        def wanted(key: str) -> bool:
+        def selected(key: str) -> bool:
             if _NAME.fullmatch(key) is None:
                 raise CollectorError(f"netstat: unexpected name {key[:40]!r}")
             return pattern.search(key) is not None
 
-        def places(header: str) -> Places:
+        def columns(header: str) -> Columns:
             protocol, *names = header.split() or [""]
             keys = [f"{protocol.removesuffix(':')}_{name}" for name in names]
-            found = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if wanted(key))
-            return Places(protocol, len(names) + 1, tuple(found))
+            found = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if selected(key))
+            return Columns(protocol, len(names) + 1, tuple(found))
 
         def metric(key: str) -> str | None:
             protocol, six, name = key.partition("6")
             joined = f"{protocol}{six}_{name}"
-            return f"node_netstat_{joined}" if six and wanted(joined) else None
+            return f"node_netstat_{joined}" if six and selected(joined) else None
 
-        self.places = lru_cache(maxsize=64)(places)
+        self.columns = lru_cache(maxsize=64)(columns)
         self.metric = lru_cache(maxsize=1024)(metric)
 
 
@@ -105,12 +105,12 @@ def parse_pairs(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
     if len(lines) % 2:
         raise CollectorError("netstat: a line of names without one of numbers")
     for header, line in zip(lines[::2], lines[1::2], strict=True):
-        protocol, width, wanted = picker.places(header)
+        protocol, width, selected = picker.columns(header)
         numbers = line.split()
         if len(numbers) != width or numbers[0] != protocol or not protocol.endswith(":"):
             raise CollectorError(f"netstat: names and numbers do not fit: {header[:40]!r}")
-        for place, name in wanted:
-            yield name, _number(numbers[place])
+        for index, name in selected:
+            yield name, _number(numbers[index])
 
 
 def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:

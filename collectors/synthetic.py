@@ -16,7 +16,7 @@ METRICS = Table(
     Metric(
         "node_synthetic_<number>",
         "gauge",
-        "A made-up value of this agent's synthetic collector.",
+        "A synthetic value.",
         "",
         node_exporter=False,
     )
@@ -91,7 +91,7 @@ class Synthetic:
             yield METRICS.single(name, self._value(name, now))
         for name in self._named:
             sample = Sample(name, (), self._value(name, now))
-            yield Family(name, "gauge", "A made-up value of a name that was asked for.", (sample,))
+            yield Family(name, "gauge", "A synthetic value with the requested name.", (sample,))
 
     def _value(self, name: str, now: float) -> float:
         return value(self._node, name, now, period=self._period)

@@ -119,13 +119,13 @@ def families(state: int, clock: Parameters) -> Iterator[Family]:
 class Timex:
     """The `timex` collector."""
 
-    def __init__(self, *, ask: Callable[[], tuple[int, Parameters]] = adjtimex) -> None:
-        self._ask = ask
+    def __init__(self, *, adjtimex_call: Callable[[], tuple[int, Parameters]] = adjtimex) -> None:
+        self._adjtimex = adjtimex_call
 
     def collect(self) -> Iterator[Family]:
         """Query the kernel. A container's seccomp profile may forbid it."""
         try:
-            state, clock = self._ask()
+            state, clock = self._adjtimex()
         except OSError as error:
             kind = SourceAbsentError if error.errno in _FORBIDDEN else CollectorError
             raise kind(f"adjtimex: {error.strerror}") from error

@@ -22,16 +22,23 @@ class Uname:
     """The `uname` collector."""
 
     def __init__(
-        self, machine: host.Host, *, ask: Callable[[], os.uname_result] = os.uname
+        self, machine: host.Host, *, uname: Callable[[], os.uname_result] = os.uname
     ) -> None:
-        self._ask = ask
+        self._uname = uname
         self._domain = machine.procfs / "sys/kernel/domainname"
 
     def collect(self) -> Iterator[Family]:
         """Query the kernel. Python omits the NIS domain, which is read from procfs."""
-        told = self._ask()
+        answer = self._uname()
         domain = (host.read_optional(self._domain) or "").strip()
-        words = (told.sysname, told.release, told.version, told.machine, told.nodename, domain)
+        words = (
+            answer.sysname,
+            answer.release,
+            answer.version,
+            answer.machine,
+            answer.nodename,
+            domain,
+        )
         yield METRICS.family("node_uname_info", (([_printable(word) for word in words], 1.0),))
 
 

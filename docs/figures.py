@@ -13,7 +13,7 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 Line = Mapping[str, Any]
 
-# Said by a column of its own, or by the heading.
+# Shown in another column or in the heading.
 _SAID = {"benchmark", "case", "what", "verb", "aim", "met", "baseline"}
 _UNITS = {
     "_per_s": " a second",
@@ -27,7 +27,7 @@ _UNITS = {
 
 
 def into(page: str, lines: Iterable[str]) -> str:
-    """A page with these lines between its two comments. Raises ValueError if it has not got them."""
+    """Return a page with these lines between its two comments. Raises ValueError if it lacks them."""
     before, found, rest = page.partition(BEGIN)
     _, also, after = rest.partition(END)
     if not found or not also:
@@ -36,7 +36,7 @@ def into(page: str, lines: Iterable[str]) -> str:
 
 
 def everything(latest: Line) -> Iterator[str]:
-    """Every line of every benchmark."""
+    """Return every line of every benchmark as Markdown."""
     machine = latest["machine"]
     yield ""
     yield (
@@ -96,7 +96,7 @@ _REQUESTS = (
 
 
 def requests(latest: Line) -> Iterator[str]:
-    """Latency, CPU and memory of kube-scheduler requests, for README.md."""
+    """Return the table of latency, CPU and memory of kube-scheduler requests, for README.md."""
     lines = latest["benchmarks"]["extender"].get("lines", [])
     yield "| request | p50 latency | CPU | CPU of the baseline handler | peak memory |"
     yield "|---|---|---|---|---|"
@@ -110,6 +110,6 @@ def requests(latest: Line) -> Iterator[str]:
 
 
 def read() -> Line:
-    """What was measured last."""
+    """Return the results of the last run."""
     found: Line = json.loads(LATEST.read_text())
     return found

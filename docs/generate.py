@@ -33,7 +33,7 @@ NOTE = (
 
 
 def main() -> int:
-    """Write or compare; the exit status."""
+    """Write or compare the pages; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="only compare")
     checking = parser.parse_args().check
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every page with something generated in it, and its text."""
+    """Return the text of every page with generated content."""
     latest = figures.read()
     written = {
         "flags.md": flags_page(),
@@ -64,7 +64,7 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def benchmarks_page(latest: figures.Line) -> Iterator[str]:
-    """Every figure of the last full run of `make bench`."""
+    """Return the page with all figures of the last full run of `make bench`."""
     yield "# Benchmarks"
     yield ""
     yield "Figures of the last full run of `make bench`. [performance.md](performance.md) explains them."
@@ -72,7 +72,7 @@ def benchmarks_page(latest: figures.Line) -> Iterator[str]:
 
 
 def flags_page() -> Iterator[str]:
-    """Every flag of every program."""
+    """Return the page with all flags of all programs."""
     yield "# Flags"
     yield ""
     yield "Flags may be written with one dash or two. A switch is turned off with `--no-<flag>` or `--<flag>=false`."
@@ -143,7 +143,7 @@ def _collector_switches() -> Iterator[str]:
 
 
 def metrics_page() -> Iterator[str]:
-    """Every metric of agent and evaluator."""
+    """Return the page with all metrics of agent and evaluator."""
     yield "# Metrics"
     yield from ("", "## Collectors", "")
     yield "A name in angle brackets stands for field names of the source."
@@ -192,7 +192,7 @@ def metrics_page() -> Iterator[str]:
 
 
 def shipped_rules_page() -> Iterator[str]:
-    """What the rules in deploy/rules record."""
+    """Return the page about the rules in deploy/rules."""
     yield "# Shipped rules"
     yield ""
     yield "The series that `deploy/rules` records on every node for policies: one per node unless stated otherwise."
@@ -218,7 +218,7 @@ def _families(found: Iterable[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Prose in which Markdown must see no tags."""
+    """Return prose with characters escaped that Markdown would read as tags."""
     return text.replace("<", "&lt;")
 
 

@@ -1,7 +1,7 @@
-"""The page about the rules in deploy/rules: what they record, out of the files and the comments in them.
+"""Reads the rules in deploy/rules, with the meanings in their comments, for docs/shipped-rules.md.
 
 A rule's name is explained once, before its first rule, by `# HELP <name> <meaning>` and `# UNIT <name> <unit>`. The comment above
-a limit of node_health_metric says what it is about; from `Source:` on, where it is from.
+a limit of node_health_metric describes it; `Source:` starts its source.
 """
 
 import re
@@ -21,18 +21,18 @@ Row = tuple[str, ...]
 
 
 class Limit(NamedTuple):
-    """A limit of node_health_metric and what the comment above it says."""
+    """A limit of node_health_metric and the comment above it."""
 
     rule: str
     level: str
     limit: str
-    """The highest value that is still fine."""
+    """The highest healthy value."""
     about: str
     source: str
 
 
 class File(NamedTuple):
-    """A file of rules: its text, and what YAML makes of it."""
+    """A rule file: its text and its decoded groups."""
 
     name: str
     text: str
@@ -40,13 +40,13 @@ class File(NamedTuple):
 
 
 def files() -> list[File]:
-    """The files, in the order in which they build on one another."""
+    """Return the files, in the order of their dependencies."""
     texts = [(name, (RULES / name).read_text()) for name in _FILES]
     return [File(name, text, yaml.safe_load(text)["groups"]) for name, text in texts]
 
 
 def series(file: File) -> Iterator[Row]:
-    """Name, unit, group, its interval if it has one of its own, meaning: a row for each name that the file records."""
+    """Return a row per recorded name: name, unit, group, the group's own interval, meaning."""
     said = {(what, name): text for what, name, text in _ABOUT.findall(file.text)}
     seen: set[str] = set()
     for group in file.groups:
@@ -64,7 +64,7 @@ def series(file: File) -> Iterator[Row]:
 
 
 def limits(file: File) -> Iterator[Limit]:
-    """The limits, in the file's order."""
+    """Return the limits, in the file's order."""
     rules = [rule for group in file.groups for rule in group["rules"] if rule["record"] == _LIMIT]
     for rule, comment in zip(rules, _COMMENT.findall(file.text), strict=True):
         about, _, source = _prose(comment).partition("Source: ")
@@ -74,6 +74,6 @@ def limits(file: File) -> Iterator[Limit]:
 
 
 def _prose(comment: str) -> str:
-    """What a comment says in words, on one line."""
+    """Return the text of a comment on one line."""
     lines = [line.strip().removeprefix("#").strip() for line in comment.splitlines()]
     return " ".join(line for line in lines if not line.startswith(("HELP ", "UNIT ")))

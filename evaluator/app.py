@@ -113,7 +113,7 @@ class Service:
             ),
             agents=self._intake(store, subscriptions),
         )
-        self._decider.give_way(lambda: self._ports.asked)
+        self._decider.give_way(lambda: self._ports.busy)
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
         agents = AgentServer(
@@ -172,7 +172,7 @@ class Service:
             found = staleness.age(kind, time.monotonic())
             return math.nan if found is None else found
 
-        def heard() -> None:
+        def on_activity() -> None:
             if staleness.observed(kind, time.monotonic()):
                 log.info("receiving %s from the API server again", kind)
                 self._decider.touch()  # writes that were due meanwhile
@@ -180,7 +180,13 @@ class Service:
         self._metrics.cluster_age.labels(kind).set_function(age)
         silence = self._settings.cluster_stale_after / 2
         return Reflector(
-            self._api, resource, decode, sink, heard=heard, unserved=unserved, silence=silence
+            self._api,
+            resource,
+            decode,
+            sink,
+            on_activity=on_activity,
+            unserved=unserved,
+            silence=silence,
         )
 
     def _start_loops(self) -> list[asyncio.Task[None]]:

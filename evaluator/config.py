@@ -1,4 +1,7 @@
-"""The evaluator's flags: those of Telemetry Aware Scheduling and those of Plimsoll."""
+"""The evaluator's flags: those of Telemetry Aware Scheduling and those of Plimsoll.
+
+A new flag is a field here, or in the `options.py` of the package that reads it; then run `make docs`.
+"""
 
 from dataclasses import dataclass
 

@@ -21,7 +21,7 @@ class FairLock:
         self._lock = asyncio.Lock()
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """Hold the lock within the block. Raises TooManyWaitError at once if the queue is full."""
         if not self._room:
             raise TooManyWaitError

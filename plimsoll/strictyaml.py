@@ -131,12 +131,12 @@ class Finder:
         self._text = text
         self._root: yaml.Node | None = None
 
-    def where(self, place: Sequence[str | int]) -> str:
+    def where(self, path: Sequence[str | int]) -> str:
         """Return line and column, from 1, of the value at this path of keys and indices, or of its closest existing parent."""
         if self._root is None:
             self._root = yaml.compose(self._text, _Strict)
         node = self._root
-        for step in place:
+        for step in path:
             if (found := _child(node, step)) is None:
                 break
             node = found

@@ -136,7 +136,7 @@ class Cluster:
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")
 
     async def restart_evaluator(self, *, kill: bool = False) -> None:
-        """Stop the evaluator, by SIGKILL if asked to, start it again, and wait until it is ready."""
+        """Stop the evaluator (`kill`: by SIGKILL), start it again, and wait until it is ready."""
         await self.stop_evaluator(kill=kill)
         await self.start_evaluator()
 
@@ -148,8 +148,10 @@ class Cluster:
         nodes = Nodes(self.client, names)
         await nodes.register()
         rng = random.Random(self.spec.seed)  # noqa: S311 (names and ties, no secrets)
-        asked = [await stack.enter_async_context(Extender(spec)) for spec in self._extender_specs()]
-        self.binder = Scheduler(self.client, Extenders(asked), rng=rng)
+        called = [
+            await stack.enter_async_context(Extender(spec)) for spec in self._extender_specs()
+        ]
+        self.binder = Scheduler(self.client, Extenders(called), rng=rng)
         stack.push_async_callback(self.processes.close)
         await self._start_programs()
         for run in (
@@ -210,9 +212,9 @@ class Cluster:
                 yield from self.node_metrics(node).glob("*.prom")
 
     def _hold_ports(self, stack: contextlib.AsyncExitStack) -> None:
-        wanted = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
-        wanted |= {_agent(node): 0 for node in self.spec.nodes}
-        for name, number in wanted.items():
+        port_numbers = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
+        port_numbers |= {_agent(node): 0 for node in self.spec.nodes}
+        for name, number in port_numbers.items():
             port = self._ports[name] = HeldPort(number)
             stack.callback(port.close)
 
@@ -242,7 +244,7 @@ class Cluster:
 
     async def _answers(self, name: str, url: str) -> None:
         """Wait for a 200. Raises an error with the end of the program's log if it ends or takes too long."""
-        said = "nothing"
+        last_response = "nothing"
         try:
             async with asyncio.timeout(self.spec.ready_timeout), aiohttp.ClientSession() as session:
                 while True:
@@ -251,12 +253,14 @@ class Cluster:
                         async with session.get(url) as response:
                             if response.status == 200:
                                 return
-                            said = f"{response.status} {(await response.text()).strip()[:300]}"
+                            last_response = (
+                                f"{response.status} {(await response.text()).strip()[:300]}"
+                            )
                     except aiohttp.ClientError as error:
-                        said = str(error)
+                        last_response = str(error)
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {said}"
+            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {last_response}"
             raise ProcessError(text + self.processes.log_end(name)) from None
 
 

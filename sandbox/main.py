@@ -13,7 +13,7 @@ from sandbox import manifests
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.demo import gangs, health_metric, shell
-from sandbox.demo.stage import Play, perform
+from sandbox.demo.stage import Demo, run_demo
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
 
@@ -40,7 +40,7 @@ Exit status 0 only if every step was observed.
   plimsoll-sandbox demo gangs    pods wait for their whole gang and are released by priority
 """
 
-DEMOS: Mapping[str, Play] = {"health-metric": health_metric.PLAY, "gangs": gangs.PLAY}
+DEMOS: Mapping[str, Demo] = {"health-metric": health_metric.DEMO, "gangs": gangs.DEMO}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
-        return asyncio.run(perform(DEMOS[namespace.demo], settings))
+        return asyncio.run(run_demo(DEMOS[namespace.demo], settings))
     except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 import psutil
 
@@ -78,22 +78,25 @@ class Processes:
             raise ProcessError(f"{name} runs already")
         self._logs_dir.mkdir(parents=True, exist_ok=True)
         path = self._logs_dir / f"{name}.log"
-        launcher = (sys.executable, "-I", "-S", str(Path(pdeathsig.__file__)), str(os.getpid()))
         with path.open("ab") as output:
-            process = await asyncio.create_subprocess_exec(
-                *launcher,
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=loopback_environment(),
-                # In its own process group: Ctrl-C reaches only the sandbox, which then stops the program.
-                start_new_session=True,
-            )
+            process = await self._spawn(argv, output)
         waiter = asyncio.create_task(self._wait(name, process))
         self._children[name] = _Child(process, path, waiter)
         log.debug("started", process=name, pid=process.pid)
         return process.pid
+
+    async def _spawn(self, argv: Sequence[str], output: BinaryIO) -> asyncio.subprocess.Process:
+        launcher = (sys.executable, "-I", "-S", str(Path(pdeathsig.__file__)), str(os.getpid()))
+        return await asyncio.create_subprocess_exec(
+            *launcher,
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=loopback_environment(),
+            # Away from the terminal's process group: Ctrl-C reaches the sandbox alone, which then stops them.
+            start_new_session=True,
+        )
 
     async def stop(self, name: str, *, kill: bool = False) -> None:
         """Stop a program and its descendants, and wait until they are gone.

@@ -20,6 +20,7 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler
+from tests import preloaded
 from tests.examples import load_settings
 from tests.patience import PATIENCE
 
@@ -53,6 +54,10 @@ def pytest_collection_finish() -> None:
     """Exclude the collected tests from later garbage collections: they live until the end."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    preloaded.stop()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,7 +142,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="session")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def untrusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """A CA that no component trusts."""
     return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
 
@@ -198,7 +203,7 @@ class Peer:
             if error.partial:
                 raise
         except ConnectionError:
-            pass  # bytes of ours that nobody read any more come back as a reset
+            pass  # bytes that the server did not read cause a reset
         return found
 
     async def rest(self) -> bytes:
@@ -233,7 +238,7 @@ async def dial() -> AsyncIterator[Dial]:
             async with asyncio.timeout(PATIENCE):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
             peer = Peer(reader, writer)
-            stack.callback(peer.vanish)  # a writer that nobody holds warns that it was not closed
+            stack.callback(peer.vanish)  # an unreferenced writer warns that it was not closed
             return peer
 
         yield connect

@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, settings
 
 _DEFAULT = 25
 _FULL = 40
-"""How many times as many examples run with --soak."""
+"""Multiplier of examples with --soak."""
 _factor = 1
 
 

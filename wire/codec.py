@@ -71,11 +71,11 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """Return a report's changes to a subscription's metrics; a full report covers all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
         raise MalformedReportError(f"{len(report.indices)} indices for {len(report.values)} values")
-    said = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
+    count = len(report.indices) + len(report.several) + len(report.absent) + len(report.unread)
     # Checked before allocating: a hostile report may name any number.
-    if said > len(metrics):
+    if count > len(metrics):
         raise MalformedReportError(
-            f"{said} readings of the {len(metrics)} metrics subscribed to: one is named more than once"
+            f"{count} readings of the {len(metrics)} metrics subscribed to: one is named more than once"
         )
     for entry in report.several:
         if not 2 <= entry.samples <= _MOST_SAMPLES:
@@ -92,7 +92,7 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
             f"an index beyond the {len(metrics)} metrics subscribed to"
         ) from error
     named = {*values, *several, *absent, *unread}
-    if len(named) != said:
+    if len(named) != count:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:
         absent += [name for name in metrics if name not in named]

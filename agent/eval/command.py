@@ -94,7 +94,7 @@ def main(argv: Sequence[str]) -> int:
     settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
     if options.recorded and (options.watch or namespace.patience is not None):
         command.error("--at is of a file, --watch and --for are of this machine: one or the other")
-    # What is worth a line in the log of a service is not for everybody who asks it something.
+    # Warnings only: informational lines of a service do not belong into a command's output.
     logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     signal.signal(signal.SIGINT, _interrupted)
@@ -138,11 +138,11 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
 
 def _groups(options: RuleOptions) -> Sequence[Group]:
     """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
-    said = RuleFileReader(options.files).look() or RuleFile()
-    for error in said.errors:
+    rule_file = RuleFileReader(options.files).look() or RuleFile()
+    for error in rule_file.errors:
         where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"
         run.say(f"{where} is left out: {error.text}")
-    return said.groups
+    return rule_file.groups
 
 
 def _recorded(expression: Expression, name: str, step: int) -> None:

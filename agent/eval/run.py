@@ -54,10 +54,10 @@ def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
 
 def watch(expression: Expression, sampled: Sampler) -> None:
     """Print the result every second, without end. Raises EvaluationError."""
-    told = False
+    hinted = False
     for now in ticks():
-        if not show(expression, sampled.take(now)) and not told:
-            told = True
+        if not show(expression, sampled.take(now)) and not hinted:
+            hinted = True
             hint(expression, sampled.everything(), "this machine")
 
 

@@ -74,16 +74,16 @@ class Sampler:
     @property
     def errors(self) -> tuple[RuleError, ...]:
         """Errors of rules on the last tick."""
-        return tuple(error for group in self._groups for error in group.outcome.errors)
+        return tuple(error for group in self._groups for error in group.result.errors)
 
     def inputs(self, metrics: Collection[str]) -> Sequence[tuple[str, Sequence[Need]]]:
         """Return those of the metrics that rules record, and the recorded metrics behind them, each with what its rules read."""
-        wanted, found = set(metrics), dict[str, list[Need]]()
+        needed_metrics, found = set(metrics), dict[str, list[Need]]()
         for running in reversed(self._groups):
             for rule in reversed(running.group.rules):
-                if rule.record in wanted:
+                if rule.record in needed_metrics:
                     found.setdefault(rule.record, []).extend(rule.expression.needs)
-                    wanted.update(need.selector.metric for need in rule.expression.needs)
+                    needed_metrics.update(need.selector.metric for need in rule.expression.needs)
         return list(found.items())
 
     def take(self, now: int) -> Moment:
@@ -104,7 +104,7 @@ class Sampler:
     def _record(self, moment: Moment, found: Scrape) -> Vector:
         """Return the rules' results, except metrics that are collected."""
         collected = metrics_of(found.families)
-        outcomes: list[TickResult] = []
+        tick_results: list[TickResult] = []
         for group in self._groups:
             tick = Tick(
                 moment.time,
@@ -113,11 +113,11 @@ class Sampler:
                 found.families,
                 collected,
                 found.failed,
-                outcomes,
+                tick_results,
             )
-            outcomes.append(group.tick(tick))
+            tick_results.append(group.tick(tick))
         return [
-            one for outcome in outcomes for vector in outcome.results.values() for one in vector
+            one for result in tick_results for vector in result.results.values() for one in vector
         ]
 
     def everything(self) -> list[Labels]:
@@ -126,7 +126,7 @@ class Sampler:
         collected = [
             of_series(one.name, one.labels) for family in families for one in family.samples
         ]
-        results = (group.outcome.results.values() for group in self._groups)
+        results = (group.result.results.values() for group in self._groups)
         return collected + [
             labels for vectors in results for vector in vectors for labels, _ in vector
         ]
@@ -144,8 +144,8 @@ def _groups_for(expression: Expression, groups: Sequence[Group]) -> list[Group]:
         for metric in dependencies.recorded([group])
         if any(dependencies.may_name(need.selector, metric) for need in expression.needs)
     ]
-    wanted = dependencies.closure(first, dependencies.dependencies(groups))
-    return [group for group in dependencies.ordered(groups) if group.name in wanted]
+    needed_metrics = dependencies.closure(first, dependencies.dependencies(groups))
+    return [group for group in dependencies.ordered(groups) if group.name in needed_metrics]
 
 
 def _reach(needed: Iterable[Need]) -> int:

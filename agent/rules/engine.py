@@ -220,20 +220,20 @@ class RuleEngine:
         """Read changed rule files. Blocking."""
         self._looked = self._clock.boot()
         try:
-            if (said := self._files.look()) is not None:
-                self._adopt(said, self._looked)
+            if (rule_file := self._files.look()) is not None:
+                self._adopt(rule_file, self._looked)
         except CancelledError:
             raise
         except Exception:
             log.exception("rules cannot be read")
 
-    def _adopt(self, said: RuleFile, now: int) -> None:
-        self._refused = said.errors
+    def _adopt(self, rule_file: RuleFile, now: int) -> None:
+        self._refused = rule_file.errors
         if self._saved is None:
             self._saved = self._saver.load(now) if self._saver is not None else {}
-        self._groups.adopt(said.groups, now, self._saved)
+        self._groups.adopt(rule_file.groups, now, self._saved)
         self._published = self._groups.published(now)
-        self._notices.read(said)
+        self._notices.read(rule_file)
 
     def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
         return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)

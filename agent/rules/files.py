@@ -51,7 +51,7 @@ class RuleFileReader:
         self._files: dict[str, _File] = {}
         self._seen: Mapping[str, FileStamp | None] | None = None
         self._empty: frozenset[str] = frozenset()
-        self._said: RuleFile | None = None
+        self._merged: RuleFile | None = None
 
     @property
     def errors(self) -> Mapping[str, FileError]:
@@ -67,11 +67,11 @@ class RuleFileReader:
             return None
         self._files = {path: self._read(path, mark) for path, mark in found.items()}
         files = {path: file.rules for path, file in self._files.items() if file.rules is not None}
-        said = groups.told_apart(files)
-        if said == self._said:
+        merged = groups.merged_files(files)
+        if merged == self._merged:
             return None
-        self._said = said
-        return said
+        self._merged = merged
+        return merged
 
     def _read(self, path: str, mark: FileStamp | None) -> _File:
         before = self._files.get(path, _File())

@@ -15,15 +15,18 @@ class ErrorLog:
         self._failing: frozenset[tuple[str, str, str]] = frozenset()
         self._overridden: set[str] = set()
 
-    def read(self, said: RuleFile) -> None:
+    def read(self, rule_file: RuleFile) -> None:
         """Log what was read from rule files, for the first time or again."""
-        for error in said.errors:
+        for error in rule_file.errors:
             _say("rule is left out", error)
-        for note in said.notes:
+        for note in rule_file.notes:
             log.info("a note on rules", note=note)
-        rules = sum(len(group.rules) for group in said.groups)
+        rules = sum(len(group.rules) for group in rule_file.groups)
         log.info(
-            "rules are in force", groups=len(said.groups), rules=rules, left_out=len(said.errors)
+            "rules are in force",
+            groups=len(rule_file.groups),
+            rules=rules,
+            left_out=len(rule_file.errors),
         )
 
     def failing(self, errors: Iterable[RuleError]) -> None:

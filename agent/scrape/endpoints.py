@@ -155,13 +155,13 @@ class Endpoints:
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
     """Return families in the format and encoding that the client accepts."""
-    wanted = exposition.negotiate(preference(headers, "accept"))
-    body = wanted.encode(families)
+    encoder = exposition.negotiate(preference(headers, "accept"))
+    body = encoder.encode(families)
     extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
     if len(body) >= _GZIP_FROM and exposition.accepts_gzip(preference(headers, "accept-encoding")):
         body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
         extra = (*extra, ("content-encoding", "gzip"))
-    return Response(HTTPStatus.OK, body, wanted.content_type, extra)
+    return Response(HTTPStatus.OK, body, encoder.content_type, extra)
 
 
 def _settle(answer: asyncio.Future[Response], response: Response) -> None:

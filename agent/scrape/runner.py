@@ -131,11 +131,11 @@ class CollectorRunner:
     def _make_scrape(
         self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
     ) -> Scrape:
-        outcomes = {name: self._judge(name, outcome) for name, outcome in found.items()}
-        hosts = [o.families for name, o in outcomes.items() if name not in self._deduplicating]
-        families, clashes = combine([beside, _accounts(outcomes), *hosts])
-        for name in self._deduplicating.keys() & outcomes.keys():
-            unique = self._deduplicating[name].without_duplicates(outcomes[name].families, families)
+        results = {name: self._judge(name, result) for name, result in found.items()}
+        hosts = [o.families for name, o in results.items() if name not in self._deduplicating]
+        families, clashes = combine([beside, _accounts(results), *hosts])
+        for name in self._deduplicating.keys() & results.keys():
+            unique = self._deduplicating[name].without_duplicates(results[name].families, families)
             families, more = combine([families.values(), unique])
             clashes |= more
         for clash in sorted(clashes - self._clashes):
@@ -143,8 +143,8 @@ class CollectorRunner:
         self._clashes |= clashes
         return Scrape(
             tuple(family for _, family in sorted(families.items())),
-            frozenset(n for n, outcome in outcomes.items() if outcome.error and not outcome.absent),
-            frozenset(n for n, outcome in outcomes.items() if outcome.absent),
+            frozenset(n for n, result in results.items() if result.error and not result.absent),
+            frozenset(n for n, result in results.items() if result.absent),
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
@@ -177,25 +177,25 @@ class CollectorRunner:
             return _CollectorResult((), self._clock() - begin, text)
         return _CollectorResult(families, self._clock() - begin)
 
-    def _judge(self, name: str, outcome: _CollectorResult | Late) -> _CollectorResult:
-        if isinstance(outcome, Late):
+    def _judge(self, name: str, result: _CollectorResult | Late) -> _CollectorResult:
+        if isinstance(result, Late):
             error = f"has not returned for {durations.format_duration(self._timeout)}"
-            outcome = _CollectorResult((), outcome.seconds, error)
-        if outcome.error != self._errors.get(name, ""):
+            result = _CollectorResult((), result.seconds, error)
+        if result.error != self._errors.get(name, ""):
             with self._lock:
-                self._report(name, outcome)
-        return outcome
+                self._report(name, result)
+        return result
 
-    def _report(self, name: str, outcome: _CollectorResult) -> None:
+    def _report(self, name: str, result: _CollectorResult) -> None:
         """Log a line when a collector begins to fail, fails differently, or recovers."""
         before = self._errors.get(name, "")
-        self._errors[name] = outcome.error
-        if outcome.error == before:
+        self._errors[name] = result.error
+        if result.error == before:
             return
-        if outcome.absent:
-            log.debug("collector has no source here", collector=name, reason=outcome.error)
-        elif outcome.error:
-            log.error("collector failed", collector=name, reason=outcome.error)
+        if result.absent:
+            log.debug("collector has no source here", collector=name, reason=result.error)
+        elif result.error:
+            log.error("collector failed", collector=name, reason=result.error)
         else:
             log.info("collector works again", collector=name)
 
@@ -220,15 +220,15 @@ def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], froze
     return found, frozenset(clashes)
 
 
-def _accounts(outcomes: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
-    items = sorted(outcomes.items())
+def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
+    items = sorted(results.items())
     return (
         METRICS.family(
             "node_scrape_collector_duration_seconds",
-            (((name,), round(outcome.seconds, 9)) for name, outcome in items),
+            (((name,), round(result.seconds, 9)) for name, result in items),
         ),
         METRICS.family(
             "node_scrape_collector_success",
-            (((name,), float(not outcome.error)) for name, outcome in items),
+            (((name,), float(not result.error)) for name, result in items),
         ),
     )

@@ -143,9 +143,9 @@ class StreamClient:
     async def _session(self, stream: Stream) -> None:
         """Serve one stream, from the hello until it is lost."""
         await stream.write(telemetry_pb2.Report(node_name=self._target.node, agent_version=VERSION))
-        wanted = _RequestedMetrics()
-        listening = asyncio.create_task(self._listen(stream, wanted))
-        reporting = asyncio.create_task(self._report(stream, wanted))
+        subscriptions = _RequestedMetrics()
+        listening = asyncio.create_task(self._listen(stream, subscriptions))
+        reporting = asyncio.create_task(self._report(stream, subscriptions))
         try:
             await asyncio.wait([listening, reporting], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -157,7 +157,7 @@ class StreamClient:
             if isinstance(result, Exception):
                 raise result
 
-    async def _listen(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
+    async def _listen(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
         async for subscription in stream:
             log.info(
                 "subscription",
@@ -167,20 +167,20 @@ class StreamClient:
             )
             self._up_since = min(self._up_since, asyncio.get_running_loop().time())
             self._on_state(True)
-            wanted.put(subscription)
+            subscriptions.put(subscription)
 
-    async def _report(self, stream: Stream, wanted: "_RequestedMetrics") -> None:
+    async def _report(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
         due = WakeUp()
         loop = asyncio.get_running_loop()
-        wanted.on_new = due.set
+        subscriptions.on_new = due.set
         self._readings.open(partial(_signal, loop, due))
-        subscription, last = await wanted.get(), None
+        subscription, last = await subscriptions.get(), None
         self._readings.want(subscription.metrics)
         while True:
             # Before reading: a change during it causes another report.
             due.clear()
-            if wanted.is_new:
-                subscription, last = await wanted.get(), None
+            if subscriptions.is_new:
+                subscription, last = await subscriptions.get(), None
                 self._readings.want(subscription.metrics)
             metrics = list(subscription.metrics)
             found = await asyncio.to_thread(self._readings.read, metrics)

@@ -85,9 +85,9 @@ class StreamFanout:
         for address in sorted(found - self._streams.keys(), key=str):
             log.info("evaluator found", address=str(address))
             self._up[address] = False
-            stream = self._open(address, functools.partial(self._told, address))
+            stream = self._open(address, functools.partial(self._on_stream_state, address))
             self._streams[address] = asyncio.create_task(stream.run())
-        self._tell()
+        self._report_state()
 
     async def _close(self, addresses: Iterable[Address]) -> None:
         for address in tuple(addresses):
@@ -98,12 +98,12 @@ class StreamFanout:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    def _told(self, address: Address, up: bool) -> None:
+    def _on_stream_state(self, address: Address, up: bool) -> None:
         if address in self._up:
             self._up[address] = up
-            self._tell()
+            self._report_state()
 
-    def _tell(self) -> None:
+    def _report_state(self) -> None:
         self._on_state(bool(self._up) and all(self._up.values()))
 
 

@@ -14,14 +14,14 @@ def select(
 
     `unread`: metrics whose source could not be read; without a value they are unknown.
     """
-    asked: dict[str, list[str]] = {}
+    metrics_by_series: dict[str, list[str]] = {}
     for metric in metrics:
         for name in candidates(metric):
-            asked.setdefault(name, []).append(metric)
+            metrics_by_series.setdefault(name, []).append(metric)
     found: dict[str, list[float]] = {}
     for family in families:
         for sample in family.samples:
-            for metric in asked.get(sample.name, ()):
+            for metric in metrics_by_series.get(sample.name, ()):
                 found.setdefault(metric, []).append(sample.value)
     return Snapshot(
         {metric: values[0] for metric, values in found.items() if len(values) == 1},

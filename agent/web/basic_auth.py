@@ -35,7 +35,7 @@ class BasicAuth:
             return hashed is not None
         if key in self._wrong:
             return False
-        async with self._checking.turn():
+        async with self._checking.hold():
             right = await asyncio.to_thread(_check, password, against) and hashed is not None
         _remember(self._right if right else self._wrong, key)
         return right

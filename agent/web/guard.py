@@ -150,7 +150,7 @@ def _loss(before: WebConfig, now: WebConfig) -> str:
         return "there is no TLS any more"
     if before.users and not now.users:
         return "there are no users any more"
-    asked = before.tls is not None and before.tls.verifies_clients
-    if asked and not (now.tls is not None and now.tls.verifies_clients):
+    required = before.tls is not None and before.tls.verifies_clients
+    if required and not (now.tls is not None and now.tls.verifies_clients):
         return "client certificates are not required any more"
     return ""

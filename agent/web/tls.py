@@ -148,7 +148,7 @@ def _reason(error: Exception) -> str:
 def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> str:
     if not certificate or not allowed.isdisjoint(_names(certificate)):
         return ""
-    return "the client certificate is of nobody who is allowed"
+    return "the client certificate's name is not allowed"
 
 
 def _names(certificate: Mapping[str, Any]) -> Iterator[str]:

@@ -403,7 +403,7 @@ COLLECTORS: Mapping[str, Entry] = {
     "synthetic": Entry(
         Synthetic,
         synthetic.METRICS,
-        "made-up values, for demos and tests",
+        "synthetic values, for demos and tests",
         on=False,
         options=synthetic.Options,
         open_ended=True,

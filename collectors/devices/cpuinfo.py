@@ -94,10 +94,10 @@ def lacks(cpus: list[Block]) -> bool:
 def completed(cpus: list[Block], facts: Mapping[str, str]) -> list[Block]:
     """Return the blocks with missing facts added; unchanged if there are different kinds of CPUs."""
     kinds = {tuple(cpu.get(key, "") for key in _KIND) for cpu in cpus}
-    return cpus if len(kinds) > 1 else [{**facts, **_said(cpu)} for cpu in cpus]
+    return cpus if len(kinds) > 1 else [{**facts, **_nonempty(cpu)} for cpu in cpus]
 
 
-def _said(cpu: Block) -> Block:
+def _nonempty(cpu: Block) -> Block:
     return {key: value for key, value in cpu.items() if value}
 
 

@@ -31,20 +31,20 @@ class CpuLibrary:
         self,
         procfs: Path,
         *,
-        ask: Callable[[], Mapping[str, Any]] = ask_library,
+        query: Callable[[], Mapping[str, Any]] = ask_library,
         own: Path | None = None,
     ) -> None:
         """`own`: the procfs of the running kernel."""
         self._procfs = procfs
         self._own = host.Host().procfs if own is None else own
-        self._ask = ask
+        self._query = query
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
         """Return model name, vendor and flags as far as known; none for another machine's procfs."""
         if not self._is_of_this_machine():
             return {}
-        answer = self._ask()
+        answer = self._query()
         facts = {key: str(answer[name]) for name, key in _FACTS.items() if answer.get(name)}
         if flags := answer.get("flags"):
             facts["flags"] = " ".join(map(str, flags))

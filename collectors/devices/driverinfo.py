@@ -84,7 +84,7 @@ class Ioctl:
 
     def driver(self, device: str) -> Driver | None:
         """Return the driver of a device."""
-        raw = self._ask(device, lambda: self._filled(_DRIVER.pack(_GET_DRIVER, *[b""] * 5), 0))
+        raw = self._query(device, lambda: self._filled(_DRIVER.pack(_GET_DRIVER, *[b""] * 5), 0))
         if raw is None:
             return None
         _, *texts = _DRIVER.unpack(raw)
@@ -93,7 +93,7 @@ class Ioctl:
 
     def link(self, device: str) -> Link | None:
         """Return the link modes, of all that the kernel knows, not only the 32 oldest."""
-        settings = self._ask(device, self._tool.get_link_settings)
+        settings = self._query(device, self._tool.get_link_settings)
         if settings is None:
             return None
         supported, advertised, _ = self._tool.get_link_mode_masks(settings)
@@ -101,7 +101,7 @@ class Ioctl:
 
     def statistics(self, device: str) -> Sequence[tuple[str, int]] | None:
         """Return the driver's counters in its order. Names may occur twice."""
-        return self._ask(device, self._statistics)
+        return self._query(device, self._statistics)
 
     def _statistics(self) -> list[tuple[str, int]]:
         size = self._tool.get_stringset_length(_STATISTICS)
@@ -122,7 +122,7 @@ class Ioctl:
         self._tool.ioctl()
         return buffer.raw
 
-    def _ask(self, device: str, question: Callable[[], T]) -> T | None:
+    def _query(self, device: str, question: Callable[[], T]) -> T | None:
         try:
             self._tool.change_ifname(device)
             return question()

@@ -36,13 +36,13 @@ class Nvml:
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self._handles: dict[Device, Any] = {}
-        self.driver = _text(self._ask("nvmlSystemGetDriverVersion"))
-        self._find(self._ask("nvmlDeviceGetCount") or 0)
+        self.driver = _text(self._query("nvmlSystemGetDriverVersion"))
+        self._find(self._query("nvmlDeviceGetCount") or 0)
         self._events = self._watch()
 
     def devices(self) -> Sequence[Device]:
         """Return all GPUs."""
-        count = self._ask("nvmlDeviceGetCount") or 0
+        count = self._query("nvmlDeviceGetCount") or 0
         if count != len(self._handles):
             self._find(count)
         return tuple(self._handles)
@@ -50,14 +50,14 @@ class Nvml:
     def read(self, device: Device) -> GpuReading:
         """Return the readings of one GPU."""
         handle, nvml = self._handles[device], self._nvml
-        utilization = self._ask("nvmlDeviceGetUtilizationRates", handle)
-        memory = self._ask("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2)
+        utilization = self._query("nvmlDeviceGetUtilizationRates", handle)
+        memory = self._query("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2)
         if memory is None:  # a driver before 510, whose `used` includes reserved memory
-            memory = self._ask("nvmlDeviceGetMemoryInfo", handle)
-        milliwatts = self._ask("nvmlDeviceGetPowerUsage", handle)
+            memory = self._query("nvmlDeviceGetMemoryInfo", handle)
+        milliwatts = self._query("nvmlDeviceGetPowerUsage", handle)
 
         def errors(kind: int, since: int) -> int | None:
-            return _whole(self._ask("nvmlDeviceGetTotalEccErrors", handle, kind, since))
+            return _whole(self._query("nvmlDeviceGetTotalEccErrors", handle, kind, since))
 
         corrected = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
         uncorrected = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
@@ -69,7 +69,7 @@ class Nvml:
             memory_free_bytes=_part(memory, "free"),
             memory_reserved_bytes=_part(memory, "reserved"),
             celsius=_whole(
-                self._ask("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+                self._query("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
             ),
             memory_celsius=self._memory_celsius(handle),
             watts=None if milliwatts is None else milliwatts / _MILLIWATTS,
@@ -77,7 +77,9 @@ class Nvml:
             uncorrected_errors=errors(uncorrected, nvml.NVML_VOLATILE_ECC),
             lifetime_corrected_errors=errors(corrected, nvml.NVML_AGGREGATE_ECC),
             lifetime_uncorrected_errors=errors(uncorrected, nvml.NVML_AGGREGATE_ECC),
-            throttle_reasons=_whole(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)),
+            throttle_reasons=_whole(
+                self._query("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+            ),
         )
 
     def xids(self) -> Sequence[Xid]:
@@ -99,15 +101,15 @@ class Nvml:
     def _find(self, count: int) -> None:
         found: dict[Device, Any] = {}
         for index in range(count):
-            handle = self._ask("nvmlDeviceGetHandleByIndex", index)
+            handle = self._query("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
                 continue  # belongs to another user
             device = Device(
                 index,
-                _text(self._ask("nvmlDeviceGetUUID", handle)),
-                _text(getattr(self._ask("nvmlDeviceGetPciInfo", handle), "busId", None)),
-                _text(self._ask("nvmlDeviceGetName", handle)),
-                _whole(self._ask("nvmlDeviceGetMinorNumber", handle)),
+                _text(self._query("nvmlDeviceGetUUID", handle)),
+                _text(getattr(self._query("nvmlDeviceGetPciInfo", handle), "busId", None)),
+                _text(self._query("nvmlDeviceGetName", handle)),
+                _whole(self._query("nvmlDeviceGetMinorNumber", handle)),
             )
             found[device] = handle
         self._handles = found
@@ -115,26 +117,28 @@ class Nvml:
     def _watch(self) -> Any:
         """Return an event set; None if the GPUs report no errors."""
         xid = self._nvml.nvmlEventTypeXidCriticalError
-        events = self._ask("nvmlEventSetCreate")
+        events = self._query("nvmlEventSetCreate")
         for handle in self._handles.values() if events is not None else ():
-            if (self._ask("nvmlDeviceGetSupportedEventTypes", handle) or 0) & xid:
-                self._ask("nvmlDeviceRegisterEvents", handle, xid, events)
+            if (self._query("nvmlDeviceGetSupportedEventTypes", handle) or 0) & xid:
+                self._query("nvmlDeviceRegisterEvents", handle, xid, events)
         return events
 
     def _uuid(self, handle: Any) -> str:
         """Return the uuid of a GPU, which may be lost: its last errors still count."""
         try:
-            return _text(self._ask("nvmlDeviceGetUUID", handle))
+            return _text(self._query("nvmlDeviceGetUUID", handle))
         except CollectorError:
             return ""
 
     def _memory_celsius(self, handle: Any) -> int | None:
-        fields = self._ask("nvmlDeviceGetFieldValues", handle, [self._nvml.NVML_FI_DEV_MEMORY_TEMP])
+        fields = self._query(
+            "nvmlDeviceGetFieldValues", handle, [self._nvml.NVML_FI_DEV_MEMORY_TEMP]
+        )
         if not fields or fields[0].nvmlReturn != _OK:
             return None
         return _whole(fields[0].value.uiVal)
 
-    def _ask(self, function: str, *arguments: Any) -> Any:
+    def _query(self, function: str, *arguments: Any) -> Any:
         """Return the library's answer, or None if the query is not supported."""
         try:
             return getattr(self._nvml, function)(*arguments)

@@ -1,4 +1,4 @@
-"""Subcommands of plimsoll-evaluator that run once and exit.
+"""Subcommands of plimsoll-evaluator that run once and exit. The flags of the service are in `evaluator/config.py`.
 
 Only `main` imports them.
 """

@@ -32,7 +32,7 @@ class ConflictLog:
             self._limited.log(
                 "label not set: another field manager owns it",
                 label=key,
-                wanted=value,
+                desired=value,
                 nodes=len(conflicts),
                 some=",".join(conflict.node for conflict in conflicts[:_NAMED]),
                 found=conflicts[0].theirs,

@@ -77,9 +77,9 @@ class EvictionController:
 
     async def _planned(self) -> list[Eviction]:
         """The evictions that are due, after the feasible nodes are up to date."""
-        plan, places = await self._plan(), self._cluster.feasible_nodes
-        if places.behind:
-            for _ in places.catching_up():
+        plan, feasible_nodes = await self._plan(), self._cluster.feasible_nodes
+        if feasible_nodes.behind:
+            for _ in feasible_nodes.catching_up():
                 await asyncio.sleep(0)
             plan = await self._plan()
         return plan

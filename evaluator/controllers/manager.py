@@ -51,7 +51,7 @@ class ControllerManager:
         self._settings = settings
         self._fence = WriteFence()
         is_leader = self._fence.is_leader
-        api.guard = self._fence.write
+        api.fence = self._fence.write
         metrics.leader.set_function(is_leader)
         self._leader = Leader(
             api,

@@ -46,7 +46,7 @@ class _Failing:
 class NodeLabelController:
     """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed.
 
-    Writes only while `is_leader()`.
+    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
     """
 
     def __init__(
@@ -202,8 +202,8 @@ class NodeLabelController:
         by_node = sorted(self._plan.conflicts.items())
         self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
         self._metrics.label_conflicts.set(len(self.conflicts))
-        for tell in self.listeners:
-            tell()
+        for listener in self.listeners:
+            listener()
 
     async def _apply(self, apply: LabelApply) -> None:
         try:

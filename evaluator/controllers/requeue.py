@@ -165,8 +165,8 @@ class RequeueController:
         if not state.refused:
             return state
         decision = self._decisions.policies.get(key) if self._decisions else None
-        asked = (decision.dontschedule, bool(decision.unreported)) if decision else ()
-        basis = (state.refused, readmitted_nodes, *asked)
+        policy_state = (decision.dontschedule, bool(decision.unreported)) if decision else ()
+        basis = (state.refused, readmitted_nodes, *policy_state)
         if state.is_based_on(feasible.version, basis):
             return state
         candidates = requeue.requeue_candidates(

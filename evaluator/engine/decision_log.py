@@ -34,10 +34,10 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
             context.info("Evaluating %s", key.name)
         cleared = f"no longer violating {key.name}"
         for strategy, now, entered, left in changes:
-            told, rest = _reasons(now, entered), f"violating {key.name}"
-            _name(context.info, told, rest, nodes=entered.count, strategy=strategy)
-            told = dict.fromkeys(left.names[:_NAMED], cleared)
-            _name(context.info, told, cleared, nodes=left.count, strategy=strategy)
+            reasons, rest = _reasons(now, entered), f"violating {key.name}"
+            _name(context.info, reasons, rest, nodes=entered.count, strategy=strategy)
+            reasons = dict.fromkeys(left.names[:_NAMED], cleared)
+            _name(context.info, reasons, cleared, nodes=left.count, strategy=strategy)
         for problem in decision.problems:
             if problem not in old.problems:
                 context.warning("problem in policy %s: %s", key.name, problem)

@@ -80,7 +80,7 @@ class DecisionLoop:
         self._wakeup = WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
-        self._asked: Callable[[], bool] = lambda: False
+        self._is_busy: Callable[[], bool] = lambda: False
         self.listeners: list[Callable[[], None]] = []
         metrics.ready.set_function(lambda: not self.waiting_for)
 
@@ -124,9 +124,9 @@ class DecisionLoop:
         """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
         self._stopping = (why,)
 
-    def give_way(self, asked: Callable[[], bool]) -> None:
-        """Pause evaluations while `asked()` returns True: a request is in progress."""
-        self._asked = asked
+    def give_way(self, is_busy: Callable[[], bool]) -> None:
+        """Pause evaluations while `is_busy()` returns True: a request is in progress."""
+        self._is_busy = is_busy
 
     def touch(self) -> None:
         """Request an evaluation soon."""
@@ -158,8 +158,8 @@ class DecisionLoop:
     async def _until_answered(self) -> None:
         """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
         loop = asyncio.get_running_loop()
-        patience = loop.time() + _POLITE
-        while self._asked() and loop.time() < patience:  # noqa: ASYNC110 (a notification would slow the request)
+        deadline = loop.time() + _POLITE
+        while self._is_busy() and loop.time() < deadline:  # noqa: ASYNC110 (a notification would slow the request)
             await asyncio.sleep(_SLICE)
 
     def evaluate(self) -> None:
@@ -209,14 +209,14 @@ class DecisionLoop:
         del before
         yield from release(replaced)
 
-    def _subscribe(self, wanted: frozenset[str]) -> Iterator[None]:
+    def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
-        new = sorted(wanted - self._subscribed)
+        new = sorted(metrics - self._subscribed)
         for end in range(_NEW_METRICS, len(new), _NEW_METRICS):
-            self._store.subscribe((self._subscribed & wanted).union(new[:end]))
+            self._store.subscribe((self._subscribed & metrics).union(new[:end]))
             yield
-        self._store.subscribe(wanted)
-        self._subscribed = wanted
+        self._store.subscribe(metrics)
+        self._subscribed = metrics
 
     def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
         """Run the steps and observe their total time, without the pauses between them."""

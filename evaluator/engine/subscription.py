@@ -22,10 +22,10 @@ class Subscriptions:
 
     def want(self, metrics: Iterable[str]) -> bool:
         """Subscribe to exactly these metrics; returns whether that is a change."""
-        wanted = tuple(sorted(set(metrics)))
-        if wanted == self.current.metrics:
+        requested = tuple(sorted(set(metrics)))
+        if requested == self.current.metrics:
             return False
-        self.current = Subscription(self.current.generation + 1, wanted)
+        self.current = Subscription(self.current.generation + 1, requested)
         self._changed.set()
         self._changed = asyncio.Event()
         return True

@@ -2,8 +2,8 @@
 
 from evaluator.extender.codec import Args, BadRequestError
 from evaluator.model import pods, requests
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.pod_demand import PodView
+from plimsoll.decode import UNREADABLE
 
 _MOST_OBJECTS = 100_000
 """JSON objects in a pod; a large pod with many field managers has a few thousand."""

@@ -83,22 +83,22 @@ class PolicyVerbs:
         answer = verbs.answer_filter(args, decisions, self._for_pod)
         self._metrics.filtered_nodes.inc(len(answer.failed))
         pod = f"{args.namespace}/{args.pod}"
-        if answer.outcome is verbs.Result.DECIDED:
+        if answer.result is verbs.Result.DECIDED:
             passing = _passing(args, answer.failed)
             log.info(
                 "Filtered nodes for %s: %s", answer.policy, passing, pod=pod, policy=answer.policy
             )
         else:
-            log.info("All nodes pass", pod=pod, policy=answer.policy, why=answer.outcome.value)
+            log.info("All nodes pass", pod=pod, policy=answer.policy, why=answer.result.value)
         reply = codec.encode_filter(args, answer.failed)
-        return answer.outcome, Parts(reply.size, reply.parts)
+        return answer.result, Parts(reply.size, reply.parts)
 
     def _prioritize(self, args: codec.Args, decisions: Decisions) -> Answer:
         answer = verbs.answer_prioritize(args, decisions, self._for_pod)
-        if answer.outcome is not verbs.Result.DECIDED:
+        if answer.result is not verbs.Result.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
-            log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.outcome.value)
-        return answer.outcome, codec.encode_priorities(answer.scores)
+            log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
+        return answer.result, codec.encode_priorities(answer.scores)
 
 
 def _passing(args: codec.Args, failed: Mapping[str, str]) -> str:

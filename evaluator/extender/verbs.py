@@ -1,5 +1,7 @@
 """Implements filter and prioritize: look up the decision of the pod's policy; nothing is evaluated here.
 
+The texts of FailedNodes are made in `evaluator/policy/reasons.py`.
+
 Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
 """
 
@@ -23,7 +25,7 @@ def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
 
 
 class Result(StrEnum):
-    """Reason of a response; the `outcome` label of the request counters."""
+    """Reason of a response; the `result` label of the request counters."""
 
     DECIDED = "decided"
     NO_LABEL = "no_policy_label"
@@ -35,7 +37,7 @@ class Result(StrEnum):
 class FilterAnswer:
     """The rejected nodes with their reasons."""
 
-    outcome: Result
+    result: Result
     policy: str = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
@@ -44,7 +46,7 @@ class FilterAnswer:
 class PrioritizeAnswer:
     """Scores 0..10; an absent node counts as 0."""
 
-    outcome: Result
+    result: Result
     policy: str = ""
     scores: list[tuple[str, int]] = field(default_factory=list)
 

@@ -48,26 +48,26 @@ class GangManager:
             tracker,
             decider,
             metrics,
-            terms=options.gang_terms,
+            timings=options.gang_timings,
             is_leader=fence.is_leader,
             list_anew=list_anew,
         )
-        self.diagnoser = Diagnoser(api, self._gangs, self._outcome, is_leader=fence.is_leader)
+        self.diagnoser = Diagnoser(api, self._gangs, self._decisions, is_leader=fence.is_leader)
         metrics.gangs_obstructed.set_function(lambda: self.diagnoser.blocked)
         self.event_recorder = GangEventRecorder(
             api,
             metrics,
             self._gangs,
-            self._outcome,
+            self._decisions,
             self.diagnoser.blockers,
             lambda: self.index.native,
             is_leader=fence.is_leader,
         )
         self.gang_explainer = GangExplainer(
             self._gangs,
-            self._outcome,
+            self._decisions,
             tracker.capacity,
-            options.gang_terms,
+            options.gang_timings,
             time.time,
             waiting_for=lambda: tracker.waiting_for,
             undecided=lambda: self.gang_controller.waiting_for,
@@ -86,8 +86,8 @@ class GangManager:
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.index.by_key
 
-    def _outcome(self) -> GangDecisions:
-        return self.gang_controller.outcome
+    def _decisions(self) -> GangDecisions:
+        return self.gang_controller.decisions
 
     def _listen(
         self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, fence: WriteFence
@@ -113,10 +113,10 @@ class GangManager:
             self.gang_controller.wake()
 
     def _decided(self) -> None:
-        outcome = self.gang_controller.outcome
-        for release in outcome.releases:
+        decisions = self.gang_controller.decisions
+        for release in decisions.releases:
             if release.reason is GangReason.OVERDUE:
-                notice = events.overdue(outcome.verdicts.get(release.gang))
+                notice = events.overdue(decisions.verdicts.get(release.gang))
                 for pod in release.pods:
                     self.event_recorder.record_once(pod, notice)
         self.event_recorder.wake()

@@ -11,9 +11,9 @@ from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodCo
 from evaluator.gangs.diagnosis.create_failures import ControllerEvent
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Owner
 from plimsoll import logs
+from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 

@@ -96,7 +96,7 @@ class GangController:
         decider: DecisionLoop,
         metrics: Metrics,
         *,
-        terms: GangTimings,
+        timings: GangTimings,
         is_leader: Callable[[], bool],
         list_anew: Callable[[], "asyncio.Future[None]"],
         settle: float = _SETTLE,
@@ -109,7 +109,7 @@ class GangController:
         self._tracker = tracker
         self._decider = decider
         self._metrics = metrics
-        self._terms = terms
+        self._timings = timings
         self._is_leader = is_leader
         self._list_anew = list_anew
         self._settle = settle
@@ -121,17 +121,17 @@ class GangController:
         self._wakeup = WakeUp()
         self._listed: asyncio.Future[None] | None = None
         self._memory = GangHistory()
-        self._outcome = GangDecisions()
+        self._decisions = GangDecisions()
         self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        gauges.show(metrics, index, lambda: self.outcome, clock)
+        gauges.show(metrics, index, lambda: self.decisions, clock)
 
     @property
-    def outcome(self) -> GangDecisions:
+    def decisions(self) -> GangDecisions:
         """The latest decision, with its executed releases; empty on followers."""
-        return self._outcome if self._is_leader() else GangDecisions()
+        return self._decisions if self._is_leader() else GangDecisions()
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -156,7 +156,7 @@ class GangController:
 
     def start_over(self) -> None:
         """Start with an empty history: this replica has become leader. Pods show what the previous leader did."""
-        self._memory, self._outcome = GangHistory(), GangDecisions()
+        self._memory, self._decisions = GangHistory(), GangDecisions()
         self._look_at_all()
 
     async def run(self) -> None:
@@ -182,7 +182,7 @@ class GangController:
     def _until_due(self) -> float:
         if self._waited_for:
             return _LONGEST_WAIT
-        return min(max(0.0, self.outcome.again - self._clock()), _LONGEST_WAIT)
+        return min(max(0.0, self.decisions.again - self._clock()), _LONGEST_WAIT)
 
     def _moment(self) -> float:
         """Return the current time. If the clock was set back, drop remembered times, which would be in the future."""
@@ -203,9 +203,9 @@ class GangController:
             self._metrics.gang_timeouts.inc()
             log.warning("gang not placed in time", gang=str(gang))
         done = await self._release(found.releases)
-        self._outcome = replace(found, releases=tuple(done), memory=self._memory)
-        for tell in self.listeners:
-            tell()
+        self._decisions = replace(found, releases=tuple(done), memory=self._memory)
+        for listener in self.listeners:
+            listener()
         if done:
             await self._caught_up(done)
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))
@@ -217,7 +217,7 @@ class GangController:
             self._index.gangs,
             self._tracker.capacity(),
             self._memory,
-            self._terms,
+            self._timings,
             now=now,
             random=self._random,
         )
@@ -225,8 +225,8 @@ class GangController:
             try:
                 next(steps)
             except StopIteration as done:
-                outcome: GangDecisions = done.value
-                return outcome, worked + time.thread_time() - begun
+                decisions: GangDecisions = done.value
+                return decisions, worked + time.thread_time() - begun
             if (spent := time.thread_time() - begun) >= _SLICE:
                 worked += spent
                 await asyncio.sleep(spent)

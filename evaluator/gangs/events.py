@@ -42,7 +42,7 @@ class GangEventRecorder:
         kube: Kube,
         metrics: Metrics,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
-        outcome: Callable[[], GangDecisions],
+        decisions: Callable[[], GangDecisions],
         blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
         native: Callable[[], Mapping[Key, PodRecord]] = dict,
         *,
@@ -55,7 +55,7 @@ class GangEventRecorder:
     ) -> None:
         self._metrics = metrics
         self._gangs = gangs
-        self._outcome = outcome
+        self._decisions = decisions
         self._blockers = blockers
         self._native = native
         self._is_leader = is_leader
@@ -113,7 +113,7 @@ class GangEventRecorder:
 
     async def _look(self) -> None:
         """Enqueue the events of changed gangs; drop those of deleted gangs."""
-        gangs, verdicts = self._gangs(), self._outcome().verdicts
+        gangs, verdicts = self._gangs(), self._decisions().verdicts
         queue, seen = self._queue, self._seen
         looked = 0
         for key, verdict in verdicts.items():

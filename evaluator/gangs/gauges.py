@@ -11,20 +11,20 @@ from evaluator.metrics import Metrics
 def show(
     metrics: Metrics,
     index: GangIndex,
-    outcome: Callable[[], GangDecisions],
+    decisions: Callable[[], GangDecisions],
     clock: Callable[[], float],
 ) -> None:
     """Bind the gauges to the latest decisions; `clock` returns Unix time."""
 
     def count(state: GangState) -> int:
-        return sum(verdict.state is state for verdict in outcome().verdicts.values())
+        return sum(verdict.state is state for verdict in decisions().verdicts.values())
 
     def gated() -> int:
         return len(index.native) + sum(len(gang.gated) for gang in index.gangs)
 
     def oldest_wait() -> float:
         """Gangs without a creation time are left out."""
-        verdicts = outcome().verdicts.values()
+        verdicts = decisions().verdicts.values()
         waiting = [one.since for one in verdicts if one.state.waits and one.since]
         return max(0.0, clock() - min(waiting)) if waiting else 0.0
 

@@ -63,7 +63,7 @@ class GangOptions:
     )
 
     @property
-    def gang_terms(self) -> GangTimings:
+    def gang_timings(self) -> GangTimings:
         """The timings for decide()."""
         return GangTimings(
             timeout=self.gang_timeout,

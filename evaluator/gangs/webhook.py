@@ -29,27 +29,27 @@ class Webhook:
     """Answers POSTs of an AdmissionReview to PATH."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._asked = metrics.gang_admissions
+        self._admissions = metrics.gang_admissions
         self._limited = RateLimitedLogger(log, overflow="debug", rate=1, burst=100)
         self._turns = FairLock(CONNECTIONS)
-        routes = Routes({PATH: Route(self._ask, ("POST",))}, self.refuse)
+        routes = Routes({PATH: Route(self._serve, ("POST",))}, self.refuse)
         self.answer, self.check = routes.answer, routes.check
 
     def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """Return an error as a Status object; the API server then applies the webhook's failurePolicy."""
-        self._asked.labels("refused").inc()
+        self._admissions.labels("refused").inc()
         write = log.debug if request is None else self._limited.log
         write("admission review refused", status=int(refused.status), error=str(refused))
         body = admission.refusal(refused.status, str(refused))
         return Response(refused.status, body, "application/json", refused.headers)
 
-    async def _ask(self, request: Request) -> Response:
+    async def _serve(self, request: Request) -> Response:
         try:
-            async with self._turns.turn():
+            async with self._turns.hold():
                 found = await _answer(request.body)
         except admission.BadReviewError as error:
             return self.refuse(RejectedRequestError(HTTPStatus.BAD_REQUEST, str(error)), request)
-        self._asked.labels(found.result.value).inc()
+        self._admissions.labels(found.result.value).inc()
         log.debug("admission review", pod=found.pod, result=found.result.value)
         return Response(HTTPStatus.OK, found.body, "application/json")
 

@@ -13,18 +13,18 @@ import msgspec
 from evaluator.kubeapi.connection import KubeConnection
 from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
 from evaluator.model.api_status import TokenReview
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import FIELD_MANAGER, LabelApply
 from evaluator.model.objects import Node, Pod
 from plimsoll import rfc3339
+from plimsoll.decode import UNREADABLE
 
 T = TypeVar("T")
 
 _PAGE = 250
+"""Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
 _POLICIES_PAGE = 20
 """Policies per page. An object may have 1.5 MiB."""
-"""Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
 
@@ -86,10 +86,10 @@ class Kube:
     def __init__(self, connection: KubeConnection) -> None:
         self._connection = connection
         self._session = APISession(connection)
-        self.guard: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
+        self.fence: Callable[[], contextlib.AbstractAsyncContextManager[None]] = (
             contextlib.nullcontext
         )
-        """Context of each write except those of the Lease; raises KubeError to reject the write."""
+        """Context of each write except those of the Lease: `WriteFence.write`. Raises KubeError to reject the write."""
 
     @classmethod
     async def connect(cls, kubeconfig: str) -> "Kube":
@@ -330,8 +330,8 @@ class Kube:
         body: object,
         content_type: str = "application/json",
     ) -> bytes:
-        """Send a write through the guard."""
-        async with self.guard():
+        """Send a write through the fence."""
+        async with self.fence():
             return await self._session.request(
                 method, path, query, body=body, content_type=content_type
             )

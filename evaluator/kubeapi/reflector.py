@@ -16,9 +16,9 @@ import msgspec
 
 from evaluator.kubeapi.client import APIResource, Kube
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.decode import UNREADABLE
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 
@@ -79,7 +79,7 @@ _decode_error = msgspec.json.Decoder(_ErrorStatus).decode
 
 
 class Reflector(Generic[T]):
-    """Feeds a sink from one resource until cancelled. Calls `heard` whenever the copy is known to be current.
+    """Feeds a sink from one resource until cancelled. Calls `on_activity` whenever the copy is known to be current.
 
     Calls `unserved` when the API server does not serve the resource, as without its CRD.
     """
@@ -91,7 +91,7 @@ class Reflector(Generic[T]):
         decode: Callable[[msgspec.Raw], T],
         sink: Sink[T],
         *,
-        heard: Callable[[], None] = lambda: None,
+        on_activity: Callable[[], None] = lambda: None,
         unserved: Callable[[], None] = lambda: None,
         silence: float = SILENCE,
         unserved_pause: float = UNSERVED_PAUSE,
@@ -102,7 +102,7 @@ class Reflector(Generic[T]):
         self._resource = resource
         self._decode = decode
         self._sink = sink
-        self._heard = heard
+        self._on_activity = on_activity
         self._unserved = unserved
         self._unserved_pause = unserved_pause
         self._served = True
@@ -114,14 +114,14 @@ class Reflector(Generic[T]):
         self._version = ""
         """The resourceVersion to watch from; empty to list first."""
         self._failures = 0
-        self._asked: list[asyncio.Future[None]] = []
+        self._list_requests: list[asyncio.Future[None]] = []
         """Callers that wait for a list that has not started."""
         self._following: asyncio.Timeout | None = None
 
     def list_anew(self) -> asyncio.Future[None]:
         """Request a new list; the future is done when a list that started after this call is stored."""
         listed = asyncio.get_running_loop().create_future()
-        self._asked.append(listed)
+        self._list_requests.append(listed)
         if self._following is not None and not self._following.expired():
             self._following.reschedule(asyncio.get_running_loop().time())
         return listed
@@ -130,7 +130,7 @@ class Reflector(Generic[T]):
         """List and watch until cancelled."""
         while True:
             try:
-                if self._asked or not self._version:
+                if self._list_requests or not self._version:
                     await self._list()
                 await self._follow()
             except KubeError as error:
@@ -167,7 +167,7 @@ class Reflector(Generic[T]):
         return self._unserved_pause * (0.5 + self._rng.random() / 2)
 
     async def _list(self) -> None:
-        asked = len(self._asked)
+        requests = len(self._list_requests)
         objects: list[T] = []
         more, version = await self._page("", objects)
         while more:
@@ -176,10 +176,10 @@ class Reflector(Generic[T]):
             await asyncio.sleep(0)
         self._version = version
         self._alive()
-        for listed in self._asked[:asked]:
+        for listed in self._list_requests[:requests]:
             if not listed.done():
                 listed.set_result(None)
-        del self._asked[:asked]
+        del self._list_requests[:requests]
 
     async def _page(self, more: str, objects: list[T]) -> tuple[str, str]:
         """Append the objects of one page; returns the continue token and the resourceVersion of the list.
@@ -198,7 +198,7 @@ class Reflector(Generic[T]):
 
     async def _follow(self) -> None:
         """Watch until a list is requested."""
-        if self._asked:
+        if self._list_requests:
             return
         try:
             async with asyncio.timeout(None) as self._following:
@@ -235,7 +235,7 @@ class Reflector(Generic[T]):
         if not self._served:
             self._served = True
             log.info("%s are served by the API server", self._resource.name)
-        self._heard()
+        self._on_activity()
 
     def _take(self, line: bytes) -> str:
         try:

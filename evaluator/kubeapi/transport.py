@@ -113,18 +113,18 @@ class APISession:
     ) -> aiohttp.ClientResponse:
         """The response after its header; the caller must release it. A status of 300 or more raises."""
         headers = {"Accept": "application/json", "Content-Type": content_type}
-        wanted = {name: value for name, value in query.items() if value}
-        url = f"{self._connection.host}{path}?{urllib.parse.urlencode(wanted)}"
+        parameters = {name: value for name, value in query.items() if value}
+        url = f"{self._connection.host}{path}?{urllib.parse.urlencode(parameters)}"
 
-        async def ask() -> aiohttp.ClientResponse:
+        async def send() -> aiohttp.ClientResponse:
             if token := await self._connection.token():
                 headers["authorization"] = token
             return await self._connection.send(method, url, headers, body, timeout=timeout)
 
-        response = await ask()
+        response = await send()
         if response.status == 401 and await self._renew(headers.get("authorization", "")):
             response.release()
-            response = await ask()
+            response = await send()
         if response.status >= 300:
             raise await _refusal(response, f"{method} {path}", headers.get("authorization", ""))
         return response
@@ -190,10 +190,10 @@ async def _refusal(response: aiohttp.ClientResponse, call: str, shown: str) -> K
         body = b""
     finally:
         response.release()
-    said = api_status.read(body, response.headers.get("Retry-After", ""))
-    words = redacted(said.message or response.reason or "", shown)
+    status = api_status.read(body, response.headers.get("Retry-After", ""))
+    words = redacted(status.message or response.reason or "", shown)
     message = f"{call}: {response.status} {words}"
-    return KubeError(response.status, message, causes=said.causes, retry_after=said.retry_after)
+    return KubeError(response.status, message, causes=status.causes, retry_after=status.retry_after)
 
 
 def sentence(error: Exception) -> str:

@@ -38,7 +38,7 @@ class Leader:
         self,
         leases: Leases,
         fence: WriteFence,
-        terms: LeaseTimings,
+        timings: LeaseTimings,
         *,
         namespace: str,
         name: str,
@@ -47,7 +47,7 @@ class Leader:
     ) -> None:
         self._leases = leases
         self._fence = fence
-        self._terms = terms
+        self._timings = timings
         self._namespace = namespace
         self._name = name
         self._me = me or identity()
@@ -72,16 +72,18 @@ class Leader:
         """Read the lease and act on it; returns the seconds until the next call."""
         begin = self._clock()
         try:
-            async with asyncio.timeout(self._terms.renew_deadline / 2):
+            async with asyncio.timeout(self._timings.renew_deadline / 2):
                 found = await self._leases.read_lease(self._namespace, self._name)
                 self._seen = self._seen.read(found, self._clock())
                 return await self._step()
         except (KubeError, TimeoutError) as error:
             self._log_failure(str(error) or "no response in time")
         now = self._clock()
-        if isinstance(step := lease.decide(self._seen, self._me, self._terms, now), StepDown):
+        if isinstance(step := lease.decide(self._seen, self._me, self._timings, now), StepDown):
             self._step_down(step.why)
-        return max(0.0, min(self._terms.retry, begin + self._terms.retry - now, self._left(now)))
+        return max(
+            0.0, min(self._timings.retry, begin + self._timings.retry - now, self._left(now))
+        )
 
     async def release(self) -> None:
         """Finish writes in flight, reject new ones and release the lease, so that another replica can lead at once.
@@ -105,14 +107,14 @@ class Leader:
             )
 
     async def _step(self) -> float:
-        terms, now = self._terms, self._clock()
-        match lease.decide(self._seen, self._me, terms, now):
+        timings, now = self._timings, self._clock()
+        match lease.decide(self._seen, self._me, timings, now):
             case Acquire() | Renew():
                 await self._write(began=now)
-                return terms.retry
+                return timings.retry
             case Wait(seconds):
                 self._note_holder()
-                return min(terms.retry, seconds)
+                return min(timings.retry, seconds)
             case StepDown(why):
                 self._step_down(why)
                 return 0.0
@@ -121,14 +123,14 @@ class Leader:
 
     async def _write(self, *, began: float) -> None:
         """Acquire or renew. Raises KubeError on a conflict or without a response; the state stays as it was."""
-        body = lease.held(self._seen, self._me, self._terms, at=rfc3339.micros(time.time()))
+        body = lease.held(self._seen, self._me, self._timings, at=rfc3339.micros(time.time()))
         body = {**lease.blank(self._namespace, self._name), **body}
         before = self._seen
         self._seen = before.wrote(await self._leases.write_lease(body), began)
         self._reason = ""
         if before.renewed is None:
             log.info("leading", lease=self._lease_name, me=self._me, before=before.holder)
-        self._fence.extend(began + self._terms.renew_deadline)
+        self._fence.extend(began + self._timings.renew_deadline)
 
     def _step_down(self, why: str) -> None:
         self._fence.end()
@@ -150,8 +152,8 @@ class Leader:
     def _left(self, now: float) -> float:
         """Seconds until the renew deadline."""
         if self._seen.renewed is None:
-            return self._terms.retry
-        return self._seen.renewed + self._terms.renew_deadline - now
+            return self._timings.retry
+        return self._seen.renewed + self._timings.renew_deadline - now
 
     @property
     def _lease_name(self) -> str:

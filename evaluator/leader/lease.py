@@ -79,22 +79,22 @@ class StepDown:
 Step = Acquire | Renew | Wait | StepDown
 
 
-def decide(seen: ObservedLease, me: str, terms: LeaseTimings, now: float) -> Step:
+def decide(seen: ObservedLease, me: str, timings: LeaseTimings, now: float) -> Step:
     """The next step of the replica with identity `me`."""
     if seen.renewed is not None:
-        if now - seen.renewed >= terms.renew_deadline:
-            return StepDown(f"not renewed for {terms.renew_deadline:g} s")
+        if now - seen.renewed >= timings.renew_deadline:
+            return StepDown(f"not renewed for {timings.renew_deadline:g} s")
         if seen.holder not in {"", me}:
             return StepDown(f"{seen.holder} holds the lease")
         # After a deletion, the first replica to create the lease holds it.
         return Renew() if seen.holder == me else Acquire()
     if seen.holder in {"", me}:
         return Acquire()
-    left = seen.changed + _duration(seen.lease or {}, terms) - now
+    left = seen.changed + _duration(seen.lease or {}, timings) - now
     return Wait(left) if left > 0 else Acquire()
 
 
-def held(seen: ObservedLease, me: str, terms: LeaseTimings, *, at: str) -> dict[str, Any]:
+def held(seen: ObservedLease, me: str, timings: LeaseTimings, *, at: str) -> dict[str, Any]:
     """The lease to write to acquire or renew it at `at` (RFC 3339, microseconds).
 
     It keeps the resourceVersion that was read, so the API server refuses one of two concurrent writes.
@@ -104,7 +104,7 @@ def held(seen: ObservedLease, me: str, terms: LeaseTimings, *, at: str) -> dict[
     spec = {
         **old,
         "holderIdentity": me,
-        "leaseDurationSeconds": _whole(terms.duration),
+        "leaseDurationSeconds": _whole(timings.duration),
         "acquireTime": old.get("acquireTime", at) if ours else at,
         "renewTime": at,
         "leaseTransitions": int(old.get("leaseTransitions") or 0)
@@ -140,9 +140,9 @@ def _spec(lease: Object) -> Mapping[str, Any]:
     return spec if isinstance(spec, Mapping) else {}
 
 
-def _duration(lease: Object, terms: LeaseTimings) -> float:
+def _duration(lease: Object, timings: LeaseTimings) -> float:
     """The duration the holder wrote: replicas may run with different durations during an upgrade."""
-    return float(_spec(lease).get("leaseDurationSeconds") or terms.duration)
+    return float(_spec(lease).get("leaseDurationSeconds") or timings.duration)
 
 
 def _whole(seconds: float) -> int:

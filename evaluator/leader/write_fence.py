@@ -1,4 +1,5 @@
-"""Fences writes to the cluster by leadership: every write passes `WriteFence.write()`.
+"""Fences writes to the cluster by leadership: every write except the Lease's runs in `WriteFence.write()`
+(`Kube.fence`).
 
 The leader may write until its lease ends; without leader election, always. The permission ends by the clock, not by a
 message: a process that was suspended for a minute must not complete stale writes.

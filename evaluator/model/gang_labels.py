@@ -48,7 +48,7 @@ class Numbers(NamedTuple):
 def membership(pod: PodSpecView) -> Membership | None:
     """Return a pod's gang membership.
 
-    None for a pod that names no group, has no gang gate and was not admitted. Raises `evaluator.model.decode.UNREADABLE`
+    None for a pod that names no group, has no gang gate and was not admitted. Raises `plimsoll.decode.UNREADABLE`
     if its placement constraints cannot be decoded.
     """
     meta, spec = pod.metadata, pod.spec
@@ -93,7 +93,7 @@ def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
         return 0
     if not has_minimum:
         problems.append(
-            f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it waits for nobody, and counts for those that name one"
+            f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it is not held, and counts for pods of the group that have one"
         )
         return 0
     number = _number(labels, MINIMUM_LABEL, "no gang", problems) or 0
@@ -106,7 +106,7 @@ def _number(
     if (text := labels.get(label)) is None:
         return None
     if (number := int64.parse(text)) is None:
-        problems.append(f"its label {label} is {shown(text)}, which is no number: {consequence}")
+        problems.append(f"its label {label} is {shown(text)}, which is not a number: {consequence}")
     return number
 
 
@@ -121,7 +121,7 @@ def _admitted(pod: PodSpecView) -> float | None:
 
 def _admitted_problems(pod: PodSpecView) -> Iterable[str]:
     if (text := _admitted_text(pod)) is not None and rfc3339.parse_or_none(text) is None:
-        yield f"its annotation {ADMITTED} is {shown(text)}, which is no time: passed over"
+        yield f"its annotation {ADMITTED} is {shown(text)}, which is not a time: ignored"
 
 
 def _owner(meta: PodMetadata) -> Owner:

@@ -75,7 +75,7 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
 def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> PodRecord:
     """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
 
-    Raises `evaluator.model.decode.UNREADABLE` for malformed JSON.
+    Raises `plimsoll.decode.UNREADABLE` for malformed JSON.
     """
     return pod_record(workload.decode(raw), ignored)
 

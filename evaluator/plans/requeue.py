@@ -16,7 +16,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.objects import REQUEUED_AT, Pod
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
-from evaluator.policy.evaluate import reason_prefix
+from evaluator.policy.reasons import reason_prefix
 from plimsoll import rfc3339
 
 _IN_FLIGHT = 2.0

@@ -1,4 +1,4 @@
-"""Mappings over masks: names and texts are built on first access, and cached."""
+"""Mappings over masks: names and texts are built on first access, and cached. The texts are made in `reasons`."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from evaluator.model.node_index import Mask, NodeIndex, NodeMask
-from evaluator.policy import evaluate
+from evaluator.policy import reasons as texts
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
 
@@ -26,12 +26,12 @@ class ViolationReasons(Mapping[str, str]):
     @cached_property
     def by_name(self) -> dict[str, str]:
         """The dict; read-only."""
-        return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+        return texts.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
     def some(self, among: Mask) -> dict[str, str]:
         """Return the reasons of the violating nodes in a mask, without building those of the others."""
         found = replace(self.found, violated=self.found.violated & among)
-        return evaluate.reasons(self.policy, self.strategy, self.nodes.nodes, found)
+        return texts.reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """Return `before` if it is equal, else self."""

@@ -1,4 +1,4 @@
 """The metric store: the latest reading of every metric on every node, in arrays, and the merge of several sources.
 
-Pure; imports `model`.
+A reading is stale when it is older than `stale_after`: `Store.column`, `PolledReadings.column`. Pure; imports `model`.
 """

@@ -96,9 +96,9 @@ class Merged:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics."""
-        wanted = frozenset(metrics)
+        subscribed = frozenset(metrics)
         for source in self._sources:
-            source.subscribe(wanted)
+            source.subscribe(subscribed)
 
     def prune(self, nodes: Collection[str], now: float) -> None:
         """Drop nodes other than these."""

@@ -83,9 +83,11 @@ class PolledReadings:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics; new ones are unreported."""
-        wanted = set(metrics)
-        if wanted != self._metrics.keys():
-            self._metrics = {name: self._metrics.get(name) or _Metric() for name in sorted(wanted)}
+        subscribed = set(metrics)
+        if subscribed != self._metrics.keys():
+            self._metrics = {
+                name: self._metrics.get(name) or _Metric() for name in sorted(subscribed)
+            }
             self.version += 1
 
     def resume(self, since: float, now: float) -> None:

@@ -84,7 +84,7 @@ class Store:
         self._metrics: dict[str, int] = {}
         self._rows = RowIndex()
         self._cells = Cells(_COLUMNS, _ROWS)
-        self._heard: Floats = np.full(_ROWS + 1, NEVER)
+        self._reported: Floats = np.full(_ROWS + 1, NEVER)
         self._free: list[int] = []
         """Rows to reuse; rows from `_used` on were never used."""
         self._used = 0
@@ -120,16 +120,16 @@ class Store:
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics; readings of metrics that stay are kept."""
-        wanted = set(metrics)
-        if wanted == self._metrics.keys():
+        subscribed = set(metrics)
+        if subscribed == self._metrics.keys():
             return
-        kept = {name: column for name, column in self._metrics.items() if name in wanted}
-        new = sorted(wanted - kept.keys())
+        kept = {name: column for name, column in self._metrics.items() if name in subscribed}
+        new = sorted(subscribed - kept.keys())
         unused = self._released if self._open else self._spare
-        unused += [self._metrics[name] for name in self._metrics.keys() - wanted]
+        unused += [self._metrics[name] for name in self._metrics.keys() - subscribed]
         self._metrics = kept
         if len(new) > len(self._spare) + self._cells.columns - self._top:
-            self._move(columns=len(wanted) + len(wanted) // 4, rows=self.room)
+            self._move(columns=len(subscribed) + len(subscribed) // 4, rows=self.room)
         for name in new:
             column = self._metrics[name] = (
                 self._spare.pop() if self._spare else self._unused_column()
@@ -147,10 +147,10 @@ class Store:
 
     def _move(self, *, columns: int, rows: int) -> None:
         """Reallocate to this many columns and rows."""
-        used, old, heard = slice(self._used), self._cells, self._heard
-        self._cells, self._heard = Cells(columns, rows), np.full(rows + 1, NEVER)
+        used, old, reported = slice(self._used), self._cells, self._reported
+        self._cells, self._reported = Cells(columns, rows), np.full(rows + 1, NEVER)
         self._cells.copy_from(old, list(self._metrics.values()), used)
-        self._heard[used] = heard[used]
+        self._reported[used] = reported[used]
         self._metrics = {name: column for column, name in enumerate(self._metrics)}
         self._top, self._spare = len(self._metrics), []
         self._last_times, self._facts, self._open, self._released = None, {}, [], []
@@ -171,7 +171,7 @@ class Store:
 
     def freeze(self) -> Undo:
         """Detach this copy; the tables stay shared, so the original must report each row to the Undo before a change."""
-        self._rows, self._heard = self._rows.copy(), self._heard.copy()
+        self._rows, self._reported = self._rows.copy(), self._reported.copy()
         self._expected, self._lagging = self._expected.copy(), self._lagging.copy()
         self._undo = self._cells.undo(self._top)
         return self._undo
@@ -184,9 +184,9 @@ class Store:
     def report(self, node: str, report: Delta, at: float) -> None:
         """Store a report of a node received at `at` (seconds). Metrics without subscription are ignored."""
         row = self._row(node)
-        last = self._heard[row]
+        last = self._reported[row]
         changed = bool(last < at - self.stale_after)
-        self._heard[row] = at
+        self._reported[row] = at
         if self._expected:
             self._expected.pop(row, None)
         self._last_times = None
@@ -256,7 +256,7 @@ class Store:
         if row is not None:
             self._keep(row)
             self._cells.clear(slice(self._top), row)
-            self._heard[row] = NEVER
+            self._reported[row] = NEVER
             self._expected.pop(row, None)
             self._last_times, self._facts = None, {}
             self._lagging.pop(row, None)
@@ -266,8 +266,8 @@ class Store:
     def prune(self, nodes: Collection[str], now: float) -> None:
         """Drop stale nodes that are not among these, so that names do not accumulate."""
         self.reserve(len(nodes))
-        heard = self._heard[: self._used]
-        silent = (heard > NEVER) & (heard < now - self.stale_after)
+        reported = self._reported[: self._used]
+        silent = (reported > NEVER) & (reported < now - self.stale_after)
         if silent.any():
             rows = self._rows.rows.items()
             for node in [name for name, row in rows if silent[row] and name not in nodes]:
@@ -276,7 +276,7 @@ class Store:
     def knows(self, node: str) -> bool:
         """Whether deltas of a node can be applied; otherwise it must send a full report."""
         row = self._rows.rows.get(node)
-        return row is not None and bool(self._heard[row] > NEVER)
+        return row is not None and bool(self._reported[row] > NEVER)
 
     def reading(self, metric: str, node: str) -> Reading:
         """Return one reading; 0 samples at NEVER if there is none."""
@@ -284,7 +284,7 @@ class Store:
         if row is None or column is None:
             return Reading(0, np.nan, NEVER)
         cells, cell = self._cells, (column, row)
-        at = min(float(cells.latest[cell]), float(self._heard[row]))
+        at = min(float(cells.latest[cell]), float(self._reported[row]))
         return Reading(int(cells.samples[cell]), float(cells.values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
@@ -293,20 +293,20 @@ class Store:
         size, column = len(nodes), self._metrics.get(metric)
         if column is None or not self._rows.rows or not size:
             return unknown(size, unreported=starting)
-        heard = self._report_times(self._rows.find(nodes), now)
+        reported = self._report_times(self._rows.find(nodes), now)
         facts, values = (
-            self._facts_of(column, heard.rows),
-            self._cells.values[column].take(heard.rows),
+            self._facts_of(column, reported.rows),
+            self._cells.values[column].take(reported.rows),
         )
         if self._undo:
             facts, values = _restored(self._undo, column, facts, values)
-        at, fresh, unreported = heard.at, heard.fresh, np.zeros(size, bool)
+        at, fresh, unreported = reported.at, reported.fresh, np.zeros(size, bool)
         if facts.older is not None:
-            at = np.minimum(facts.older, heard.at)
+            at = np.minimum(facts.older, reported.at)
             fresh = at >= now - self.stale_after
             # "Unread" counts as a first report, except during startup, so that labels are kept.
-            expected = starting | self._expecting(heard.rows, now)
-            unreported = (at == NEVER) & ((heard.fresh & ~facts.unread) | expected)
+            expected = starting | self._expecting(reported.rows, now)
+            unreported = (at == NEVER) & ((reported.fresh & ~facts.unread) | expected)
         if self.pause.matters(now, self._grace):
             unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
         return Column(values, facts.samples, at, fresh, facts.unread, unreported)
@@ -315,13 +315,13 @@ class Store:
         """Return report times; cached, as all columns of one decision use the same."""
         last = self._last_times
         if last is None or last.rows is not rows or last.now != now:
-            at = self._heard.take(rows)
+            at = self._reported.take(rows)
             last = self._last_times = _ReportTimes(rows, now, at, at >= now - self.stale_after)
         return last
 
     def _expecting(self, rows: Rows, now: float) -> Bools:
         """Which of some rows are of nodes that were registered lately and have not reported."""
-        expecting = np.zeros(len(self._heard), bool)
+        expecting = np.zeros(len(self._reported), bool)
         expecting[[row for row, at in self._expected.items() if at > now - self._grace]] = True
         found: Bools = expecting.take(rows)
         return found
@@ -344,7 +344,7 @@ class Store:
         later = self._grace - self.stale_after
         waits = [self.started + later, self.pause.end + later]
         waits += [at + later for at in self._expected.values()]
-        times = np.concatenate([self._heard[: self._used], *older, waits])
+        times = np.concatenate([self._reported[: self._used], *older, waits])
         return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
             self.stale_after
         )

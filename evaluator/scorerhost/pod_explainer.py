@@ -66,12 +66,14 @@ class PodExplainer:
 
     def opinions(self, pod: PodRecord) -> Iterator[Opinion]:
         """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""
-        said = []
+        opinions = []
         for name, scorer in self.runner.scorers.items():
             cached = self.runner.run_uncached(name, pod.view)
             weight = self.weights.get(name, 1)
-            said.append(explain.of_scorer(name, scorer, cached.view, cached.result, weight=weight))
-            yield said[-1]
+            opinions.append(
+                explain.of_scorer(name, scorer, cached.view, cached.result, weight=weight)
+            )
+            yield opinions[-1]
         if (found := self.policy_of(pod)) is not None:
             weight = self.weights.get(POLICIES, 1)
-            yield explain.of_policy(*found, said, weight=weight)
+            yield explain.of_policy(*found, opinions, weight=weight)

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import msgspec
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.scoring.rewards import Rewards
+from plimsoll.decode import UNREADABLE
 
 KEY = "rewards.json"
 """Key in the ConfigMap's data."""

@@ -56,12 +56,12 @@ class Listeners:
             else None
         )
         self._ops = Server(operations.answer, limits=LIMITS)
-        asked = partial(
+        make_server = partial(
             Server, limits=settings.limits, tls=rotation.current if rotation else lambda: None
         )
-        self._extender = asked(extender.answer, check=extender.check, refuse=extender.refuse)
+        self._extender = make_server(extender.answer, check=extender.check, refuse=extender.refuse)
         self._scorers = {
-            name: asked(scoring.answer, check=scoring.check, refuse=scoring.refuse)
+            name: make_server(scoring.answer, check=scoring.check, refuse=scoring.refuse)
             for name, scoring in scorers.items()
         }
         self._gangs = gang_webhook.server(settings, metrics)
@@ -69,9 +69,9 @@ class Listeners:
             metrics.connections.labels(name).set_function(partial(_connections, server))
 
     @property
-    def asked(self) -> bool:
+    def busy(self) -> bool:
         """Whether a request of kube-scheduler is in progress."""
-        return any(server.asked for server in (self._extender, *self._scorers.values()))
+        return any(server.busy for server in (self._extender, *self._scorers.values()))
 
     def _named(self) -> Iterator[tuple[str, Server]]:
         yield "ops", self._ops

@@ -114,7 +114,7 @@ class OpsServer:
     async def _exposition(self, request: Request) -> Response:
         encode, content_type = _encoder(preference(request.headers, "accept"))
         extra: tuple[tuple[str, str], ...] = (("vary", "Accept, Accept-Encoding"),)
-        async with self._scraping.turn():
+        async with self._scraping.hold():
             pieces = await _unhurried(_exposed(self._metrics.registry.collect(), encode))
             long = sum(map(len, pieces)) >= _GZIP_FROM
             if long and gzip_accepted(preference(request.headers, "accept-encoding")):
@@ -127,7 +127,7 @@ class OpsServer:
             return await self._pod(pods[-1])
         if gangs := request.query.get("gang"):
             return await self._gang(gangs[-1])
-        async with self._making.turn():
+        async with self._making.hold():
             decisions = self._decider.latest
             pieces = await _unhurried(map(msgspec.json.encode, explain.overview(decisions)))
             head = self._waiting()
@@ -139,7 +139,7 @@ class OpsServer:
         if len(request.path) > _LONGEST_PATH:
             return _error("the name is too long for a policy")
         key = PolicyKey(*_names(request.path))
-        async with self._making.turn():
+        async with self._making.hold():
             decisions, now = self._decider.latest, self._clock()
             node = request.query.get("node", ("",))[-1]
             if node and node not in decisions.table.nodes.position:
@@ -163,14 +163,14 @@ class OpsServer:
             return _error(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
         if (found := pod_explainer.find(name)) is None:
             return _error(f"no pod {name[:_SHOWN]} (written as <namespace>/<name>)")
-        async with self._making.turn():
+        async with self._making.hold():
             try:
                 opinions = await _unhurried(pod_explainer.opinions(found))
             except ScorerError as error:
                 return _error(str(error), HTTPStatus.INTERNAL_SERVER_ERROR)
-            told = explainpod.explain(found.view, opinions)
-            pieces = await _unhurried(itertools.starmap(_entry, told.nodes))
-            head = {**told.head, **_placed(found.node)}
+            explanation = explainpod.explain(found.view, opinions)
+            pieces = await _unhurried(itertools.starmap(_entry, explanation.nodes))
+            head = {**explanation.head, **_placed(found.node)}
             if found.problems:
                 head["problems"] = list(found.problems)
             return _page(head, nodes=(b"{}", pieces))
@@ -186,7 +186,7 @@ class OpsServer:
             return await self._queue(gang_explainer)
         if (gang := gang_explainer.find(name)) is None:
             return _error(gang_explainer.unknown(name[:_SHOWN]))
-        async with self._making.turn():
+        async with self._making.hold():
             line = await _unhurried(gang_explainer.line(gang))
             await _unhurried(gang_explainer.catching_up())
             fit = gang_explainer.fit(gang)
@@ -197,7 +197,7 @@ class OpsServer:
 
     async def _queue(self, gang_explainer: GangExplainer) -> Response:
         """All waiting gangs."""
-        async with self._making.turn():
+        async with self._making.hold():
             waiting = await _unhurried(gang_explainer.waiting())
             pieces = await _unhurried(map(msgspec.json.encode, gang_explainer.queue(waiting)))
             head = {"waitingFor": list(gang_explainer.undecided())}

@@ -77,7 +77,7 @@ def _reject_reason(allowed: frozenset[str], certificate: Certificate | None) -> 
     names = _names(certificate or {})
     if not allowed or not allowed.isdisjoint(names):
         return ""
-    shown = ", ".join(sorted(names)) or "nobody"
+    shown = ", ".join(sorted(names)) or "no name"
     return f"the client certificate is for {shown[:300]}, which --clientNames does not allow"
 
 

@@ -34,7 +34,7 @@ class Connection:
     """Serves the requests of one connection.
 
     `check`: called with a request's header before its body is read; raises RejectedRequestError. `rejected`: why no request of
-    this client is answered; empty if they are. `note`: called with each new state. `ending`: returns whether no further
+    this client is answered; empty if they are. `set_state`: called with each new state. `ending`: returns whether no further
     request is wanted.
     """
 
@@ -48,7 +48,7 @@ class Connection:
         *,
         check: Check = always_right,
         rejected: str = "",
-        note: Callable[[ConnectionState], None] = lambda _doing: None,
+        set_state: Callable[[ConnectionState], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
     ) -> None:
         self._stream = stream
@@ -58,7 +58,7 @@ class Connection:
         self._bodies = bodies
         self._check = check
         self._rejected = rejected
-        self._note = note
+        self._set_state = set_state
         self._ending = ending
 
     async def serve(self) -> None:
@@ -69,7 +69,7 @@ class Connection:
 
     async def _wait(self, patience: float) -> bytes:
         """Return the first bytes of the next request; empty if there is none."""
-        self._note(ConnectionState.NOTHING)
+        self._set_state(ConnectionState.IDLE)
         await asyncio.sleep(
             0
         )  # otherwise a client with many pipelined requests would block the event loop
@@ -81,7 +81,7 @@ class Connection:
 
     async def _exchange(self, first: bytes) -> bool:
         """Serve one request. Returns whether another may follow."""
-        self._note(ConnectionState.RECEIVING)
+        self._set_state(ConnectionState.RECEIVING)
         request = None
         try:
             received = await self._head(first)
@@ -90,7 +90,7 @@ class Connection:
             request, framing = received
             self._admit(request, framing)
             async with self._bodies.read(self._stream, framing) as body:
-                self._note(ConnectionState.ANSWERING)
+                self._set_state(ConnectionState.ANSWERING)
                 request = replace(request, body=body)
                 response = await self._answer(request)
                 close = self._ending() or not framing.keep_alive
@@ -134,7 +134,7 @@ class Connection:
         except Exception:
             log.exception("request failed", method=request.method, path=request.path)
             defect = RejectedRequestError(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "a defect of this program: its log says more"
+                HTTPStatus.INTERNAL_SERVER_ERROR, "internal error: see the log"
             )
             return self._refuse(defect, request)
 
@@ -144,13 +144,13 @@ class Connection:
             parts: Iterable[Buffer] = ()
         else:
             parts = response.body.parts if isinstance(response.body, Parts) else (response.body,)
-        self._note(ConnectionState.SENDING)
+        self._set_state(ConnectionState.SENDING)
         async with asyncio.timeout(self._limits.send):
             await self._stream.send(_with_first(begin, parts))
 
     async def _part(self) -> None:
         """Read on after a rejection, so that a client that is still sending can read the reply: closing at once could discard it."""
-        self._note(ConnectionState.NOTHING)
+        self._set_state(ConnectionState.IDLE)
         self._stream.end_our_half()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.linger):

@@ -30,7 +30,7 @@ def _bind_everywhere(port: int) -> socket.socket:
         except OSError as error:
             if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
                 raise
-    return socket.create_server(("0.0.0.0", port))  # noqa: S104 (asked for: no host in the flag)
+    return socket.create_server(("0.0.0.0", port))  # noqa: S104 (the flag has no host)
 
 
 def bound(address: Address, listener: socket.socket) -> Address:

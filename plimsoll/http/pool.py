@@ -10,7 +10,7 @@ Task = asyncio.Task[None]
 class ConnectionState(Enum):
     """The current state of a connection."""
 
-    NOTHING = auto()
+    IDLE = auto()
     RECEIVING = auto()
     ANSWERING = auto()
     SENDING = auto()
@@ -35,7 +35,7 @@ class ConnectionPool:
         self._held: Counter[str] = Counter()
         self._certified: set[Task] = set()
         self._clients: set[Task] = set()
-        self._asking: set[Task] = set()
+        self._in_request: set[Task] = set()
         self._newcomers: dict[Task, ConnectionState] = {}
         self._idle: dict[Task, ConnectionState] = {}
         self._idle_certified: dict[Task, ConnectionState] = {}
@@ -53,39 +53,39 @@ class ConnectionPool:
         return len(self._peers) >= self._limit
 
     @property
-    def asked(self) -> bool:
+    def busy(self) -> bool:
         """Whether a request is being received or answered."""
-        return bool(self._asking)
+        return bool(self._in_request)
 
     def admit(self, task: Task, *, peer: str) -> None:
         """Add a connection; `peer` is its client's address."""
         self._peers[task] = peer
         self._held[peer] += 1
-        self._newcomers[task] = ConnectionState.NOTHING
+        self._newcomers[task] = ConnectionState.IDLE
         task.add_done_callback(self._gone)
 
-    def know(self, task: Task) -> None:
+    def mark_verified(self, task: Task) -> None:
         """Record that a connection's client presented an accepted certificate."""
         self._certified.add(task)
         self._clients.add(task)
-        self.note(task, ConnectionState.NOTHING)
+        self.set_state(task, ConnectionState.IDLE)
 
-    def note(self, task: Task, doing: ConnectionState) -> None:
+    def set_state(self, task: Task, state: ConnectionState) -> None:
         """Record a connection's new state."""
         self._forget(task)
-        if doing is not ConnectionState.NOTHING:
-            self._asking.add(task)
-        if doing is ConnectionState.ANSWERING:
+        if state is not ConnectionState.IDLE:
+            self._in_request.add(task)
+        if state is ConnectionState.ANSWERING:
             self._clients.add(task)
         elif task not in self._clients:
-            self._newcomers[task] = doing
-        elif doing is ConnectionState.SENDING:
-            self._unread[task] = doing
+            self._newcomers[task] = state
+        elif state is ConnectionState.SENDING:
+            self._unread[task] = state
             if len(self._unread) > self._sending:
                 _end(self._unread, next(iter(self._unread)))
         else:
             idle = self._idle_certified if task in self._certified else self._idle
-            idle[task] = doing
+            idle[task] = state
 
     def has_room(self) -> bool:
         """Return whether one more connection may be admitted, ending another one if necessary.
@@ -107,8 +107,8 @@ class ConnectionPool:
     def end_idle(self) -> None:
         """End the connections without a request."""
         for waiting in (self._newcomers, self._idle, self._idle_certified):
-            for task, doing in waiting.items():
-                if doing is ConnectionState.NOTHING:
+            for task, state in waiting.items():
+                if state is ConnectionState.IDLE:
                     task.cancel()
 
     def _end_one(self, waiting: dict[Task, ConnectionState]) -> None:
@@ -125,7 +125,7 @@ class ConnectionPool:
         self._forget(task)
 
     def _forget(self, task: Task) -> None:
-        self._asking.discard(task)
+        self._in_request.discard(task)
         for waiting in self._waiting:
             waiting.pop(task, None)
 

@@ -66,9 +66,9 @@ class Server:
         return len(self._pool.tasks)
 
     @property
-    def asked(self) -> bool:
+    def busy(self) -> bool:
         """Whether a request is being received or answered."""
-        return self._pool.asked
+        return self._pool.busy
 
     async def listen(self, addresses: Sequence[Address]) -> list[Address]:
         """Begin to serve on all addresses, or on none. Returns the bound addresses, with port 0 resolved.
@@ -142,7 +142,7 @@ class Server:
         try:
             reject_reason = tls.reject_reason_for(stream.peer_certificate) if tls else ""
             if stream.peer_certificate and not reject_reason:
-                self._pool.know(task)
+                self._pool.mark_verified(task)
             await Connection(
                 stream,
                 self._handler,
@@ -151,10 +151,10 @@ class Server:
                 self._bodies,
                 check=self._check,
                 rejected=reject_reason,
-                note=partial(self._pool.note, task),
+                set_state=partial(self._pool.set_state, task),
                 ending=lambda: self._ending,
             ).serve()
-            self._pool.note(task, ConnectionState.NOTHING)
+            self._pool.set_state(task, ConnectionState.IDLE)
             await stream.close(self._limits.linger)
         finally:
             stream.abort()

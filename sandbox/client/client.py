@@ -112,7 +112,7 @@ class Client:
         subresource: str = "",
         content_type: str = MERGE,
     ) -> Object:
-        """Patch an object or one of its subresources; a merge patch unless said otherwise."""
+        """Patch an object or one of its subresources; a merge patch by default."""
         path = resource.path(namespace, name, subresource)
         return await self.request("PATCH", path, body=body, content_type=content_type)
 

@@ -9,10 +9,10 @@ from sandbox.client.objects import DEPLOYMENTS, REPLICASETS, Object, ObjectKind
 from sandbox.controllers.statuses import (
     active,
     deployment_status,
+    desired_replicas,
     differs,
     ready,
     replica_set_status,
-    wanted,
 )
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another
@@ -120,7 +120,7 @@ def _deployment(
     now: float,
 ) -> Iterator[Action]:
     """All new pods at once; each ready pod replaces an old one. Recreate deletes all old pods first."""
-    want = wanted(deployment)
+    want = desired_replicas(deployment)
     label = template_hash(deployment["spec"]["template"])
     current = next((one for one in sets if _label(one) == label), None)
     old = [one for one in sets if one is not current]
@@ -129,14 +129,14 @@ def _deployment(
     waits = _recreates(deployment) and len(of_all) > len(updated)
     if current is None:
         yield CreateReplicaSet(_replica_set_of(deployment, label))
-    elif wanted(current) != want and not waits:
+    elif desired_replicas(current) != want and not waits:
         yield Scale(current, want)
     is_ready = sum(ready(pod) for pod in active(updated))
     keep = 0 if _recreates(deployment) else max(want - is_ready, 0)
     for one in old:
-        target = min(wanted(one), keep)
+        target = min(desired_replicas(one), keep)
         keep -= target
-        if wanted(one) != target:
+        if desired_replicas(one) != target:
             yield Scale(one, target)
     status = deployment_status(deployment, active(of_all), active(updated), now=now)
     if differs(deployment, status):
@@ -145,7 +145,7 @@ def _deployment(
 
 def _replica_set(replica_set: Object, pods: Sequence[Object]) -> Iterator[Action]:
     living = active(pods)
-    surplus = len(living) - wanted(replica_set)
+    surplus = len(living) - desired_replicas(replica_set)
     if surplus < 0:
         yield CreatePods(replica_set, -surplus)
     for pod in sorted(living, key=_worth)[: max(surplus, 0)]:

@@ -6,8 +6,8 @@ from plimsoll import rfc3339
 from sandbox.client.objects import Object
 
 
-def wanted(owner: Object) -> int:
-    """Return the replicas that a Deployment or ReplicaSet wants."""
+def desired_replicas(owner: Object) -> int:
+    """Return the desired replicas of a Deployment or ReplicaSet."""
     count: int | None = owner["spec"].get("replicas")
     return 1 if count is None else count
 
@@ -48,7 +48,7 @@ def deployment_status(
         "updatedReplicas": len(updated),
         **_readiness(pods),
     }
-    missing = max(wanted(deployment) - status["availableReplicas"], 0)
+    missing = max(desired_replicas(deployment) - status["availableReplicas"], 0)
     return {
         **status,
         "unavailableReplicas": missing,
@@ -68,8 +68,10 @@ def _readiness(pods: Iterable[Object]) -> dict[str, int]:
 
 
 def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
-    enough = status["availableReplicas"] >= wanted(deployment)
-    complete = enough and status["updatedReplicas"] == status["replicas"] == wanted(deployment)
+    enough = status["availableReplicas"] >= desired_replicas(deployment)
+    complete = enough and status["updatedReplicas"] == status["replicas"] == desired_replicas(
+        deployment
+    )
     states = (
         (
             "Available",

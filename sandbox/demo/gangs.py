@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from sandbox.client import events
 from sandbox.client.objects import DEPLOYMENTS, PODS, Object
 from sandbox.cluster import ClusterSpec
-from sandbox.demo.stage import Play, Stage
+from sandbox.demo.stage import Demo, Stage
 
 NAMESPACE = "gang-demo"
 
@@ -19,9 +19,9 @@ class GangDemo:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
         self._api = stage.cluster.client
-        self._tell = stage.narrator
+        self._narrator = stage.narrator
 
-    async def tell(self) -> None:
+    async def run_steps(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
         await self._wait()
         await self._go()
@@ -31,79 +31,91 @@ class GangDemo:
         await self._take_turns()
 
     async def _wait(self) -> None:
-        self._tell.step("A gang of three has two pods and waits for the third")
-        self._tell.say(
+        self._narrator.step("A gang of three has two pods and waits for the third")
+        self._narrator.paragraph(
             "train's pods say `podGroup: train` and `minAvailable: 3`, and bear the scheduling gate plimsoll.io/gang. Each "
             "takes 5 of a node's 8 cores, so that no node has room for two."
         )
         await self._stage.apply("gang-demo/00-namespace.yaml")
         await self._stage.apply("gang-demo/10-train.yaml")
-        pods = await self._tell.sees("both pods are gated", lambda: self._held("train", 2))
-        self._tell.shows(_condition(pods[0]))
-        await self._told("an event on each reports what is missing", "train", "GangIncomplete")
-        await self._told(
+        pods = await self._narrator.wait_for("both pods are gated", lambda: self._held("train", 2))
+        self._narrator.print_output(_condition(pods[0]))
+        await self._show_event(
+            "an event on each reports what is missing", "train", "GangIncomplete"
+        )
+        await self._show_event(
             "another event reports why the gang cannot complete", "train", "GangCannotComplete"
         )
-        self._tell.types(f"curl '{self._url('train')}'")
+        self._narrator.suggest(f"curl '{self._url('train')}'")
 
     async def _go(self) -> None:
-        self._tell.step("The third pod is created, and all three are released together")
+        self._narrator.step("The third pod is created, and all three are released together")
         await self._scale("train", 3)
-        pods = await self._tell.sees(
+        pods = await self._narrator.wait_for(
             "all three run, each on its own node", lambda: self._running("train", 3)
         )
         for pod in pods:
-            self._tell.shows(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}")
-        await self._tell.sees("/explain reports Scheduled", lambda: self._is("train", "Scheduled"))
+            self._narrator.print_output(
+                f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}"
+            )
+        await self._narrator.wait_for(
+            "/explain reports Scheduled", lambda: self._is("train", "Scheduled")
+        )
 
     async def _replace(self) -> None:
-        self._tell.step("A pod is lost: the gang stays admitted, and the replacement is not gated")
+        self._narrator.step(
+            "A pod is lost: the gang stays admitted, and the replacement is not gated"
+        )
         lost = (await self._pods("train"))[0]["metadata"]
-        self._tell.does(f"kubectl -n {NAMESPACE} delete pod {lost['name']}")
+        self._narrator.print_action(f"kubectl -n {NAMESPACE} delete pod {lost['name']}")
         await self._api.delete(PODS, lost["name"], NAMESPACE, grace=0)
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "the replacement runs", lambda: self._running("train", 3, but=str(lost["uid"]))
         )
 
     async def _line_up(self) -> None:
-        self._tell.step(
+        self._narrator.step(
             "Two more gangs of three without capacity; the second has the higher priority"
         )
         await self._stage.apply("gang-demo/20-later.yaml")
-        await self._tell.sees("all pods of later are gated", lambda: self._held("later", 3))
+        await self._narrator.wait_for("all pods of later are gated", lambda: self._held("later", 3))
         await self._stage.apply("gang-demo/30-urgent.yaml")
-        await self._tell.sees("all pods of urgent are gated", lambda: self._held("urgent", 3))
-        await self._told("an event reports why urgent waits", "urgent", "GangWaitsForRoom")
+        await self._narrator.wait_for(
+            "all pods of urgent are gated", lambda: self._held("urgent", 3)
+        )
+        await self._show_event("an event reports why urgent waits", "urgent", "GangWaitsForRoom")
 
     async def _pass_over(self) -> None:
-        self._tell.step("A gang that fits on no node, with the highest priority")
+        self._narrator.step("A gang that fits on no node, with the highest priority")
         await self._stage.apply("gang-demo/40-giant.yaml")
-        await self._told("an event warns that it is too large", "giant", "GangTooLarge")
-        line = await self._tell.sees(
+        await self._show_event("an event warns that it is too large", "giant", "GangTooLarge")
+        line = await self._narrator.wait_for(
             "/explain shows the queue",
             lambda: self._line("giant", "urgent", "later"),
         )
-        self._tell.shows(line)
+        self._narrator.print_output(line)
 
     async def _take_turns(self) -> None:
-        self._tell.step("Capacity becomes free twice: giant does not block the others")
+        self._narrator.step("Capacity becomes free twice: giant does not block the others")
         await self._end("train")
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "all pods of urgent run, though giant is before it", lambda: self._running("urgent", 3)
         )
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "no pod of later was released meanwhile", lambda: self._held("later", 3)
         )
         await self._end("urgent")
-        await self._tell.sees("all pods of later run", lambda: self._running("later", 3))
-        await self._tell.sees("giant still waits", lambda: self._held("giant", 2))
-        await self._tell.sees("/explain reports TooLarge", lambda: self._is("giant", "TooLarge"))
-        self._tell.types(f"curl '{self._url('giant')}'")
+        await self._narrator.wait_for("all pods of later run", lambda: self._running("later", 3))
+        await self._narrator.wait_for("giant still waits", lambda: self._held("giant", 2))
+        await self._narrator.wait_for(
+            "/explain reports TooLarge", lambda: self._is("giant", "TooLarge")
+        )
+        self._narrator.suggest(f"curl '{self._url('giant')}'")
 
-    async def _told(self, what: str, gang: str, reason: str) -> None:
+    async def _show_event(self, what: str, gang: str, reason: str) -> None:
         """Wait for the event with this reason on every pod of a gang, and print it."""
-        event = await self._tell.sees(what, lambda: self._event(gang, reason))
-        self._tell.shows(f"{event['reason']}: {event['message']}")
+        event = await self._narrator.wait_for(what, lambda: self._event(gang, reason))
+        self._narrator.print_output(f"{event['reason']}: {event['message']}")
 
     async def _event(self, gang: str, reason: str) -> Object | None:
         names = [str(pod["metadata"]["name"]) for pod in await self._pods(gang)]
@@ -111,11 +123,13 @@ class GangDemo:
         return found[0] if found and all(found) else None
 
     async def _scale(self, name: str, replicas: int) -> None:
-        self._tell.does(f"kubectl -n {NAMESPACE} scale deployment/{name} --replicas={replicas}")
+        self._narrator.print_action(
+            f"kubectl -n {NAMESPACE} scale deployment/{name} --replicas={replicas}"
+        )
         await self._api.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}}, NAMESPACE)
 
     async def _end(self, name: str) -> None:
-        self._tell.does(f"kubectl -n {NAMESPACE} delete deployment {name}")
+        self._narrator.print_action(f"kubectl -n {NAMESPACE} delete deployment {name}")
         await self._api.delete(DEPLOYMENTS, name, NAMESPACE)
 
     async def _pods(self, gang: str) -> Sequence[Object]:
@@ -137,12 +151,12 @@ class GangDemo:
         return pods if run and gone and len(pods) == count else None
 
     async def _is(self, gang: str, state: str) -> bool | None:
-        page = await self._stage.explained(f"?gang={NAMESPACE}/{gang}")
+        page = await self._stage.get_explain(f"?gang={NAMESPACE}/{gang}")
         return True if page.get("state") == state else None
 
     async def _line(self, *gangs: str) -> str | None:
         """Return the queue if it holds exactly these gangs in this order."""
-        pages = [await self._stage.explained(f"?gang={NAMESPACE}/{gang}") for gang in gangs]
+        pages = [await self._stage.get_explain(f"?gang={NAMESPACE}/{gang}") for gang in gangs]
         ranks = [page.get("rank", {}) for page in pages]
         if [(rank.get("place"), rank.get("of")) for rank in ranks] != [
             (place, len(gangs)) for place in range(1, len(gangs) + 1)
@@ -163,9 +177,9 @@ def _condition(pod: Object) -> str:
     return f"{found['reason']}: {found['message']}"
 
 
-PLAY = Play(
+DEMO = Demo(
     title="Plimsoll: gangs, on a cluster of three nodes on this machine",
-    setting=lambda folder: ClusterSpec(dir=folder, gangs=True),
-    tell=lambda stage: GangDemo(stage).tell(),
-    by_hand="up --gangs",
+    make_spec=lambda folder: ClusterSpec(dir=folder, gangs=True),
+    run_steps=lambda stage: GangDemo(stage).run_steps(),
+    up_command="up --gangs",
 )

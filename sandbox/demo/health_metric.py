@@ -12,8 +12,8 @@ from sandbox.client.client import ApiError
 from sandbox.client.objects import NODES, PODS, POLICIES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
-from sandbox.demo.room import RiskDemo
-from sandbox.demo.stage import Play, Stage
+from sandbox.demo.risk import RiskDemo
+from sandbox.demo.stage import Demo, Stage
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 NAMESPACE = "health-metric-demo"
@@ -27,10 +27,10 @@ class HealthMetricDemo:
         self._stage = stage
         self._cluster = stage.cluster
         self._api = stage.cluster.client
-        self._tell = stage.narrator
-        self._room = RiskDemo(stage, NAMESPACE)
+        self._narrator = stage.narrator
+        self._risk = RiskDemo(stage, NAMESPACE)
 
-    async def tell(self) -> None:
+    async def run_steps(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
         await self._begin()
         await self._refuse()
@@ -39,118 +39,128 @@ class HealthMetricDemo:
         await self._recover(sick)
         await self._measure()
         await self._derive()
-        await self._room.tell()
+        await self._risk.run_steps()
 
     async def _begin(self) -> None:
-        self._tell.step("A file on each node has its health; a policy acts on it")
+        self._narrator.step("A file on each node has its health; a policy acts on it")
         for node, health in (("node-a", 0), ("node-b", 1), ("node-c", 0)):
             self._write(node, health)
-            self._room.use(node, cores=2)
+            self._risk.use(node, cores=2)
         await self._stage.apply("health-metric-demo/00-namespace.yaml")
         await self._stage.apply("health-metric-demo/10-policy.yaml")
-        self._tell.say(
+        self._narrator.paragraph(
             "demo-policy: no new pods where health_metric is 1 or 2; pods are evicted where it is 2."
         )
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "the evaluator has each node's health",
             lambda: self._health_is({"node-a": 0, "node-b": 1, "node-c": 0}),
         )
 
     async def _refuse(self) -> None:
-        self._tell.step("node-b is at 1: the extender rejects it")
-        self._tell.say("A pod that requires node-b waits, with an event:")
+        self._narrator.step("node-b is at 1: the extender rejects it")
+        self._narrator.paragraph("A pod that requires node-b waits, with an event:")
         await self._stage.create(_pinned("node-b"))
-        event = await self._tell.sees(
+        event = await self._narrator.wait_for(
             "the pod is rejected, with the policy's reason", lambda: self._refusal("only-node-b")
         )
-        self._tell.types(f"kubectl -n {NAMESPACE} describe pod only-node-b")
-        self._tell.shows(f"{event['reason']}: {event['message']}")
-        self._tell.types(f"kubectl -n {NAMESPACE} delete pod only-node-b")
+        self._narrator.suggest(f"kubectl -n {NAMESPACE} describe pod only-node-b")
+        self._narrator.print_output(f"{event['reason']}: {event['message']}")
+        self._narrator.suggest(f"kubectl -n {NAMESPACE} delete pod only-node-b")
         await self._api.delete(PODS, "only-node-b", NAMESPACE, grace=0)
 
     async def _place(self) -> tuple[str, Object]:
-        self._tell.step("A Deployment with the policy is placed on a healthy node")
+        self._narrator.step("A Deployment with the policy is placed on a healthy node")
         await self._stage.apply("health-metric-demo/20-deployment.yaml")
-        pod = await self._tell.sees("its pod runs, not on node-b", lambda: self._running("node-b"))
+        pod = await self._narrator.wait_for(
+            "its pod runs, not on node-b", lambda: self._running("node-b")
+        )
         node = str(pod["spec"]["nodeName"])
-        self._tell.shows(f"{pod['metadata']['name']} is on {node}")
+        self._narrator.print_output(f"{pod['metadata']['name']} is on {node}")
         return node, pod
 
     async def _leave(self, sick: str, pod: Object) -> None:
-        self._tell.step(
+        self._narrator.step(
             f"{sick} becomes unhealthy: its metric changes to 2 while the pod runs there"
         )
         self._write(sick, 2)
         label = f"{POLICY}=violating"
-        await self._tell.sees(
+        await self._narrator.wait_for(
             f"{sick} is labelled {label}", lambda: self._labelled(sick, {POLICY: "violating"})
         )
-        self._tell.types(f"kubectl get nodes -l {label}")
+        self._narrator.suggest(f"kubectl get nodes -l {label}")
         name = str(pod["metadata"]["name"])
-        await self._tell.sees(
+        await self._narrator.wait_for(
             f"the pod {name} is evicted", lambda: self._gone(name, pod["metadata"]["uid"])
         )
         other = ({"node-a", "node-c"} - {sick}).pop()
-        fresh = await self._tell.sees(
+        fresh = await self._narrator.wait_for(
             f"its replacement runs on {other}, the only healthy node left",
             lambda: self._running("node-b", sick),
         )
-        event = await self._tell.sees(
+        event = await self._narrator.wait_for(
             "an event reports the reason",
             lambda: events.find(self._api, NAMESPACE, name, "PolicyViolated"),
         )
-        self._tell.shows(f"{event['reason']}: {event['message']}")
-        self._tell.shows(f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}")
+        self._narrator.print_output(f"{event['reason']}: {event['message']}")
+        self._narrator.print_output(
+            f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}"
+        )
 
     async def _recover(self, sick: str) -> None:
-        self._tell.step(f"{sick} recovers, and node-b too")
+        self._narrator.step(f"{sick} recovers, and node-b too")
         self._write("node-b", 0)
         self._write(sick, 0)
-        await self._tell.sees(f"the label is removed from {sick}", lambda: self._unlabelled(sick))
-        policy = await self._tell.sees(
+        await self._narrator.wait_for(
+            f"the label is removed from {sick}", lambda: self._unlabelled(sick)
+        )
+        policy = await self._narrator.wait_for(
             "the policy's status is Compliant", lambda: self._complies(POLICY)
         )
-        self._tell.types(f"kubectl -n {NAMESPACE} get taspolicies")
-        self._tell.shows(f"{policy['status']['compliance']}: {policy['status']['message']}")
+        self._narrator.suggest(f"kubectl -n {NAMESPACE} get taspolicies")
+        self._narrator.print_output(
+            f"{policy['status']['compliance']}: {policy['status']['message']}"
+        )
 
     async def _measure(self) -> None:
-        self._tell.step("The same with a metric of the host: memory_MemAvailable_bytes")
+        self._narrator.step("The same with a metric of the host: memory_MemAvailable_bytes")
         await self._stage.apply("examples/memory-policy.yaml")
-        found = await self._tell.sees(
+        found = await self._narrator.wait_for(
             "every agent reports this machine's free memory", self._free_memory
         )
         for node, value in found.items():
-            self._tell.shows(f"{node}  {value / 2**20:,.0f} MiB available")
+            self._narrator.print_output(f"{node}  {value / 2**20:,.0f} MiB available")
         key = "telemetry.aware.scheduling.memory-policy/memory"
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "each has more than 256 MiB and gets the label",
             lambda: self._all_labelled(found, {key: "roomy"}),
         )
-        self._tell.shows(f"{key}=roomy")
-        self._tell.types(f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy")
+        self._narrator.print_output(f"{key}=roomy")
+        self._narrator.suggest(
+            f"curl {self._cluster.endpoints.ops}/explain/{NAMESPACE}/memory-policy"
+        )
 
     async def _derive(self) -> None:
-        self._tell.step("A recording rule computes a metric on each node")
+        self._narrator.step("A recording rule computes a metric on each node")
         for node in self._cluster.spec.nodes:
             self._fill(node, free=60)
         shipped = manifests.folder() / "examples/scratch/rules.yaml"
-        self._tell.does(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
+        self._narrator.print_action(f"cp {shell.path(shipped)} {shell.path(self._cluster.rules)}/")
         shutil.copy(shipped, self._cluster.rules)
         for line in shipped.read_text().splitlines():
             if line.lstrip().startswith(("- record", "expr")):
-                self._tell.shows(line.strip())
+                self._narrator.print_output(line.strip())
         await self._stage.apply("examples/scratch/policy.yaml")
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "the evaluator has every node's ratio",
             lambda: self._reads("scratch-policy", "scratch_free_ratio", 0.6),
         )
         self._fill("node-a", free=4)
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "the extender rejects node-a",
             lambda: self._refuses("scratch-policy", "node-a"),
         )
         directory = shell.path(self._cluster.node_metrics("node-a"))
-        self._tell.types(
+        self._narrator.suggest(
             f"{shell.program('plimsoll-agent')} eval --collector.textfile.directory={directory} "
             "'scratch_free_bytes / scratch_size_bytes'"
         )
@@ -163,21 +173,21 @@ class HealthMetricDemo:
         self._stage.write(node, "text.prom", f"node_health_metric {health}")
 
     async def _explained(self, policy: str) -> Object:
-        return await self._stage.explained(f"/{NAMESPACE}/{policy}")
+        return await self._stage.get_explain(f"/{NAMESPACE}/{policy}")
 
-    async def _health_is(self, wanted: dict[str, float]) -> bool | None:
+    async def _health_is(self, expected: dict[str, float]) -> bool | None:
         nodes = (await self._explained(POLICY)).get("nodes", {})
         readings = {
             name: node["readings"]["health_metric"]["value"] for name, node in nodes.items()
         }
-        return True if readings == wanted else None
+        return True if readings == expected else None
 
-    async def _reads(self, policy: str, metric: str, wanted: float) -> bool | None:
+    async def _reads(self, policy: str, metric: str, expected: float) -> bool | None:
         """Return whether the evaluator has this value for every node."""
         nodes = (await self._explained(policy)).get("nodes", {})
         found = [node["readings"][metric]["value"] for node in nodes.values()]
         complete = len(found) == len(self._cluster.spec.nodes)
-        return True if complete and set(found) == {wanted} else None
+        return True if complete and set(found) == {expected} else None
 
     async def _refuses(self, policy: str, node: str) -> bool | None:
         """Return whether the extender rejects a node for a pod of this policy."""
@@ -190,8 +200,10 @@ class HealthMetricDemo:
             "spec": {"containers": []},
         }
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
-        async with Extender(ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")) as asked:
-            return True if node not in (await asked.filter(pod, names)).names else None
+        async with Extender(
+            ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")
+        ) as extender:
+            return True if node not in (await extender.filter(pod, names)).names else None
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})
@@ -201,8 +213,8 @@ class HealthMetricDemo:
         return found if found and all(value for value in found.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
-        said = f"violating {POLICY}"
-        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=said)
+        reason = f"violating {POLICY}"
+        return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=reason)
 
     async def _running(self, *excluded: str) -> Object | None:
         """Return a running pod of the Deployment that is on none of these nodes."""
@@ -261,9 +273,9 @@ def _pinned(node: str) -> Object:
     }
 
 
-PLAY = Play(
+DEMO = Demo(
     title="Plimsoll: the health metric, on a cluster of three nodes on this machine",
-    setting=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
-    tell=lambda stage: HealthMetricDemo(stage).tell(),
-    by_hand="up --scorers=safe",
+    make_spec=lambda folder: ClusterSpec(dir=folder, scorers=("safe",)),
+    run_steps=lambda stage: HealthMetricDemo(stage).run_steps(),
+    up_command="up --scorers=safe",
 )

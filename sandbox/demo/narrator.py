@@ -40,26 +40,26 @@ class Narrator:
         self._line()
         self._line(self._styled("1", f"{self._steps}. {text}"))
 
-    def say(self, text: str) -> None:
+    def paragraph(self, text: str) -> None:
         """Print a paragraph."""
         for line in textwrap.wrap(text, _WIDTH - 3):
             self._line(f"   {line}")
 
-    def does(self, command: str) -> None:
+    def print_action(self, command: str) -> None:
         """Print the command of the current action; observations are timed from here."""
         self._cause = time.monotonic()
-        self.types(command)
+        self.suggest(command)
 
-    def types(self, command: str) -> None:
+    def suggest(self, command: str) -> None:
         """Print a command for a closer look, without a prompt, so that it can be pasted."""
         self._line(f"     {self._styled('36', command)}")
 
-    def shows(self, text: str) -> None:
+    def print_output(self, text: str) -> None:
         """Print an observed text."""
         for line in text.splitlines():
             self._line(f"       {self._styled('2', line)}")
 
-    async def sees(self, what: str, look: Callable[[], Awaitable[T | None]]) -> T:
+    async def wait_for(self, what: str, look: Callable[[], Awaitable[T | None]]) -> T:
         """Poll until a result is found, and print the time since the last action. Raises NotSeenError on timeout."""
         while (found := await look()) is None:
             if time.monotonic() - self._cause > self._patience:

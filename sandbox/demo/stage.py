@@ -37,84 +37,84 @@ class Stage:
     def write(self, node: str, name: str, *lines: str) -> None:
         """Write a text file for a node's agent, and print the command for it."""
         file = self.cluster.node_metrics(node) / name
-        self.narrator.does(shell.write(lines, file))
+        self.narrator.print_action(shell.write(lines, file))
         file.write_text("".join(f"{line}\n" for line in lines))
 
     async def create(self, pod: Object) -> None:
         """Create a pod, and print the command for it."""
-        self.narrator.does(f"echo {shlex.quote(json.dumps(pod))} | kubectl apply -f -")
+        self.narrator.print_action(f"echo {shlex.quote(json.dumps(pod))} | kubectl apply -f -")
         await ensure(self.cluster.client, PODS, pod)
 
     async def apply(self, manifest: str) -> None:
         """Create the objects of a file under deploy/, and print the command for it."""
-        self.narrator.does(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
+        self.narrator.print_action(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
         for obj in manifests.load(manifests.folder() / manifest):
             await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
 
-    async def explained(self, what: str) -> Object:
+    async def get_explain(self, what: str) -> Object:
         """Return the evaluator's response to `/explain` with this path or query."""
         async with self.http.get(f"{self.cluster.endpoints.ops}/explain{what}") as response:
             return dict(await response.json())
 
 
 @dataclass(frozen=True)
-class Play:
+class Demo:
     """A demo: its name, the cluster it needs, its steps, and the command that starts such a cluster."""
 
     title: str
-    setting: Callable[[Path], ClusterSpec]
-    tell: Callable[[Stage], Awaitable[None]]
-    by_hand: str
+    make_spec: Callable[[Path], ClusterSpec]
+    run_steps: Callable[[Stage], Awaitable[None]]
+    up_command: str
 
 
-async def perform(play: Play, settings: DemoSettings) -> int:
+async def run_demo(play: Demo, settings: DemoSettings) -> int:
     """Run a demo; return the exit status, 0 only if every step was observed."""
     logs.setup("error")
     narrator = Narrator()
     narrator.title(play.title)
     with _folder(settings.dir) as folder:
-        narrator.say(
+        narrator.paragraph(
             "The Kubernetes API is in memory and the nodes are simulated. The three agents, the evaluator and "
             f"their communication are real. Logs are in {folder}/logs/."
         )
-        async with Cluster(play.setting(folder)) as cluster, aiohttp.ClientSession() as http:
-            by_hand = _by_hand(play, cluster)
-            narrator.say("The commands, for another terminal:")
-            narrator.types(f"export KUBECONFIG={shell.path(cluster.dir / 'kubeconfig')}")
+        async with Cluster(play.make_spec(folder)) as cluster, aiohttp.ClientSession() as http:
+            up_command = _up_command(play, cluster)
+            narrator.paragraph("The commands, for another terminal:")
+            narrator.suggest(f"export KUBECONFIG={shell.path(cluster.dir / 'kubeconfig')}")
             try:
-                await play.tell(Stage(cluster, narrator, http))
+                await play.run_steps(Stage(cluster, narrator, http))
             except NotSeenError as missed:
                 narrator.step(f"The demo ends here: «{missed}» was not observed")
-                narrator.say("The end of the programs' logs:")
-                narrator.shows(_last_words(folder))
+                narrator.paragraph("The end of the programs' logs:")
+                narrator.print_output(_log_ends(folder))
                 return 1
     narrator.step(f"All {narrator.seen} expected effects were observed")
-    narrator.say(
+    narrator.paragraph(
         "Try it by hand: this starts such a cluster again. The commands above work there as they are, but for generated names "
         "of pods."
     )
-    narrator.types(by_hand)
+    narrator.suggest(up_command)
     return 0
 
 
-def _by_hand(play: Play, cluster: Cluster) -> str:
+def _up_command(play: Demo, cluster: Cluster) -> str:
     """Return the command that starts such a cluster again, in the same folder and with the same ops address."""
     port = cluster.endpoints.ops.rpartition(":")[2]
-    up = f"{shell.program('plimsoll-sandbox')} {play.by_hand}"
+    up = f"{shell.program('plimsoll-sandbox')} {play.up_command}"
     return f"{up} --dir={shell.path(cluster.dir)} --ops-port={port}"
 
 
 @contextlib.contextmanager
-def _folder(wanted: str) -> Iterator[Path]:
+def _folder(path: str) -> Iterator[Path]:
     """Yield the given folder, which is kept, or a temporary one."""
-    if wanted:
-        yield Path(wanted)
+    if path:
+        yield Path(path)
         return
     with tempfile.TemporaryDirectory(prefix="plimsoll-demo-") as temporary:
         yield Path(temporary)
 
 
-def _last_words(folder: Path) -> str:
+def _log_ends(folder: Path) -> str:
     lines = []
     for log in sorted((folder / "logs").glob("*.log")):
         lines += [f"{log.stem}: {line}" for line in log.read_text().splitlines()[-3:]]

@@ -48,8 +48,8 @@ def _tolerates(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
 
 def _selected(pod: Object, node: Object) -> bool:
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
-    wanted = pod["spec"].get("nodeSelector") or {}
-    if any(labels.get(key) != value for key, value in wanted.items()):
+    values = pod["spec"].get("nodeSelector") or {}
+    if any(labels.get(key) != value for key, value in values.items()):
         return False
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -61,7 +61,7 @@ def _selected(pod: Object, node: Object) -> bool:
 
 def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
     expressions, on_fields = term.get("matchExpressions") or [], term.get("matchFields") or []
-    # A term that asks for nothing selects nothing.
+    # A term without requirements selects nothing.
     return (
         bool(expressions or on_fields)
         and all(_expression(one, labels) for one in expressions)

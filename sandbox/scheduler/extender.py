@@ -125,9 +125,9 @@ def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
     if (names := fields.get("nodenames")) is None:
         items = (fields.get("nodes") or {}).get("items") or []
         names = [item["metadata"]["name"] for item in items]
-    asked = {node["metadata"]["name"] for node in nodes}
-    if unknown := sorted(set(names) - asked):
-        raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which was not asked about")
+    requested = {node["metadata"]["name"] for node in nodes}
+    if unknown := sorted(set(names) - requested):
+        raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which is not in the request")
     refused = {
         **(fields.get("failednodes") or {}),
         **(fields.get("failedandunresolvablenodes") or {}),

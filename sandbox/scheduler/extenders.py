@@ -22,7 +22,7 @@ class Extenders:
         """Return the nodes that all extenders accept. Raises ExtenderError if one fails that is not ignorable."""
         left = list(nodes)
         refused: dict[str, str] = {}
-        for member in self._asked(pod):
+        for member in self._called(pod):
             if not left:
                 break
             try:
@@ -40,13 +40,13 @@ class Extenders:
 
     async def scores(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
         """Return the weighted sum of scores per node."""
-        told = await asyncio.gather(*(_weighted(one, pod, nodes) for one in self._asked(pod)))
+        results = await asyncio.gather(*(_weighted(one, pod, nodes) for one in self._called(pod)))
         total: Counter[str] = Counter()
-        for scores in told:
+        for scores in results:
             total.update(scores)
         return dict(total)
 
-    def _asked(self, pod: Object) -> list[Extender]:
+    def _called(self, pod: Object) -> list[Extender]:
         return [member for member in self._members if member.manages(pod)]
 
 

@@ -13,7 +13,7 @@ _MAX_BACKOFF = 10.0
 @dataclass(slots=True)
 class _Waiting:
     priority: int
-    place: int  # the order of arrival or return; removing a gate does not change it
+    arrival: int  # the order of arrival or return; removing a gate does not change it
     due: float
     gated: bool
     wakeable: bool = False  # by an event; a pod that failed by an error waits for its back-off
@@ -27,7 +27,7 @@ class SchedulingQueue:
 
     def __init__(self) -> None:
         self._pods: dict[str, _Waiting] = {}
-        self._places = itertools.count()
+        self._arrivals = itertools.count()
 
     def __contains__(self, key: str) -> bool:
         return key in self._pods
@@ -36,7 +36,7 @@ class SchedulingQueue:
         """Add a pod, or update its priority and gates."""
         pod = self._pods.get(key)
         if pod is None:
-            self._pods[key] = _Waiting(priority, next(self._places), now, gated)
+            self._pods[key] = _Waiting(priority, next(self._arrivals), now, gated)
             return
         pod.priority = priority
         if pod.gated and not gated:
@@ -50,7 +50,7 @@ class SchedulingQueue:
     def take(self, now: float) -> str | None:
         """Return the next pod to try: the due pod with the highest priority, then the oldest."""
         ready = [
-            (-pod.priority, pod.place, key)
+            (-pod.priority, pod.arrival, key)
             for key, pod in self._pods.items()
             if _can_run(pod) and pod.due <= now
         ]
@@ -93,7 +93,7 @@ class SchedulingQueue:
     def _back(self, key: str) -> _Waiting | None:
         """Move a pod behind the others of its priority."""
         if (pod := self._pods.get(key)) is not None:
-            pod.in_flight, pod.place = False, next(self._places)
+            pod.in_flight, pod.arrival = False, next(self._arrivals)
         return pod
 
 

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_node_exporter() -> None:
     assert settings.host.udev == Path("/run/udev/data")
     assert settings.collectors.keys() == DEFAULTS
     assert "synthetic" not in settings.collectors
-    assert settings.evaluator_address == "", "nothing is streamed unless asked for"
+    assert settings.evaluator_address == "", "nothing is streamed by default"
     assert settings.poll_interval == 0.1
 
 

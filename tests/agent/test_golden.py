@@ -14,9 +14,9 @@ from collectors.cpu import Options as CpuOptions
 from collectors.textfile import Options as TextOptions
 
 GOLDEN = Path(__file__).parent / "golden/xeon.txt"
-# node_exporter gave these names, which promtool would have otherwise.
+# Names given by node_exporter; promtool suggests others.
 AS_IN_NODE_EXPORTER = {"node_entropy_available_bits", "node_entropy_pool_size_bits"}
-NO_FILES = {"filesystem", "time", "timex", "uname"}  # they ask the kernel that runs the tests
+NO_FILES = {"filesystem", "time", "timex", "uname"}  # they describe the kernel that runs the tests
 
 
 @pytest.fixture

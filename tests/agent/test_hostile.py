@@ -66,12 +66,12 @@ async def test_probes_and_scrapes_are_answered_under_attack_and_nothing_leaks(ag
     assert (await scraped(await dial(agent.port))).status == 200
     before = agent.open_files()
     for said in ATTACKS.values():
-        crowd = [await dial(agent.port) for _ in range(140)]  # more than it has room for
+        crowd = [await dial(agent.port) for _ in range(140)]  # more than its limit
         for peer in crowd:
             peer.writer.transport.pause_reading()
             with contextlib.suppress(ConnectionError):
                 peer.writer.write(said)
-        # Each on a connection of its own: one that has been idle may have had to make room.
+        # Each on a new connection: an idle one may have been closed.
         asked = await scraped(scraper := await dial(agent.port))
         assert (
             asked.status == 200 or b"scrapes are being answered, which is the limit" in asked.body
@@ -84,7 +84,7 @@ async def test_probes_and_scrapes_are_answered_under_attack_and_nothing_leaks(ag
         again = await dial(agent.port)
         async with asyncio.timeout(PATIENCE):
             while (await scraped(again)).status != 200:
-                pass  # the scrapes that nobody wants any more have to end
+                pass  # unwanted scrapes have to end
         again.vanish()
     assert agent.resident() < 192  # the manifest's limit
 

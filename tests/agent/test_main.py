@@ -156,7 +156,7 @@ def test_hanging_collector_delays_neither_scrapes_nor_shutdown(
     start: Start, xeon, tmp_path
 ) -> None:
     (tmp_path / "meminfo").write_bytes((xeon.procfs / "meminfo").read_bytes())
-    os.mkfifo(tmp_path / "loadavg")  # to open it is to wait for a writer
+    os.mkfifo(tmp_path / "loadavg")  # opening it waits for a writer
     program = start(
         "--web.listen-address=127.0.0.1:0",
         f"--path.procfs={tmp_path}",

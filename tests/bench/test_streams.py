@@ -65,7 +65,7 @@ async def test_simulated_agents_answer_subscriptions_and_report_changes(until):
         await until(lambda: len(reports) == 12)
         fleet.habits = Habits(0.05, 1.0)
         await until(lambda: len(reports) > 40)
-        assert all(reports[12:]), "each of them said something new"
+        assert all(reports[12:]), "each reported a change"
         assert (fleet.losses, fleet.reasons) == (0, {})
     await until(lambda: agents.connected == 0)
     await agents.stop()

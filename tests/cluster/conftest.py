@@ -28,12 +28,13 @@ from sandbox.client.objects import CRDS, NAMESPACES, NODES, PODS, POLICIES, Obje
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
@@ -41,9 +42,9 @@ RECONNECT = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
-"""An agent waits 15 s at most between two attempts; gRPC's own backoff grows to two minutes while nobody listens."""
+"""An agent waits at most 15 s between two attempts; gRPC's own backoff grows to two minutes without a server."""
 OURS = "plimsoll.io/scenario"
-"""Marks the objects of a scenario, so that it removes them and nothing else."""
+"""Label of a scenario's objects, so that it deletes only those."""
 
 
 @dataclass
@@ -222,7 +223,7 @@ class Fleet:
                 self._wake[node].clear()
                 await stream.write(self._report(node, asked))
                 waking = asyncio.ensure_future(self._wake[node].wait())
-                # Often enough that no reading grows stale.
+                # Often enough that no reading turns stale.
                 await asyncio.wait({reading, waking}, timeout=1, return_when="FIRST_COMPLETED")
                 waking.cancel()
                 if reading.done():
@@ -353,14 +354,14 @@ class World:
         full = self.name(name)
         body = node_object(full, 0, now=1e9)
         body["metadata"]["labels"] |= {OURS: self.suffix, **labels}
-        # No two nodes of a cluster may have one range.
+        # The pod CIDRs of two nodes must differ.
         body["spec"] = {}
         status = copy.deepcopy(body.pop("status"))
         for condition in status["conditions"]:
             if condition["type"] == "Ready":
                 condition["status"] = "True" if ready else "False"
         await self.client.create(NODES, body)
-        # A controller takes the taint off that a new node is born with, where there is one.
+        # A controller, if any, removes the taint that a new node has.
         await self.client.patch(NODES, full, {"spec": {"taints": None}})
         await self.client.patch(
             NODES, full, {"status": status}, subresource="status", content_type=STRATEGIC

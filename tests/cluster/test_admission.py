@@ -34,7 +34,7 @@ def _rule(text):
     return body | ({"labels": labels.split()} if labels else {})
 
 
-# What the documentation of Telemetry Aware Scheduling shows.
+# Policies from the documentation of Telemetry Aware Scheduling.
 EXAMPLES = {
     "health": strategies(
         deschedule=[f"{HEALTH} Equals 2"],
@@ -65,7 +65,7 @@ EXAMPLES = {
     ),
 }  # fmt: skip
 
-# What its definition let in although nothing good came of it.
+# Policies that its CRD admitted although they had no effect.
 ODDITIES = {
     "no-spec": None,
     "no-strategies": strategies(),
@@ -118,7 +118,7 @@ async def test_policies_documented_by_tas_are_admitted_unchanged(admit):
 async def test_policies_accepted_by_tas_are_admitted_unchanged(admit):
     for name, spec in ODDITIES.items():
         assert await admit(spec) == spec, name
-    long = "a" * 253  # no label can be made of it, but that matters to two of the strategies only
+    long = "a" * 253  # invalid as a label, which matters to two strategies only
     assert await admit(EXAMPLES["traits"], name=long) == EXAMPLES["traits"]
 
 
@@ -130,7 +130,7 @@ TOO_LARGE = {
     ),
     r"labeling\.rules\[0\]\.labels\[0\]": strategies(labeling=[f"m Equals 1: a={'b' * 255}"]),
 }
-"""Specs over the sizes that the CRD admits, by the field that the refusal names. TAS's CRD had no limits."""
+"""Specs over the size limits of the CRD, by the field that the rejection names. TAS's CRD had no limits."""
 
 
 async def test_specs_over_the_limits_of_the_crd_are_rejected_with_their_path(admit):
@@ -164,9 +164,9 @@ async def test_targets_are_numbers_or_quantities(admit):
 
 
 async def test_durations_and_when_missing_are_kept(admit):
-    terms = {"for": "30s", "clearAfter": "1m30s", "whenMissing": "violate"}
-    rule = {"metricname": "m", "operator": "Equals", "target": 1, **terms}
-    body = strategies(dontschedule=([rule], terms))
+    timings = {"for": "30s", "clearAfter": "1m30s", "whenMissing": "violate"}
+    rule = {"metricname": "m", "operator": "Equals", "target": 1, **timings}
+    body = strategies(dontschedule=([rule], timings))
     assert await admit(body) == body
     for duration in ("0", "0s", "250ms", "1.5h", "1h2m3s4ms"):
         body = strategies(dontschedule=(["m Equals 1"], {"for": duration}))

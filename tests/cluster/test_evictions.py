@@ -73,7 +73,7 @@ async def test_evicted_pod_has_an_event_with_the_reason(world, demo):
 
 
 async def test_disruption_budget_delays_the_eviction(world, demo):
-    # A pod counts as running only once its kubelet says so; a pending one may always be evicted.
+    # A pod counts as running only once its kubelet reports so; a pending one may always be evicted.
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     await world.client.patch(PODS, "web", {"status": ready}, world.namespace, subresource="status")
     await forbid(world)

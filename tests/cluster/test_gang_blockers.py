@@ -328,7 +328,7 @@ async def let_go(client, namespace):
     """Delete a terminating pod as a kubelet does."""
     for pod in (await client.list(PODS, namespace)).items:
         if pod["metadata"].get("deletionTimestamp"):
-            with contextlib.suppress(ApiError):  # its controller does so too, if it has no node
+            with contextlib.suppress(ApiError):  # its controller deletes it too if it has no node
                 await client.delete(PODS, pod["metadata"]["name"], namespace, grace=0)
 
 

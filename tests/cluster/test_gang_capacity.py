@@ -26,7 +26,7 @@ HAS = {
 }
 NODES_OF_A_KIND = 2
 PODS_OF_A_KIND = 19
-"""More than two nodes take of any kind."""
+"""More than two nodes hold of any kind."""
 
 
 def container(name="c", restart=None, **limits):

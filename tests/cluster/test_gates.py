@@ -20,8 +20,8 @@ def term(*expressions):
     return {"matchExpressions": list(expressions)}
 
 
-def required(*terms):
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+def required(*timings):
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(timings)}}}}
 
 
 def gated(*gates, **spec):

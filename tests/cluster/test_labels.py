@@ -118,13 +118,13 @@ async def test_restart_writes_no_correct_label_again(world, kill):
     policy = await world.add_policy("demo", deschedule=["health Equals 2"])
     world.fleet.say(sick, health=2)
     world.fleet.say(well, health=0)
-    # No reading may grow stale because the machine is busy: its label would rightly go, and come back.
+    # Readings must not turn stale because the machine is busy: the label would correctly be removed and restored.
     await world.start("--staleAfter=60s")
     await world.labelled(sick, **{policy: "violating"})
     before = await versions(world, sick, well)
     await world.evaluator.stop(kill=kill)
     await world.start("--staleAfter=60s")
-    # It writes again: another node's label shows that it has had its say about these.
+    # It writes again: another node's label shows that it has processed these.
     other = await world.add_node("other")
     world.fleet.say(other, health=2)
     await world.labelled(other, **{policy: "violating"})
@@ -143,7 +143,7 @@ async def test_labels_stay_after_a_restart_until_agents_can_reconnect(world):
     began = time.monotonic()
     await world.start("--staleAfter=5s")
     await world.labelled(node)
-    # Agents wait up to 15 s between two attempts. A busy machine only makes it longer.
+    # Agents wait up to 15 s between two attempts; a busy machine only makes it longer.
     assert time.monotonic() - began > 15, world.evaluator.log()
 
 
@@ -215,5 +215,5 @@ async def test_deletions_during_a_watch_outage_are_found(world):
     with world.evaluator.paused():
         expire()  # ends its watch
         await world.client.delete(POLICIES, policy, world.namespace)
-        expire()  # and now no watch will ever tell
+        expire()  # and now no watch reports it
     await world.labelled(node, **{stays: "violating"})

@@ -34,7 +34,7 @@ NODE_TABLE = {
     "tainted": {"taints": [("team", "a", "NoSchedule")]},
     "avoided": {"taints": [("team", "a", "PreferNoSchedule")]},
 }
-"""Nodes as a cluster has them: taints that belong to a condition are there, as its node lifecycle controller adds them."""
+"""Typical nodes, with the taints that the node lifecycle controller adds for conditions."""
 
 
 def tolerating(key, operator="Exists", **more):
@@ -42,8 +42,8 @@ def tolerating(key, operator="Exists", **more):
     return {"tolerations": [{**named, "operator": operator, **more}]}
 
 
-def requiring(*terms):
-    required = {"nodeSelectorTerms": list(terms)}
+def requiring(*timings):
+    required = {"nodeSelectorTerms": list(timings)}
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     }

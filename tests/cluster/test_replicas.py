@@ -164,7 +164,7 @@ async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
         Record.of(world.client, policy) as record,
         load([one.evaluator for one in survivors], asking(world, policy), nodes) as answered,
     ):
-        for node in flipping:  # what it is in the middle of when it dies
+        for node in flipping:  # it is killed during this write
             replicas.say(node, health=2)
         await leader.evaluator.stop(kill=True)
         async with asyncio.timeout(PATIENCE):
@@ -180,9 +180,11 @@ async def test_leader_killed_under_load_interrupts_no_request(world, replicas):
     assert [await one.leads() for one in survivors].count(True) == 1
     assert await successor.leads()
     for node in sick:
-        assert record.values[node] == ["violating"], "a label that was right was taken off"
+        assert record.values[node] == ["violating"], "a correct label was removed"
     for node in flipping:
-        assert record.values[node] in ([None, "violating", None], ["violating", None]), "it flapped"
+        assert record.values[node] in ([None, "violating", None], ["violating", None]), (
+            "the label flapped"
+        )
 
 
 async def test_stopped_leader_hands_over_at_once(world, replicas):
@@ -218,9 +220,9 @@ async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas)
     os.kill(leader.pid, signal.SIGSTOP)
     try:
         assert await replicas.leader([other]) is other
-        other.fleet.say(node, health=0)  # the stopped one has not heard of it
+        other.fleet.say(node, health=0)  # the stopped one has not received it
         await world.labelled(node)
-        leader.fleet.say(witness, health=2)  # once it goes on, it will want to label this one
+        leader.fleet.say(witness, health=2)  # once resumed, it would label this node
         async with Record.of(world.client, policy) as record:
             os.kill(leader.pid, signal.SIGCONT)
 

@@ -63,7 +63,7 @@ async def test_pod_is_placed_as_soon_as_its_node_is_readmitted(world, queue):
     async def placed():
         return await node_of(world, "web")
 
-    # By itself a scheduler would try again after five minutes.
+    # Without an event a scheduler would retry after five minutes.
     assert await world.eventually(placed) == nodes[1]
     assert await world.evaluator.metric(ASKED) == before + 1
     assert await world.evaluator.metric(REQUEUED_AT) == 1

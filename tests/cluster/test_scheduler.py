@@ -132,6 +132,6 @@ async def test_shipped_configuration_is_accepted(world, host, name):
     text = text.replace("/etc/kubernetes/scheduler.conf", str(world.plane.kubeconfig))
     config = folder / "configuration.yaml"
     config.write_text(text.replace("/etc/kubernetes/plimsoll", str(folder)))
-    # It does not start with a field that it does not know.
+    # kube-scheduler does not start with an unknown field.
     with world.plane.server.scheduler(config) as is_up:
         await world.eventually(is_up)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.e2e
 BUSY = {"mean-free-cpu": "300", "std-free-cpu": "100"}
 IDLE = {"mean-free-cpu": "7600", "std-free-cpu": "100"}
 PODS_TO_PLACE = 4
-"""A scheduler spreads these over two nodes that are alike by requests."""
+"""A scheduler spreads these over two nodes with equal requests."""
 
 
 async def annotate(world, node, said):

@@ -9,8 +9,8 @@ from evaluator.kubeapi.client import Kube
 from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
-from sandbox.processes import Processes
 from sandbox.programs import AgentLaunch, agent_command
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 
@@ -62,7 +62,7 @@ async def test_token_names_its_node(world, tokens):
         other = await agents_pod(world, tokens, node, "other", "other")
         with pytest.raises(NotAnAgentError, match=r"other's, not ServiceAccount"):
             await reviewer.node_of(await tokens(other, account="other"))
-        # What API servers before 1.30 leave to be looked up.
+        # API servers before 1.30 leave out the node, so it has to be looked up.
         found = await kube.get_pod(world.namespace, pod["metadata"]["name"])
         assert (found.metadata.uid, found.spec.node_name) == (pod["metadata"]["uid"], node)
     finally:

@@ -57,7 +57,7 @@ async def apply(plane):
             line.rpartition(f"{obj['metadata']['name']}': ")[2] for line in done.stderr.splitlines()
         ]
 
-    async with asyncio.timeout(PATIENCE):  # the API server takes a while to notice new rules
+    async with asyncio.timeout(PATIENCE):  # the API server takes a moment to apply new rules
         while not ask({}):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return ask

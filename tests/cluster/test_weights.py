@@ -10,7 +10,7 @@ from sandbox.client.objects import NODES, PODS
 from sandbox.envtest import ControlPlane
 
 PREFERENCE = 100 * 3
-"""What TaintToleration gives a node without taints more than one that is better avoided: all its points, times its weight."""
+"""By how much TaintToleration scores a node without taints above one with PreferNoSchedule: all its points, times its weight."""
 
 
 @pytest.fixture

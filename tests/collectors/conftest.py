@@ -39,7 +39,7 @@ def values() -> Callable[[Iterable[Family]], dict[str, float]]:
             for name, labels, value in family.samples:
                 text = ",".join(f'{key}="{content}"' for key, content in labels)
                 series = f"{name}{{{text}}}" if labels else name
-                assert series not in found, "a series came twice"
+                assert series not in found, "duplicate series"
                 found[series] = value
         return found
 
@@ -60,7 +60,7 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
 
 
 @pytest.fixture
-def ill() -> Callable[[Path], None]:
+def failing_reads() -> Callable[[Path], None]:
     """Make reads of a file fail with EIO, as for an attribute of a dead device."""
 
     def fall(path: Path) -> None:

@@ -41,7 +41,7 @@ def test_every_column_is_in_base_units(xeon) -> None:
             "discards_completed_total": 120033,
             "discards_merged_total": 0,
             "discarded_sectors_total": 8801200331,
-            "discard_time_seconds_total": 9.120000000000001,  # as node_exporter has it: times 0.001, not by 1000
+            "discard_time_seconds_total": 9.120000000000001,  # as in node_exporter: times 0.001, not divided by 1000
             "flush_requests_total": 0,
             "flush_requests_time_seconds_total": 0,
         }

@@ -55,7 +55,7 @@ class Machine:
 
     def collector(self, options: Options = Options(), **paths: Path) -> Filesystem:  # noqa: B008
         host = Host(procfs=self.host.procfs, **paths)
-        return Filesystem(host, options, ask=self.ask)
+        return Filesystem(host, options, statvfs=self.ask)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collectors.formats.devicefilter import DeviceFilter
 from collectors.interrupts import Interrupts, Options, parse
 
 EVERY = DeviceFilter("", "")
-# An ARM server: no blank between a name and a count that fills its column, names of chips with blanks in them.
+# An ARM server: a count that fills its column touches the name, and chip names contain blanks.
 ARM = """\
            CPU0       CPU1
  10:2150351003 1201003344     GICv3  27 Level     arch_timer

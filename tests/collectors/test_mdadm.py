@@ -100,7 +100,7 @@ def test_checked_and_degraded_arrays_are_exported(machine, values) -> None:
 )  # fmt: skip
 def test_states_and_lines_of_all_kernels_are_parsed(text: str, array: Array) -> None:
     assert parse(f"{HEAD}{text}       \n{TAIL}") == [array]
-    assert parse(text) == [array], "cut short"
+    assert parse(text) == [array], "truncated"
 
 
 def test_unknown_value_has_no_sample(values) -> None:

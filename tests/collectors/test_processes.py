@@ -75,7 +75,7 @@ def test_process_that_ends_between_open_and_read_is_not_counted(procfs: Procfs, 
     with Path(f"/proc/{dying.pid}/stat").open("rb") as stat:
         dying.communicate(b"\n")
         (procfs.path / "9").mkdir()
-        # Opened once more through this link, the file is that of a process that is gone: reading it says ESRCH.
+        # Opened again through this link, the file is that of an ended process: reading it gives ESRCH.
         (procfs.path / "9/stat").symlink_to(f"/proc/self/fd/{stat.fileno()}")
         found = values(Processes(Host(procfs=procfs.path)).collect())
     assert found["node_processes_pids"] == 1

@@ -121,7 +121,7 @@ PARSERS: dict[str, Callable[[str], Iterable[object]]] = {
     "resctrl schemata": resctrltree.parse_schemata,
     "vmstat": lambda text: vmstat.parse(text, EVERY_FIELD),
 }
-# Random bytes hardly ever get past the first character; these pieces do.
+# Random bytes rarely get past the first character; these parts do.
 PIECES = st.sampled_from(
     [
         "cpu0", "cpu", "processor", "cpu MHz", "MemTotal", "(anon)", "kB", "some", "full", " avg10=0.00", " avg60=0.00",

@@ -443,7 +443,7 @@ def test_rows_without_a_time_or_address_belong_to_no_page(recorder: Recorder, re
     recorder.add("mc_event", at(RECENT, None), at(RECENT, 0), at(RECENT, "0x7f000"))
     assert read()[OF_A_PAGE] == 0
     recorder.add("mc_event", at("2026-04-01 23:00:00 +0000"))
-    assert read()[OF_A_PAGE] == 1, "a clock that was corrected since"
+    assert read()[OF_A_PAGE] == 1, "a clock corrected since"
 
 
 def test_table_without_time_and_address_has_no_recent_errors(

@@ -198,7 +198,7 @@ def test_outdated_file_can_be_an_error(tmp_path: Path, clock: Clock, values) -> 
     assert "old" not in found
     old = f'file="{tmp_path / "old.prom"}"'
     assert found[f'node_textfile_file_error{{{old},reason="age"}}'] == 1
-    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "how old is what one asks"
+    assert found[f"node_textfile_mtime_seconds{{{old}}}"] == NOW - 120, "dashboards need the age"
     clock.now += 60
     found = values(collector.collect())
     assert "new" not in found
@@ -330,7 +330,7 @@ def test_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
     assert read()["x"] == 2
 
 
-class TestWhileAFileIsYoung:
+class TestRecentFiles:
     """A file's time does not distinguish two writes within one kernel tick, and an in-place write has an
     empty moment.
     """

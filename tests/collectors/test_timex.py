@@ -21,7 +21,7 @@ def test_clock_disciplined_in_nanoseconds_is_exported(values) -> None:
         tick=10_000,
         tai=37,
     )
-    found = values(Timex(ask=lambda: (OK, clock)).collect())
+    found = values(Timex(adjtimex_call=lambda: (OK, clock)).collect())
     assert len(found) == 17
     assert found["node_timex_sync_status"] == 1
     assert found["node_timex_offset_seconds"] == -0.000123456
@@ -36,7 +36,7 @@ def test_clock_disciplined_in_nanoseconds_is_exported(values) -> None:
 
 def test_undisciplined_clock_is_exported(values) -> None:
     clock = Parameters(offset=5, maxerror=16_000_000, status=STA_UNSYNC, jitter=9)
-    found = values(Timex(ask=lambda: (ERROR, clock)).collect())
+    found = values(Timex(adjtimex_call=lambda: (ERROR, clock)).collect())
     assert found["node_timex_sync_status"] == 0
     assert found["node_timex_offset_seconds"] == 5e-6
     assert found["node_timex_pps_jitter_seconds"] == 9e-6
@@ -56,12 +56,12 @@ def test_unsupported_kernel_is_an_absent_source(number: int, kind: type[Collecto
         raise OSError(number, os.strerror(number))
 
     with pytest.raises(CollectorError, match="adjtimex") as raised:
-        Timex(ask=refuse).collect()
+        Timex(adjtimex_call=refuse).collect()
     assert type(raised.value) is kind
 
 
 def test_clock_is_read_and_never_set(values) -> None:
     first = values(Timex().collect())
     second = values(Timex().collect())
-    assert 0.009 <= first["node_timex_tick_seconds"] <= 0.011, "9 to 11 ms are all that Linux takes"
+    assert 0.009 <= first["node_timex_tick_seconds"] <= 0.011, "Linux accepts 9 to 11 ms only"
     assert first["node_timex_tick_seconds"] == second["node_timex_tick_seconds"]

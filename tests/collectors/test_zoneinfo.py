@@ -6,7 +6,7 @@ from collectors.base.host import Host
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.zoneinfo import ZoneInfo, parse
 
-# Linux 3.10: counts by zone, pages scanned, a limit that is none of the watermarks.
+# Linux 3.10: counts by zone, scanned pages, and a limit that is no watermark.
 OLD = """\
 Node 0, zone   Normal
   pages free     4521

@@ -45,7 +45,7 @@ def with_components(built, tmp_path):
     """The objects of a base with components, as in a user's overlay."""
 
     def build(base, *components):
-        # Kustomize takes no absolute paths, and follows no link out of its root: so a copy, with the overlay inside.
+        # Kustomize rejects absolute paths and links out of its root, so the overlay is inside a copy.
         home = tmp_path / "-".join((base, *components)).replace("/", "-")
         shutil.copytree(DEPLOY, home)
         overlay = {

@@ -18,7 +18,7 @@ FOREIGN = {
     "podmonitors.monitoring.coreos.com": ("v1", "PodMonitor"),
     "prometheusrules.monitoring.coreos.com": ("v1", "PrometheusRule"),
 }
-"""Resources of other projects. Their definitions are not ours to keep: here just that there is such a kind."""
+"""Resources of other projects, whose CRDs are not shipped here: only the kinds are declared."""
 
 NOT_IN_THE_SANDBOX = {
     "ClusterRole",
@@ -33,7 +33,7 @@ NOT_IN_THE_SANDBOX = {
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 }
-"""Kinds that the sandbox does without: it asks nobody for rights, and starts agents itself."""
+"""Kinds that the sandbox lacks: it has no RBAC, and starts agents itself."""
 
 
 def definition(name, version, kind):

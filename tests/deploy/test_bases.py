@@ -27,7 +27,7 @@ CLUSTER_WIDE = {
 OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
 NOT_APPLIED = {"examples", "scheduler"}
-"""Folders of what is to be read, or to be put on a control plane's disk."""
+"""Folders with files that are read or copied to a control plane node, not applied."""
 DEMOS = ("gang-demo", "health-metric-demo")
 
 

@@ -173,7 +173,7 @@ def test_build_requirements_of_the_wheel_are_pinned():
 
 
 def test_every_pinned_distribution_has_hashes_and_no_registry_is_named():
-    assert all(hashes for _, hashes in PINNED.values()), "pip takes hashes for all or for none"
+    assert all(hashes for _, hashes in PINNED.values()), "pip requires hashes for all or none"
     for name, (requirement, hashes) in PINNED.items():
         assert re.fullmatch(r"==[\w.+]+", str(requirement.specifier)), name
         assert requirement.url is None
@@ -201,7 +201,7 @@ def test_images_download_nothing_without_checking_its_hash():
 @pytest.mark.parametrize("target", TARGETS)
 def test_images_run_unprivileged_with_compiled_code_and_fixed_path(target):
     (user,) = steps(target, "USER")
-    uid, gid = map(int, user.split(":"))  # numbers, or a kubelet cannot know that it is not root
+    uid, gid = map(int, user.split(":"))  # numeric, or a kubelet cannot verify that it is not root
     assert uid > 0
     assert gid > 0
     base = STAGES[target][0]

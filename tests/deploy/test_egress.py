@@ -15,7 +15,7 @@ def egress(objects, program):
         for obj in objects
         if obj["kind"] == "NetworkPolicy" and obj["metadata"]["name"] == f"{program}-egress"
     ]
-    assert policy["policyTypes"] == ["Egress"], "what comes in is another policy's"
+    assert policy["policyTypes"] == ["Egress"], "ingress belongs to another policy"
     assert policy["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": program}}
     return {
         (port["port"], port.get("protocol", "TCP")): rule.get("to", ANYWHERE)

@@ -15,9 +15,10 @@ from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.controllers.nodes import node_object
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "deploy" / "gangs" / "README.md"
@@ -61,7 +62,7 @@ def settings(container):
     return flags.parse_settings(Settings, parser, argv=container["args"], env={})
 
 
-class TestWhatBelongsTogether:
+class TestGrouping:
     def test_evaluator_accepts_its_flags_and_lifts_its_own_gates(self, settings):
         assert settings.mistakes() == []
         assert settings.gangs
@@ -287,7 +288,7 @@ CASES = [
     ({"podGroup": "train", "minAvailable": "1_000"}, {}, []),
     ({"podGroup": "train", "minAvailable": "9" * 40}, {}, []),
 ]
-"""Labels and spec of a pod, and the gates that it then has."""
+"""Labels and spec of a pod, and its resulting gates."""
 
 
 async def holds_whom_it_should(cluster):
@@ -310,7 +311,7 @@ async def changes_nothing_else(cluster):
 
 
 @pytest.mark.e2e
-class TestThePolicy:
+class TestAdmissionPolicy:
     async def test_exactly_the_gang_pods_are_gated(self, by_policy):
         await holds_whom_it_should(by_policy)
 
@@ -319,7 +320,7 @@ class TestThePolicy:
 
 
 @pytest.mark.e2e
-class TestTheWebhook:
+class TestWebhook:
     async def test_exactly_the_gang_pods_are_gated(self, by_webhook):
         await holds_whom_it_should(by_webhook)
 
@@ -331,7 +332,7 @@ class TestTheWebhook:
         client, run = by_webhook.client, by_webhook.run
         run("kubectl", "apply", "--server-side", "-k", "deploy/crd")
         await ensure(client, NODES, node_object("node-a", 0, now=1e9))
-        # A controller takes the taint off that a new node is born with, where there is one.
+        # A controller, if any, removes the taint that a new node has.
         await client.patch(NODES, "node-a", {"spec": {"taints": None}})
         pair = {"podGroup": "pair", "minAvailable": "2"}
         first = await by_webhook.create(pair, name="pair-0", dry=False)

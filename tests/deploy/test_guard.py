@@ -76,13 +76,13 @@ async def evaluator(control_plane, token, tmp_path):
 
 
 @pytest.fixture
-async def thief(control_plane, token):
+async def stolen_token(control_plane, token):
     """Another client with the same token. The guard takes effect after a moment."""
     async with Client(control_plane.url, token=token, ca=control_plane.ca) as connected:
         async with asyncio.timeout(PATIENCE):
             for (
                 number
-            ) in itertools.count():  # another label each time: to repeat one changes nothing
+            ) in itertools.count():  # a new label each time: a repeated one changes nothing
                 probe = {"metadata": {"labels": {"probe": f"number-{number}"}}}
                 if await refused(connected, NODES, "node-a", probe) and await refused(
                     connected, PODS, "web", probe, "default"
@@ -103,7 +103,7 @@ async def refused(client, kind, name, body, namespace="", sub=""):
     return False
 
 
-async def test_evaluator_can_do_its_work(thief, evaluator, administrator):
+async def test_evaluator_can_do_its_work(stolen_token, evaluator, administrator):
     node = await administrator.get(NODES, "node-a")
     uid = node["metadata"]["uid"]
     found = await evaluator.apply_node_labels(LabelApply("node-a", uid, FINE))
@@ -137,9 +137,11 @@ async def test_evaluator_can_do_its_work(thief, evaluator, administrator):
     ],
     ids=str,
 )
-async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(thief, administrator, body):
+async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
+    stolen_token, administrator, body
+):
     before = await administrator.get(NODES, "node-a")
-    assert await refused(thief, NODES, "node-a", body)
+    assert await refused(stolen_token, NODES, "node-a", body)
     after = await administrator.get(NODES, "node-a")
     assert (before["spec"], before["metadata"]["labels"]) == (
         after["spec"],
@@ -159,20 +161,22 @@ async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(thief, a
     ],
     ids=str,
 )
-async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(thief, body):
-    assert await refused(thief, PODS, "web", body, "default", "/status")
+async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(stolen_token, body):
+    assert await refused(stolen_token, PODS, "web", body, "default", "/status")
 
 
-async def test_evaluator_can_lift_its_gate_and_record_when(thief, evaluator, administrator):
+async def test_evaluator_can_lift_its_gate_and_record_when(stolen_token, evaluator, administrator):
     held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
-    await evaluator.patch_pod("default", "held", ungate.lifting(held, "2026-01-01T00:00:00.000Z"))
+    await evaluator.patch_pod(
+        "default", "held", ungate.ungate_patch(held, "2026-01-01T00:00:00.000Z")
+    )
     pod = await administrator.get(PODS, "held", "default")
     assert pod["spec"]["schedulingGates"] == [{"name": FOREIGN}]
     assert pod["metadata"]["annotations"].keys() == {"owner", ADMITTED}
 
 
 OURS_GONE = {"spec": {"schedulingGates": [{"name": FOREIGN}]}}
-"""As a merge patch, which takes a list whole."""
+"""As a merge patch, which replaces lists."""
 BORN_WITH = [
     {
         "key": f"node.kubernetes.io/{key}",
@@ -182,7 +186,7 @@ BORN_WITH = [
     }
     for key in ("not-ready", "unreachable")
 ]
-"""Tolerations that the API server gives to each pod, and that nobody may take away."""
+"""Tolerations that the API server adds to each pod and that cannot be removed."""
 
 
 FORBIDDEN = [
@@ -209,12 +213,12 @@ FORBIDDEN = [
         )
     ),
 ]
-"""Changes of a pod that its gates hold."""
+"""Changes of a gated pod."""
 
 
-async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
+async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(stolen_token):
     for body in FORBIDDEN:
-        assert await refused(thief, PODS, "held", body, "default"), body
+        assert await refused(stolen_token, PODS, "held", body, "default"), body
 
 
 async def test_same_rights_without_the_guard_allow_all_that(administrator):
@@ -230,7 +234,7 @@ async def test_same_rights_without_the_guard_allow_all_that(administrator):
         await administrator.request("PATCH", path, body=body, content_type=MERGE)
 
 
-async def test_other_clients_with_the_same_rights_are_not_restricted(thief, administrator):
+async def test_other_clients_with_the_same_rights_are_not_restricted(stolen_token, administrator):
     """An administrator; the kubelet is another account too."""
     labels = {"metadata": {"labels": {"tier": "silver"}}, "spec": {"unschedulable": True}}
     path = NODES.path("", "node-a")
@@ -238,12 +242,12 @@ async def test_other_clients_with_the_same_rights_are_not_restricted(thief, admi
     assert found["spec"]["unschedulable"] is True
 
 
-async def test_rbac_alone_rejects_the_rest(thief):
+async def test_rbac_alone_rejects_the_rest(stolen_token):
     for method, path in (
         ("GET", "/api/v1/secrets"),
         ("DELETE", NODES.path("", "node-a")),
         ("DELETE", PODS.path("default", "web")),
     ):
         with pytest.raises(ApiError) as caught:
-            await thief.request(method, path)
+            await stolen_token.request(method, path)
         assert caught.value.status == 403

@@ -17,10 +17,10 @@ CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]
 SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
 EVALUATOR, AGENT = "plimsoll-evaluator", "plimsoll-agent"
 ROOTS = {(AGENT, "state-directory")}
-"""Containers that are root, each without a capability: what it does is about files of root's."""
+"""Containers that run as root without capabilities: they need files of root."""
 WRITABLE = {(AGENT, "/var/lib/plimsoll")}
 UNCOMMON_USERS = range(60_706, 61_184)
-"""Uids that are assigned to no users (to 60000), by no systemd (60001 to 60705, 61184 to 65519) and in no usual image (65532)."""
+"""Uids assigned to no users (to 60000), not by systemd (60001 to 60705, 61184 to 65519) and in no usual image (65532)."""
 
 
 def templates(objects):
@@ -171,7 +171,7 @@ def test_only_agents_reach_the_agents_port(built):
     }
     wanted = who["podSelector"]["matchLabels"].items()
     assert [name for name, own in labels.items() if wanted <= own.items()] == [AGENT]
-    assert "namespaceSelector" not in who, "pods of another namespace may call themselves agents"
+    assert "namespaceSelector" not in who, "pods of another namespace may have the agents' labels"
 
 
 def test_metrics_can_be_limited_to_prometheus(with_components):

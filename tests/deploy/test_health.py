@@ -13,7 +13,7 @@ from collectors.base import registry
 ROOT = Path(__file__).parents[2]
 NOW = 1_770_000_000
 UP = 10 * 86_400
-"""Seconds for which the node has been up."""
+"""Uptime of the node in seconds."""
 COLLECTORS = ("edac", "kernel_hung", "stat", "textfile")
 STAT = f"cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\nintr 1\nctxt 1\nbtime {NOW - UP}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 1\n"
 
@@ -116,7 +116,7 @@ def test_operator_value_overrides_the_recorded_one(node):
     node.after(2)
     (node.text / "health.prom").write_text("node_health_metric 0\n")
     node.after(2)
-    assert node.values("node_health_metric") == {}, "the file's is the only one"
+    assert node.values("node_health_metric") == {}, "only the file's series exists"
     assert node.values("node_health_rule_level")["memory_uncorrected"] == 2
     (node.text / "health.prom").unlink()
     node.after(2)

@@ -28,7 +28,7 @@ QUERIES += [
     variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
 ]
 
-# What PromQL itself means by a word, as far as it is used here.
+# PromQL keywords in use.
 WORDS = re.compile(
     r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|max|on|or|rate|sum|time"
     r"|unless|without)\b"
@@ -82,7 +82,7 @@ def test_each_alert_has_a_case_in_which_it_fires():
 
 ENDINGS = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"]}
 OF_THE_TARGET = {"instance", "job", "le", "node", "pod"}
-"""Labels that a series has from whoever scrapes it, or from being a histogram."""
+"""Labels added by the scraper, or of histograms."""
 
 
 def shipped_rules():
@@ -161,7 +161,7 @@ def test_alerts_have_severity_and_summary():
     for alert in ALERTS:
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
         assert alert["annotations"].keys() == {"summary", "description"}
-        assert "for" in alert, "an alert for a moment's trouble wakes people for nothing"
+        assert "for" in alert, "an alert on a momentary problem wakes people for nothing"
 
 
 def test_panels_do_not_overlap():

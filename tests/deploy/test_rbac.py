@@ -59,11 +59,11 @@ OPTIONAL = {
         "list_events_about",
     },
 }
-"""Calls that only a component's flag leads to, by the role that the component brings."""
+"""Calls that only a component's flag enables, by the component's role."""
 PATCHING = {"plimsoll-evaluator-gangs"}
-"""Roles with the right to patch pods: there is no smaller one to lift a gate. The component `guard` narrows it."""
+"""Roles with the right to patch pods, which lifting a gate needs. The component `guard` narrows it."""
 DISCOVERY = {"read_group"}
-"""Calls that are not about resources: every account may ask which APIs there are (system:discovery)."""
+"""Calls that are not about resources: every account may discover APIs (system:discovery)."""
 
 
 class Right(NamedTuple):
@@ -123,7 +123,7 @@ async def asked(aiohttp_server, tmp_path):
 
 async def call(method, arguments):
     keywords = {"timeout": 1.0} if "timeout" in inspect.signature(method).parameters else {}
-    with contextlib.suppress(KubeError):  # what the answer means is another test's matter
+    with contextlib.suppress(KubeError):  # another test checks the response
         if inspect.isasyncgenfunction(method):
             async for _ in method(*arguments, **keywords):
                 pass

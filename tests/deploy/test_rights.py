@@ -17,9 +17,10 @@ from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +30,7 @@ TAS = ("telemetry-aware-scheduling", "telemetry-aware-scheduling-service-account
 LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
 REPLICA_SETS = ObjectKind("replicasets", "apps/v1")
 FORBIDDEN = re.compile(r"\b403\b")
-"""As the log tells a refusal; a time or a port may have such digits within."""
+"""A rejection in the log; a time or port may contain such digits."""
 
 
 @pytest.fixture
@@ -245,7 +246,9 @@ async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as
     """The commands of docs/switching-from-tas.md give TAS's own Deployment all rights that the evaluator needs."""
     namespace, account = TAS
     block = BLOCK.search((ROOT / "docs" / "switching-from-tas.md").read_text())
-    commands = block[1].replace("kubectl create namespace plimsoll\n", "")  # the test before did
+    commands = block[1].replace(
+        "kubectl create namespace plimsoll\n", ""
+    )  # created by the previous test
     kubectl("apply", "-f", "deploy/core/namespace.yaml")
     shell("-euo", "pipefail", "-c", commands)
     found = yaml.safe_load(
@@ -257,7 +260,7 @@ async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as
     parser = Parser("plimsoll-evaluator", about="", examples="", usage="")
     assert flags.parse_settings(Settings, parser, argv=given, env={}).mistakes() == []
 
-    # Certificates are another test's matter, and there is no adapter here: what is asked for is missing.
+    # Certificates are tested elsewhere, and there is no adapter here: the requested metric is missing.
     plain = [flag for flag in given if not re.match("--(cert|key|cacert|syncPeriod)=", flag)]
     log = await evaluator_as(namespace, account, "--staleAfter=2s", *plain)
     await does_its_work(tas, namespace, log)

@@ -25,7 +25,7 @@ RULES = [
 ]
 RECORDED = {rule["record"] for rule in RULES}
 OF_OPERATORS = {"node_memory_bandwidth_peak_bytes_per_second"}
-"""What is read if somebody writes it to a *.prom file."""
+"""Read if written to a *.prom file."""
 
 
 @pytest.fixture

@@ -33,5 +33,5 @@ def test_log_lines_of_the_page_are_those_of_the_program():
         coverage.note(metric, frozenset(), "")
     coverage.note("gpu_temperature", frozenset({"node-c"}), "")
     coverage.note("disk_health", None, "no series")
-    said = [line.text for line in coverage.tell(3)]
-    assert re.findall(r'msg="(prometheus .*)"', PAGE) == said
+    lines = [line.text for line in coverage.changes(3)]
+    assert re.findall(r'msg="(prometheus .*)"', PAGE) == lines

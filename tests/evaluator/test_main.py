@@ -243,7 +243,7 @@ class World:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head.encode() + body[:-1])
         await writer.drain()
-        await self.filter()  # by the time that this one is answered the other has arrived
+        await self.filter()  # when this one is answered the other has arrived
 
         async def finish():
             writer.write(body[-1:])
@@ -351,13 +351,13 @@ async def test_pod_is_kept_off_nodes_it_would_overload(world, tas):
         pod = {"metadata": meta, "spec": {"containers": asks(cpu)}}
         return (await world.filter({"Pod": pod, "NodeNames": ["node-a"]}))[1]["FailedNodes"]
 
-    async with world.agent(0.5):  # cores: mean and deviation of what is in use
+    async with world.agent(0.5):  # cores: mean and deviation of the use
         await world.until_ready()
         assert await failed("1") == {}
         assert await failed("7") == {"node-a": "violating calm: plimsoll_risk_cpu GreaterThan 0.3"}
         await world.api.pod("large", "node-a", policy="", containers=asks("7"))
         async with asyncio.timeout(PATIENCE):
-            # until the pod is seen, which nothing measures yet
+            # until the pod is observed, which nothing measures yet
             while not await failed("1"):  # noqa: ASYNC110 (no way to be told)
                 await asyncio.sleep(0.01)
         _, text = await world.get("/explain/default/calm")
@@ -393,7 +393,7 @@ async def test_restart_after_a_kill_removes_no_label(world):
         await world.until_ready()
         assert (await world.filter())[1]["NodeNames"] == []
     node = await world.api.get("/api/v1/nodes/node-a")
-    assert node["metadata"]["resourceVersion"] == version, "not even a write that changes nothing"
+    assert node["metadata"]["resourceVersion"] == version, "not even a write without a change"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)

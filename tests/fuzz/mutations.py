@@ -11,7 +11,7 @@ FRAGMENTS = (
 )  # fmt: skip
 
 LONGEST = 20_000
-"""Bytes: what costs too much for its size is looked for elsewhere."""
+"""Maximum bytes: cost is tested elsewhere."""
 
 TEXTS = (
     "", " ", "\0", "\n", "a\nlevel=error msg=forged", "\x1b[31m", "é", "\u2028", "😀", "\ud800", "a" * 300, "x" * 5000,

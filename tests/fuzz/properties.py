@@ -5,12 +5,12 @@ import signal
 import tracemalloc
 
 LONGEST = 1000
-"""Characters of a sentence: what a person reads, and what a header, a status and a line of a log can hold."""
+"""Characters in a sentence: readable, and short enough for a header, a status and a log line."""
 
 
 def fits(sentence):
     """The text fits into a log, a status or a response: one non-empty, printable, bounded line."""
-    assert sentence.strip(), "an error that says nothing"
+    assert sentence.strip(), "an error without a message"
     assert sentence.isprintable(), f"not printable: {sentence[:200]!r}"
     assert len(sentence) <= LONGEST, f"{len(sentence)} characters: {sentence[:200]!r}"
 

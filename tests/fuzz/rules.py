@@ -22,7 +22,7 @@ MOMENT = Moment(
     epoch=1_763_640_000_000,
 )
 SECONDS = 5
-"""Of the processor; the most expensive that is taken evaluates something 11,000 times."""
+"""Processor seconds; the most expensive accepted rule evaluates something 11,000 times."""
 
 
 def an_expression(data):

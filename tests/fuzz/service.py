@@ -14,8 +14,9 @@ import psutil
 import yaml
 
 from sandbox.apiserver.server import ApiServer
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +40,10 @@ LIMITED = (
     "resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]),) * 2)\n"
     "os.execv(sys.argv[2], sys.argv[2:])",
 )
-"""Runs a program that may have so many files open, and no more."""
+"""Runs a program with a limit on open files."""
 
 
-class House:
+class Service:
     """The evaluator's process, its ports, and its log so far."""
 
     def __init__(self, folder, authority=None, *, open_files=0):

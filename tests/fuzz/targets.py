@@ -17,7 +17,7 @@ from collectors.base.sample import CollectorError
 from collectors.formats import promtext
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
-from evaluator.cli.check.describe import explained
+from evaluator.cli.check.describe import describe
 from evaluator.cli.configure_scheduler import configuration, staticpod
 from evaluator.controllers.status import transitions
 from evaluator.extender import codec as messages
@@ -31,7 +31,6 @@ from evaluator.kubeapi import client, connection, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import Membership, Owner
 from evaluator.model.objects import Pod
 from evaluator.model.pod_demand import Resource
@@ -49,6 +48,7 @@ from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
 from plimsoll import quantity
+from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
@@ -120,7 +120,7 @@ def a_pod_to_place(data):
 def an_admission_review(data):
     with documented(admission.BadReviewError):
         told = json.loads(admission.answer(data).body)["response"]
-        assert told["allowed"] is True, "a pod is refused"
+        assert told["allowed"] is True, "a pod was rejected"
         if (given := _json(data)) is not None:
             assert told["uid"] == given["request"]["uid"]
 
@@ -177,7 +177,7 @@ def a_policy(data):
 def _policy(found):
     for problem in found.problems:
         fits(problem)
-    for line in explained(found):
+    for line in describe(found):
         assert line.isprintable()
     for strategy in found.strategies.values():
         for rule in strategy.rules:
@@ -185,7 +185,7 @@ def _policy(found):
             assert math.isfinite(rule.target)
             assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
     for condition in _status(found).conditions:
-        assert len(condition.message) <= 32_768, "more than a condition may hold"
+        assert len(condition.message) <= 32_768, "more than a condition can hold"
 
 
 def a_status(data):
@@ -214,7 +214,7 @@ def a_report(data):
     """As the first full report, from a known and an unknown agent."""
     for known in (False, True):
         talk = StreamProtocol("node-a")
-        talk.tell(1, METRICS)
+        talk.subscribe(1, METRICS)
         with documented(codec.MalformedReportError):
             report = parse(data)
             said = talk.decode(report, known=known)
@@ -231,7 +231,7 @@ def metric_values(data):
 
 
 def a_vector(data):
-    assert isinstance(prometheus_vector.refusal(data), str)
+    assert isinstance(prometheus_vector.error_message(data), str)
     with documented(SourceError):
         _readings(prometheus_vector.parse(data, "health", lambda labels: labels.get("node"), NOW))
 
@@ -263,7 +263,7 @@ def an_api_group(data):
             return data, ""
 
     with documented(SourceError):
-        asyncio.run(CustomMetrics(Api()).ask("health"))
+        asyncio.run(CustomMetrics(Api()).fetch("health"))
 
 
 def a_refusal(data):
@@ -469,4 +469,4 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "vector": a_vector,
     "webconfig": a_web_config,
 }
-"""By the name of the folder that its corpus is in."""
+"""By the name of its corpus folder."""

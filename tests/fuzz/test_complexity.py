@@ -13,10 +13,10 @@ from tests.fuzz.targets import TARGETS
 
 SIZE = 50_000
 SIZE_OF_YAML = 600
-"""PyYAML's own reader is a thousand times slower than the decoders of JSON, though no less steady."""
+"""PyYAML's own parser is a thousand times slower than JSON decoders, though linear too."""
 SECONDS = 5.0
 BYTES_FOR_ONE = 200
-"""Of memory, for a byte of the input: `[[[[` and `a,a,a` become objects of a hundred bytes each."""
+"""Memory per byte of the input: `[[[[` and `a,a,a` become objects of a hundred bytes each."""
 
 REPEATED = (
     "1", "[", "{", '{"a":', "[[],", '"', "\\", "\\\\", " ", "\n", "\r\n", "\t", "a: ", "- ", "1s", ".", "-", "+", "x", "x,",
@@ -55,7 +55,7 @@ FRAMES = {
 @pytest.mark.parametrize("name", sorted(TARGETS.keys() - {"lines"}))
 def test_cost_of_a_long_input_is_linear(name):
     size = SIZE_OF_YAML if name in YAML else SIZE
-    # To count what PyYAML allocates would cost thirty times what it does.
+    # Counting PyYAML's allocations would take thirty times as long.
     memory = contextlib.nullcontext if name in YAML else held_at_most
     for piece in REPEATED:
         for frame in ("@", *FRAMES.get(name, ())):

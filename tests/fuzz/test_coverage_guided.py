@@ -11,7 +11,7 @@ from tests.fuzz.targets import TARGETS
 
 HERE = Path(__file__).parent
 SECONDS = 60
-"""For each target."""
+"""Seconds per target."""
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ class Work:
         self.may_end = asyncio.Event()
 
     async def do(self, name):
-        async with self._turns.turn():
+        async with self._turns.hold():
             self.begun.append(name)
             await self.may_end.wait()
 

@@ -89,7 +89,7 @@ def test_hanging_call_is_not_started_again_until_it_returns(make, gate) -> None:
     gate.open.set()
     while isinstance(found := runner.run({"stuck": gate})["stuck"], Late):
         pass
-    assert found == "through 2", "what came too late is thrown away"
+    assert found == "through 2", "a late result is dropped"
 
 
 def test_slow_call_is_waited_for_while_others_run(make, gate) -> None:
@@ -125,7 +125,7 @@ def test_result_is_never_from_before_the_request(make, gate) -> None:
     gate.open.set()
     for thread, found in asked:
         thread.join(PATIENCE)
-        assert found == [{"slow": "through 2"}], "those who wait share one call"
+        assert found == [{"slow": "through 2"}], "waiting callers share one call"
     first.join(PATIENCE)
 
 
@@ -143,7 +143,7 @@ def test_waiter_behind_a_hanging_call_gets_late_when_it_is_late(make, gate) -> N
     assert isinstance(runner.run({"stuck": gate})["stuck"], Late)
     thread.join(PATIENCE)
     assert gate.runs == 1
-    assert runner._queued == {}, "nobody wants it any more"
+    assert runner._queued == {}, "no caller waits for it"
 
 
 def test_threads_are_bounded_by_the_calls(make) -> None:
@@ -200,7 +200,7 @@ def test_polling_reports_late_calls(make, gate) -> None:
     while not told:
         look()
         waiting.wait(0.01)
-    assert list(told[0]) == ["b", "a"], "in the order in which they were asked for"
+    assert list(told[0]) == ["b", "a"], "in the requested order"
     assert isinstance(told[0]["b"], Late)
 
 

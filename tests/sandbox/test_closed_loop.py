@@ -86,7 +86,7 @@ async def test_violating_node_is_avoided_emptied_and_used_again(
 
     ((first, home),) = (await eventually(lambda: placed(1))).items()
 
-    # The pod's own node is for emptying: it is labelled, the pod goes, another is placed elsewhere.
+    # The pod's own node violates: it is labelled, the pod is evicted, another is placed elsewhere.
     write(home, 2)
 
     async def labelled():
@@ -100,7 +100,7 @@ async def test_violating_node_is_avoided_emptied_and_used_again(
     await eventually(labelled)
     await eventually(moved)
 
-    # All nodes take no new pods: the next one waits, and its events say why.
+    # All nodes violate: the next pod waits, and its events have the reason.
     others = [node for node in ("node-a", "node-b", "node-c") if node != home]
     for node in others:
         write(node, 1)
@@ -115,7 +115,7 @@ async def test_violating_node_is_avoided_emptied_and_used_again(
     waiting = [name for name, node in (await pods()).items() if not node]
     assert len(waiting) == 1
 
-    # One node recovers: its label goes, and the waiting pod is placed there without anybody's help.
+    # One node recovers: its label is removed, and the waiting pod is placed there.
     write(home, 0)
 
     async def recovered():
@@ -124,7 +124,7 @@ async def test_violating_node_is_avoided_emptied_and_used_again(
 
     await eventually(recovered)
     attempts = cluster.binder.attempts[f"{DEMO}/{waiting[0]}"]
-    assert attempts < 12, "the scheduler spins: a refusal's text varies"
+    assert attempts < 12, "the scheduler spins: a rejection's text varies"
     assert len((await cluster.client.list(REPLICASETS, DEMO)).items) == 1
 
 

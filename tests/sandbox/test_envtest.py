@@ -40,7 +40,7 @@ def test_scheduler_is_optional(assets):
 def test_program_that_exits_is_an_error_with_its_last_lines(assets, tmp_path):
     binaries = find(assets("etcd", "kube-apiserver"))
     with (
-        pytest.raises(ControlPlaneError, match=r"kube-apiserver ended with 3; it said:\n.*no idea"),
+        pytest.raises(ControlPlaneError, match=r"kube-apiserver ended with 3; its log:\n.*no idea"),
         ControlPlane(binaries, tmp_path / "state"),
     ):
         pass

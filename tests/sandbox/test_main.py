@@ -79,7 +79,7 @@ async def test_up_runs_the_real_programs_until_interrupted(spawn, tmp_path, even
             assert response.status == 200
         async with session.get(f"{found['ops']}/explain?gang=a/b") as response:
             assert "no gang a/b" in await response.text()
-        # A name that no shipped rule records: the rules run, too, and a slow test sees their values.
+        # A name that no shipped rule records: the shipped rules run too, and a slow test sees their values.
         (folder / "node-x" / "node-metrics" / "text.prom").write_text("node_of_test 7\n")
         async with session.get(found["metrics/node-x"]) as response:
             assert "node_of_test 7" in await response.text()

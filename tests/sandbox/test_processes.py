@@ -162,7 +162,7 @@ async def test_child_of_a_dead_supervisor_exits(spawn):
 
 async def test_held_port_is_reserved_for_its_program():
     port = HeldPort()
-    for _ in range(2):  # also a second time: the program was restarted
+    for _ in range(2):  # also a second time: a restarted program
         server = await asyncio.start_server(
             lambda _, writer: writer.close(), "127.0.0.1", port.number
         )

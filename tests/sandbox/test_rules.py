@@ -25,7 +25,7 @@ POD = {
 
 @pytest.fixture
 async def cluster(tmp_path):
-    # A report without a cause comes once a minute: what is seen sooner was sent because the rule's result had changed.
+    # Unchanged reports are sent each minute: an earlier one was caused by the rule's result.
     spec = ClusterSpec(
         dir=tmp_path, nodes=NODES, sync_period=60, evaluator_flags=("--staleAfter=5m",)
     )
@@ -43,7 +43,7 @@ async def test_recorded_ratio_changes_the_schedulers_answer_at_once(cluster, eve
         async with Extender(ExtenderSpec(f"{cluster.endpoints.extender}/scheduler")) as extender:
             try:
                 answer = await extender.filter(POD, nodes)
-            except ExtenderError:  # 503 while the first readings are on their way
+            except ExtenderError:  # 503 while the first readings are pending
                 return False
         return {*NODES} - {*answer.names} == {*names}
 

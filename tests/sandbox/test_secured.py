@@ -109,7 +109,7 @@ async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     for node in NODES:
         await eventually(lambda node=node: known(node, 0.0))
 
-    # Node a's agent is taken over: it says that it is node b, and that node b is ill.
+    # Node a's agent is taken over: it reports a violation for node b.
     shown["node-b"] = "node-a"
     await cluster.stop_agent("node-b")
     (cluster.node_metrics("node-b") / "text.prom").write_text("node_health_metric 2\n")
@@ -120,7 +120,7 @@ async def test_readings_use_mutual_tls_and_are_bound_to_their_node(
     )
     assert await health("node-b") == 0.0
 
-    # Node a itself goes on.
+    # Node a itself continues.
     (cluster.node_metrics("node-a") / "text.prom").write_text("node_health_metric 1\n")
     await eventually(lambda: known("node-a", 1.0))
 

@@ -16,8 +16,9 @@ from aiohttp import web
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.controllers.nodes import node_object
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 ROOT = Path(__file__).parents[2]
 NODE, POLICY = "node-a", "demo-policy"
@@ -167,7 +168,7 @@ def server_tls(authority, pair):
     return context
 
 
-class House:
+class Installation:
     """All programs, with the evaluator and one agent at log level debug."""
 
     def __init__(self, folder, authority, secrets):
@@ -205,7 +206,7 @@ class House:
 
     async def _furnish(self):
         crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
-        for version in crd["spec"]["versions"]:  # as TAS has it: any text is let through
+        for version in crd["spec"]["versions"]:  # as in TAS: any text is admitted
             spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
             version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
         definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -363,8 +364,8 @@ def secrets(monkeypatch):
 
 
 @pytest.fixture
-async def house(tmp_path, authority, secrets):
+async def installation(tmp_path, authority, secrets):
     async with contextlib.AsyncExitStack() as stack:
-        made = House(tmp_path, authority, secrets)
+        made = Installation(tmp_path, authority, secrets)
         await made.start(stack)
         yield made

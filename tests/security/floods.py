@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 
 _PART = 64 << 10
 _GATES = (
@@ -49,7 +50,21 @@ def _reviews(size):
     return itertools.repeat(_post(b"Content-Length: %d" % len(body)) + body)
 
 
-_KINDS = {kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews)}
+def connections():
+    """Connections that are closed at once; with TLS, after a handshake without a certificate."""
+    return ()
+
+
+def silent():
+    """Connections that stay open and send nothing."""
+    while True:
+        yield b""
+        time.sleep(0.05)
+
+
+_KINDS = {
+    kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews, connections, silent)
+}
 
 
 class _Flood:
@@ -94,7 +109,7 @@ class _Flood:
 
 
 if __name__ == "__main__":
-    os.nice(19)  # what slows others down is to be what the server does, not what this program does
+    os.nice(19)  # the server must cause the slowdown, not this program
     kind, port, connections, *tls = sys.argv[1:]
     flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
     flood.begin()

@@ -9,7 +9,7 @@ from plimsoll import flags
 
 SECRET = re.compile(r"password|passwd|token|secret|credential|key", re.IGNORECASE)
 FILES = {"key", "agentKey"}
-"""The names that Telemetry Aware Scheduling gave to files."""
+"""Names of files in Telemetry Aware Scheduling's flags."""
 
 
 def test_secrets_are_given_as_files():

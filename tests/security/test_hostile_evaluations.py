@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 WATCHDOG = 90
-"""Seconds after which a test fails: far more than anything here takes on a busy machine."""
+"""Seconds after which a test fails: far more than anything takes on a busy machine."""
 LIMIT = 192 << 20
 """Bytes: the memory limit of the DaemonSet."""
 SERIES = 1000

@@ -21,7 +21,7 @@ from agent.rules.storage.memory import MemoryStorage
 from plimsoll import strictyaml
 
 SECONDS = 30
-"""Of processor time, for each of the files below: those that are understood take a few, on a slow machine too."""
+"""Processor seconds per file; accepted files take a few, on a slow machine too."""
 MEMORY = 1 << 30
 
 READER = """

@@ -35,7 +35,7 @@ def container():
     started = []
 
     def start(user):
-        # It has executed the program, and so its environment is set, when it prints its line.
+        # It has executed the program, so its environment is set, when it prints its line.
         process = subprocess.Popen(
             ["/bin/sh", "-c", "echo ready; exec sleep 60"],
             env={MARKER: "token"},

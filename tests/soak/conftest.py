@@ -16,15 +16,16 @@ from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import CRDS, NODES, POLICIES
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 POLICY = "demo"
 SICK, WELL = 1.0, 0.0
 KNOWN_AFTER = 10.0
-"""Seconds after which a reading has certainly arrived, however busy this machine is."""
+"""Seconds after which a reading has certainly arrived, on any machine."""
 
 _API = """
 import asyncio
@@ -138,7 +139,7 @@ class Evaluator:
         self.wrong = []
         self.answers = 0
         self.may_refuse = False
-        """Whether 503 is right although it was ready."""
+        """Whether a 503 is correct although it was ready."""
         self._last = time.monotonic()
         self.recoveries = []
         """Seconds from each start to the first answer after it."""
@@ -147,7 +148,7 @@ class Evaluator:
         self._processes = processes
         self._flags = flags
         self._before = before
-        """What goes before its command."""
+        """A prefix of its command."""
         self._started = 0.0
         self._answered = False
 
@@ -198,7 +199,7 @@ class Evaluator:
             with contextlib.suppress(aiohttp.ClientError, ConnectionError):
                 async with session.post(url, json=question) as response:
                     body = await response.json()
-                if life == self._started:  # else it is the last word of a life before
+                if life == self._started:  # else it is the last answer of an earlier process
                     self._judge(response.status, body, begin, readings)
             await asyncio.sleep(0.01)
 
@@ -320,7 +321,7 @@ class World:
 
     async def close(self):
         left = set(self._tasks)
-        while left:  # once may not be enough: a call of gRPC that ends just then forgets it
+        while left:  # once may not suffice: a gRPC call that ends just then loses the cancellation
             for task in left:
                 task.cancel()
             _, left = await asyncio.wait(left, timeout=1)

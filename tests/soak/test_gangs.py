@@ -34,12 +34,12 @@ class Gang:
     priority: int
     cores: int
     missing: int = 0
-    """Pods that are still to be made."""
+    """Pods still to be created."""
     made: "itertools.count[int]" = field(default_factory=itertools.count)
     gone: bool = False
-    """Whether a gate of it was lifted."""
+    """Whether one of its gates was lifted."""
     whole: int = 0
-    """How often it was looked at since its quorum runs."""
+    """Number of checks since its quorum runs."""
     ended: bool = False
 
     def fits(self, nodes):
@@ -67,7 +67,7 @@ class Gang:
         }
 
 
-class Storm:
+class GangLoad:
     """Generates events, and checks each observed list of all pods."""
 
     def __init__(self, cluster, rng, count):
@@ -159,11 +159,11 @@ async def test_gangs_run_while_the_evaluator_is_killed(tmp_path, soak):
     rng = random.Random(int(os.environ.get("PLIMSOLL_SEED", "7")))
     spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator=quick)
     async with Cluster(spec) as cluster:
-        storm = Storm(cluster, rng, 300 if soak else 12)
+        load = GangLoad(cluster, rng, 300 if soak else 12)
         try:
-            await storm.run()
+            await load.run()
         except TimeoutError:
-            storm.wrong.append(f"still waiting: {storm.waiting()}")
+            load.wrong.append(f"still waiting: {load.waiting()}")
         log = cluster.processes.log_end("evaluator")
-    assert not storm.wrong, "\n".join((*storm.wrong[:10], log))
+    assert not load.wrong, "\n".join((*load.wrong[:10], log))
     assert "Traceback" not in (tmp_path / "logs" / "evaluator.log").read_text()

@@ -45,7 +45,7 @@ async def test_agent_and_evaluator_recover_from_kills_at_any_moment(
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.uniform(0, 2))))
         for evaluator in victims:
             await evaluator.start()
-        if rng.random() < 0.5:  # else the next kill may come before it has begun to answer
+        if rng.random() < 0.5:  # otherwise the next kill may come before it has begun to answer
             for evaluator in victims:
                 await evaluator.recovered()
         assert_right(world, seed)

@@ -8,9 +8,10 @@ import aiohttp
 import psutil
 import pytest
 
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import AgentLaunch, agent_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 
@@ -44,7 +45,7 @@ async def test_evaluator_without_log_output_answers_and_labels(start_world):
     mute, heard = (
         cpu_seconds(one.pid) - was for one, was in zip(world.evaluators, before, strict=False)
     )
-    assert mute < 2 * heard, "a lost line costs no more than one that is written"
+    assert mute < 2 * heard, "a dropped line costs no more than a written one"
 
 
 async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world):
@@ -52,7 +53,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     [evaluator] = world.evaluators
     log = evaluator.log
     size = log.stat().st_size
-    # No file of this process may grow any further than a few bytes more: as on a disk that is full.
+    # Files of this process may grow by a few bytes only, as on a full disk.
     _, most = resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(evaluator.pid, resource.RLIMIT_FSIZE, (size + 10, most))
     reading = world.readings["moody-1"]
@@ -68,7 +69,7 @@ async def test_temporarily_full_disk_loses_lines_without_tracebacks(start_world)
     whole = [line for line in log.read_text().splitlines() if line.startswith("ts=")]
     assert "Traceback" not in log.read_text()
     assert "Logging error" not in log.read_text()
-    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be torn"
+    assert len(whole) >= len(log.read_text().splitlines()) - 1, "one line may be truncated"
     assert not evaluator.wrong
 
 

@@ -11,7 +11,7 @@ from wire.codec import Delta, MalformedReportError, Snapshot
 
 METRICS = ("cpu", "health_metric", "memory", "pressure", "synthetic")
 
-# What one metric can be in one round: a value, several samples, unread, or absent (None).
+# The state of one metric in one report: a value, several samples, unread, or absent (None).
 value = st.floats(allow_nan=True, allow_infinity=True)
 facts = st.one_of(
     st.none(),
@@ -158,7 +158,7 @@ def test_any_report_is_decoded_or_rejected(indices, values, absent, unread, full
     assert {*delta.values, *delta.absent, *delta.unread} <= set(METRICS)
 
 
-# What the first release sent, byte for byte. They must decode for ever: agents and evaluators are upgraded apart.
+# The bytes that the first release sent. They must be decoded forever: agents and evaluators are upgraded separately.
 FROZEN_REPORT = bytes.fromhex(
     "0a066e6f64652d61"  # node_name "node-a"
     "1205302e312e30"  # agent_version "0.1.0"

@@ -56,8 +56,8 @@ def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
 def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
     """Return groups in order of evaluation: after the groups they read, otherwise as given. A cycle starts at its first group."""
     by_name = {group.name: group for group in groups}
-    place = {name: number for number, name in enumerate(by_name)}
-    wanted = dependencies(groups)
+    order = {name: number for number, name in enumerate(by_name)}
+    reads = dependencies(groups)
     found: dict[str, Group] = {}
     for first in groups:
         if first.name in found:
@@ -67,8 +67,8 @@ def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
         visiting = {first.name}
         while path:
             name = path[-1]
-            left = wanted[name] - found.keys() - visiting
-            ahead = min(left, key=place.__getitem__, default=None)
+            left = reads[name] - found.keys() - visiting
+            ahead = min(left, key=order.__getitem__, default=None)
             if ahead is None:
                 found.setdefault(path.pop(), by_name[name])
             else:
@@ -77,14 +77,14 @@ def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(found.values())
 
 
-def closure(names: Iterable[str], wanted: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def closure(names: Iterable[str], reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return these groups and all whose results they read, directly or indirectly."""
     found: set[str] = set()
     left = set(names)
     while left:
         name = left.pop()
         found.add(name)
-        left |= wanted.get(name, frozenset()) - found
+        left |= reads.get(name, frozenset()) - found
     return frozenset(found)
 
 

@@ -125,7 +125,7 @@ def _name(fields: Mapping[str, Any], number: int) -> str:
     return name if name and isinstance(name, str) else f"#{number}"
 
 
-def told_apart(files: Mapping[str, RuleFile]) -> RuleFile:
+def merged_files(files: Mapping[str, RuleFile]) -> RuleFile:
     """Merge files. Groups whose name occurs in several files are renamed `file;group`, as in Prometheus."""
     names = Counter(name for found in files.values() for name in _names(found))
 
@@ -154,20 +154,20 @@ def _names(found: RuleFile) -> Collection[str]:
 class _Reader:
     """Reads the fields of one group or rule, and collects their errors."""
 
-    def __init__(self, group: str, place: Place, context: Context, rule: str = "") -> None:
+    def __init__(self, group: str, path: Place, context: Context, rule: str = "") -> None:
         self.group = group
-        self.place = place
+        self.path = path
         self.context = context
         self.errors: list[RuleError] = []
         self._rule = rule
 
     def within(self, rule: str, number: int) -> "_Reader":
         """Return a reader for a rule of this group; rules are numbered from 1."""
-        return _Reader(self.group, (*self.place, "rules", number - 1), self.context, rule)
+        return _Reader(self.group, (*self.path, "rules", number - 1), self.context, rule)
 
     def refuse(self, reason: str, text: str, *field: str) -> None:
         """Record an error of one field, or of the whole."""
-        where = self.context.where((*self.place, *field))
+        where = self.context.where((*self.path, *field))
         self.errors.append(
             RuleError(self.group, self._rule, reason, f"{where}: {text}" if where else text)
         )
@@ -221,7 +221,7 @@ def _group(
 def _check_name(
     reader: _Reader, fields: Mapping[str, Any], listed: Sequence[Mapping[str, Any]]
 ) -> None:
-    number = int(reader.place[-1])
+    number = int(reader.path[-1])
     if reader.group != fields.get("name"):
         reader.refuse("invalid", "a group without a name")
     elif any(_name(other, n) == reader.group for n, other in enumerate(listed[:number], 1)):

@@ -139,7 +139,7 @@ class RunningGroup:
         self.history: Head | None = history
         self.sources = sources(dependencies.needs(group))
         """The collectors to run for the group."""
-        self.outcome = unknown(group, 0)
+        self.result = unknown(group, 0)
         """Its latest results."""
         self._doing = [
             _Evaluation(
@@ -165,18 +165,18 @@ class RunningGroup:
     def tick(self, tick: Tick) -> TickResult:
         """Add the samples of a tick, evaluate every rule and return the results."""
         if self.history is None:
-            return self.outcome
+            return self.result
         try:
             self._fill(self.history, tick)
-            self.outcome = self._evaluate(self.history, tick)
+            self.result = self._evaluate(self.history, tick)
             self._ticks += 1
         except FullError as error:
             self.stop(tick.time, "memory", str(error))
         except (
             LimitError
         ) as error:  # new series take longest, and those already added are known the next time
-            self.outcome = unknown(self.group, tick.time, self._errors(error.reason, str(error)))
-        return self.outcome
+            self.result = unknown(self.group, tick.time, self._errors(error.reason, str(error)))
+        return self.result
 
     def stop(self, time: int, reason: str, text: str) -> TickResult:
         """Stop recording: results from part of the samples would be wrong."""
@@ -184,8 +184,8 @@ class RunningGroup:
         for doing in self._doing:
             doing.expression = doing.rule.expression
             doing.renamed.clear()
-        self.outcome = unknown(self.group, time, self._errors(reason, text))
-        return self.outcome
+        self.result = unknown(self.group, time, self._errors(reason, text))
+        return self.result
 
     def _errors(self, reason: str, text: str) -> tuple[RuleError, ...]:
         name = self.group.name

@@ -54,7 +54,7 @@ class _Member:
     @property
     def word(self) -> GroupResult:
         """Return the group's latest result."""
-        return GroupResult(self.running.group, self.interval, self.running.outcome)
+        return GroupResult(self.running.group, self.interval, self.running.result)
 
     @property
     def bytes(self) -> int:
@@ -128,7 +128,7 @@ class GroupManager:
         member = self._members[name]
         others = [other for other in self._members.values() if other is not member]
         self._budget.start_group()
-        outcome = member.running.tick(
+        result = member.running.tick(
             Tick(
                 reading.time,
                 reading.epoch,
@@ -144,9 +144,9 @@ class GroupManager:
         total = sum(other.bytes for other in self._members.values())
         if total > self._max_memory:
             text = f"the samples and results of all groups would take {total} bytes"
-            outcome = member.running.stop(reading.time, "memory", text)
+            result = member.running.stop(reading.time, "memory", text)
         member.timestamp = (reading.time + reading.epoch) / 1000
-        return outcome
+        return result
 
     def broke(self, name: str, time: int, text: str) -> None:
         """Record that a group cannot be evaluated at all."""

@@ -37,37 +37,37 @@ class GroupResult:
 
     group: Group
     interval: int
-    outcome: TickResult
+    result: TickResult
 
     @property
     def until(self) -> int:
         """The time until which the result is valid."""
-        return self.outcome.time + _LIFE * self.interval
+        return self.result.time + _LIFE * self.interval
 
     def now(self, time: int) -> TickResult:
         """Return the result as of this time: unknown if it is too old."""
         if time <= self.until:
-            return self.outcome
-        return unknown(self.group, self.outcome.time, self.outcome.errors)
+            return self.result
+        return unknown(self.group, self.result.time, self.result.errors)
 
 
-def publish(said: Sequence[GroupResult], now: int) -> Published:
+def publish(groups: Sequence[GroupResult], now: int) -> Published:
     """Combine the results of groups. If rules record the same series, the first one counts."""
     merged: dict[str, dict[Labels, float]] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
     until = math.inf
-    for word in said:
-        outcome = word.now(now)
-        errors += outcome.errors
-        unread |= outcome.unread
-        if outcome.results:
+    for word in groups:
+        result = word.now(now)
+        errors += result.errors
+        unread |= result.unread
+        if result.results:
             until = min(until, word.until)
-        for metric, vector in outcome.results.items():
+        for metric, vector in result.results.items():
             if _add(merged.setdefault(metric, {}), vector):
                 text = "a rule before it records the same series, which counts"
                 errors.append(RuleError(word.group.name, metric, "duplicate", text))
-    described = _help(word.group for word in said)
+    described = _help(word.group for word in groups)
     return Published(
         tuple(_family(name, merged[name], described[name]) for name in sorted(merged)),
         frozenset(unread - merged.keys()),

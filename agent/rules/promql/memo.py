@@ -27,7 +27,7 @@ def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
     """
     known: tuple[object, Answer] | None = None
 
-    def ask(*args: Question.args, **kwargs: Question.kwargs) -> Answer:
+    def cached(*args: Question.args, **kwargs: Question.kwargs) -> Answer:
         nonlocal known
         question = (args, kwargs)
         remembered = known
@@ -37,7 +37,7 @@ def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
         known = (question, answer)
         return answer
 
-    return ask
+    return cached
 
 
 def columns(vector: Vector) -> tuple[LabelSets, tuple[float, ...]]:

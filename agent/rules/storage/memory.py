@@ -74,5 +74,7 @@ class MemoryStorage:
 
     def select(self, selector: Selector) -> Sequence[Series]:
         """Return the series that a selector matches, in order of arrival."""
-        asked = self._named.get(selector.metric, ()) if selector.metric else self._series.values()
-        return [series for series in asked if selector(series.labels)]
+        candidates = (
+            self._named.get(selector.metric, ()) if selector.metric else self._series.values()
+        )
+        return [series for series in candidates if selector(series.labels)]

@@ -12,14 +12,14 @@ _SLACK = 8  # up to this fraction of what is kept may be too old: dropping copie
 class Timeline:
     """Ascending times of ticks; the oldest are dropped."""
 
-    __slots__ = ("_answer", "_asked", "_cut", "_part", "base", "times")
+    __slots__ = ("_cached_tick", "_cached_time", "_cut", "_part", "base", "times")
 
     def __init__(self) -> None:
         self.times = array("q")
         self.base = 0
         """Number of the oldest tick kept."""
-        self._asked: int | None = None
-        self._answer = 0
+        self._cached_time: int | None = None
+        self._cached_tick = 0
         self._cut = (0, -1)
         self._part = array("q")
 
@@ -38,7 +38,7 @@ class Timeline:
         if self.times and time <= self.times[-1]:
             raise ValueError(f"a tick at {time} ms after one at {self.times[-1]} ms")
         self.times.append(time)
-        self._asked = None
+        self._cached_time = None
         return self.latest
 
     def restore(self, base: int, times: "array[int]") -> None:
@@ -54,9 +54,9 @@ class Timeline:
 
     def since(self, time: int) -> int:
         """Return the number of the earliest tick not earlier than this; `latest` + 1 if there is none."""
-        if time != self._asked:  # all series of a selector are queried for the same range
-            self._asked, self._answer = time, self.base + bisect_left(self.times, time)
-        return self._answer
+        if time != self._cached_time:  # all series of a selector are queried for the same range
+            self._cached_time, self._cached_tick = time, self.base + bisect_left(self.times, time)
+        return self._cached_tick
 
     def between(self, low: int, high: int) -> "array[int]":
         """Return the times of existing ticks, both ends inclusive. Shared: do not modify."""
@@ -72,4 +72,4 @@ class Timeline:
         if old > len(self.times) // _SLACK:
             del self.times[:old]
             self.base += old
-            self._asked = None
+            self._cached_time = None

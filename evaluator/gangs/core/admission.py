@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from evaluator.model import gang_labels
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_membership import GATE, PRIORITY_LABEL
 from evaluator.model.pods import Gate
+from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"
@@ -164,8 +164,8 @@ def answer(body: Body) -> AdmissionAnswer:
 
 def refusal(code: int, sentence: str) -> bytes:
     """Return a metav1 Status as the body of an HTTP error."""
-    told = {"status": "Failure", "message": sentence, "code": code}
-    return _encode({"apiVersion": "v1", "kind": "Status", **told})
+    status = {"status": "Failure", "message": sentence, "code": code}
+    return _encode({"apiVersion": "v1", "kind": "Status", **status})
 
 
 def _request(review: _Review) -> _Request:

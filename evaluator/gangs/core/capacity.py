@@ -19,7 +19,7 @@ from evaluator.model.resources import RESOURCES, ExtendedResources
 from evaluator.policy.decide import Decisions
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
-_NO_LOAD = NodeUsage()
+_NO_USAGE = NodeUsage()
 
 
 class CapacityTracker:
@@ -34,7 +34,7 @@ class CapacityTracker:
         self._cluster = cluster
         self._inventory = inventory
         self._candidates = Eligibility(cluster, decisions)
-        self._asked: Counter[str] = Counter()
+        self._requested: Counter[str] = Counter()
         self._offered = _Offered()
         self._touched = set(cluster.nodes.objects)
         self._capacity = self._blank(NodeIndex(), RESOURCES)
@@ -61,7 +61,7 @@ class CapacityTracker:
         for name in self._touched:
             node = self._cluster.nodes.objects.get(name)
             self._offered.change(name, node.status.others if node is not None else ())
-        nodes, others = self._cluster.names, self._offered.names & self._asked.keys()
+        nodes, others = self._cluster.names, self._offered.names & self._requested.keys()
         resources = (*RESOURCES, *sorted(others))
         if resources != self._capacity.resources:
             self._capacity = self._blank(nodes, resources)
@@ -82,10 +82,10 @@ class CapacityTracker:
             return
         self._candidates.change(_where(waited), _where(waits))
         if waits is not None:
-            self._asked.update(name for name, _ in waits.others)
+            self._requested.update(name for name, _ in waits.others)
         if waited is not None:
-            self._asked.subtract(name for name, _ in waited.others)
-            self._asked = +self._asked  # drops resources with count 0
+            self._requested.subtract(name for name, _ in waited.others)
+            self._requested = +self._requested  # drops resources with count 0
 
     def _blank(self, nodes: NodeIndex, resources: tuple[str, ...]) -> Capacity:
         nothing = fixed(np.full((len(resources), len(nodes)), np.nan))
@@ -93,9 +93,9 @@ class CapacityTracker:
 
     def _moved(self, nodes: NodeIndex) -> Capacity:
         """Return the capacity for another set of nodes; new nodes are unknown."""
-        before, moves = self._capacity, Reindex(self._capacity.nodes, nodes)
+        before, reindex = self._capacity, Reindex(self._capacity.nodes, nodes)
         free, whole = (
-            fixed(np.array([moves.values(row) for row in table]))
+            fixed(np.array([reindex.values(row) for row in table]))
             for table in (before.free, before.whole)
         )
         return self._made(nodes, before.resources, free, whole)
@@ -104,14 +104,14 @@ class CapacityTracker:
         """Update the amounts of these nodes."""
         if not names:
             return
-        capacity, loads = self._capacity, self._inventory.usage
+        capacity, usage = self._capacity, self._inventory.usage
         others = capacity.resources[len(RESOURCES) :]
         whole = self._table(self._has(name, others) for name in names)
-        held = self._table(_held(loads.get(name, _NO_LOAD), others) for name in names)
-        places = capacity.nodes.find(names)
+        held = self._table(_held(usage.get(name, _NO_USAGE), others) for name in names)
+        positions = capacity.nodes.find(names)
         free_now, whole_now = capacity.free.copy(), capacity.whole.copy()
-        whole_now[:, places] = whole
-        free_now[:, places] = whole - held
+        whole_now[:, positions] = whole
+        free_now[:, positions] = whole - held
         self._capacity = self._made(
             capacity.nodes, capacity.resources, fixed(free_now), fixed(whole_now)
         )

@@ -33,7 +33,7 @@ def decide(
     gangs: Iterable[PodGroup],
     capacity: Capacity,
     before: GangHistory,
-    terms: GangTimings,
+    timings: GangTimings,
     *,
     now: float,
     random: Callable[[], float],
@@ -42,28 +42,28 @@ def decide(
 
     `random` returns numbers in [0, 1) for jitter. Record executed releases with `GangHistory.released()`.
     """
-    steps = deciding(gangs, capacity, before, terms, now=now, random=random)
+    steps = deciding(gangs, capacity, before, timings, now=now, random=random)
     while True:
         try:
             next(steps)
         except StopIteration as done:
-            outcome: GangDecisions = done.value
-            return outcome
+            decisions: GangDecisions = done.value
+            return decisions
 
 
 def deciding(
     gangs: Iterable[PodGroup],
     capacity: Capacity,
     before: GangHistory,
-    terms: GangTimings,
+    timings: GangTimings,
     *,
     now: float,
     random: Callable[[], float],
 ) -> Generator[None, None, GangDecisions]:
     """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step."""
-    found = _Round(list(gangs), capacity, before, terms, now=now, random=random)
+    found = _Round(list(gangs), capacity, before, timings, now=now, random=random)
     yield
-    return (yield from found.outcome())
+    return (yield from found.decisions())
 
 
 class _Round:
@@ -74,16 +74,16 @@ class _Round:
         gangs: list[PodGroup],
         capacity: Capacity,
         before: GangHistory,
-        terms: GangTimings,
+        timings: GangTimings,
         *,
         now: float,
         random: Callable[[], float],
     ) -> None:
         self._gangs = gangs
         self._admitted = _admissions(gangs, before)
-        self._terms = terms
+        self._timings = timings
         self._now = now
-        self._reservations = Reservations(before, terms, now=now, random=random)
+        self._reservations = Reservations(before, timings, now=now, random=random)
         self._packing = Packing(capacity)
         self._empty = Packing(capacity, empty=True)
         self._ungate_failures = {
@@ -96,7 +96,7 @@ class _Round:
         self._releases: list[GangRelease] = []
         self._again = math.inf
 
-    def outcome(self) -> Generator[None, None, GangDecisions]:
+    def decisions(self) -> Generator[None, None, GangDecisions]:
         waiting = []
         for gang in self._gangs:
             if pods := self._look(gang):
@@ -170,9 +170,11 @@ class _Round:
         return True
 
     def _release_overdue(self, gang: PodGroup) -> None:
-        if math.isinf(self._terms.gate_max_age):
+        if math.isinf(self._timings.gate_max_age):
             return
-        due = {pod.key: pod.created + self._terms.gate_max_age for pod in gang.gated if pod.created}
+        due = {
+            pod.key: pod.created + self._timings.gate_max_age for pod in gang.gated if pod.created
+        }
         overdue = tuple(pod for pod in gang.gated if due.get(pod.key, math.inf) <= self._now)
         self._again = min([self._again, *(at for at in due.values() if at > self._now)])
         if overdue:
@@ -185,7 +187,7 @@ class _Round:
         if gang.ungated_at is not None and self._reservations.of_released(
             gang.key, gang.ungated_at
         ):
-            self._packing.take(shapes(gang.awaited))
+            self._packing.take(shapes(gang.placing))
 
     def _placing(self, gang: PodGroup) -> tuple[GangState, str]:
         """Return state and message of a gang that has no pods to release."""
@@ -194,7 +196,7 @@ class _Round:
         if not gang.unplaced and not gang.releasable:
             return GangState.SCHEDULED, messages.SCHEDULED
         reservation = self._reservations.of(gang.key)
-        if gang.awaited and reservation is not None and reservation.misses:
+        if gang.placing and reservation is not None and reservation.misses:
             if gang.works:
                 return GangState.RELEASED, messages.WORKS
             return GangState.TIMED_OUT, messages.TIMED_OUT
@@ -221,7 +223,7 @@ class _Round:
             demand = gang.demand if len(pods) == len(gang.releasable) else shapes(pods)
             missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
             need = min(max(1, missing), len(pods))
-            shortage = self._packing.shortage(demand, need=need) if self._terms.fit else None
+            shortage = self._packing.shortage(demand, need=need) if self._timings.fit else None
             if shortage is None:
                 order = self._packing.order(demand)
                 first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
@@ -242,9 +244,9 @@ class _Round:
 
     def _paces(self, gang: PodGroup) -> bool:
         reservation = self._reservations.of(gang.key)
-        if reservation is None or not reservation.first or not gang.awaited:
+        if reservation is None or not reservation.first or not gang.placing:
             return False
-        return self._now < reservation.began + self._terms.timeout
+        return self._now < reservation.began + self._timings.timeout
 
     def _pass_over(self, gang: PodGroup, shortage: Shortage, never: Shortage | None) -> bool:
         """Return whether the queue is blocked for a gang that does not fit."""
@@ -254,7 +256,7 @@ class _Round:
         self._say(gang, GangState.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
         if not shortage.nodes:  # waiting frees no capacity on eligible nodes if there are none
             return False
-        aged = gang.created + self._terms.ageing if gang.created else math.inf
+        aged = gang.created + self._timings.ageing if gang.created else math.inf
         return self._reservations.of_aged(gang.key, aged)
 
     def _say(

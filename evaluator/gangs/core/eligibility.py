@@ -41,18 +41,22 @@ class _Found(NamedTuple):
 class _Kind:
     """Pods with equal constraints: a representative, its feasible nodes, and their mask as of a version."""
 
-    def __init__(self, pod: Pod, takers: NodesForPod) -> None:
+    def __init__(self, pod: Pod, feasible: NodesForPod) -> None:
         self.pod = pod
-        self.takers = takers
+        self.feasible = feasible
         self.version = -1
         self.found: tuple[NodeIndex, Mask] | None = None
 
     def mask(self, nodes: NodeIndex, *, all_there: bool) -> Mask:
         """Return the mask of feasible nodes. `all_there`: whether `nodes` are all nodes of the cluster."""
-        if self.found is None or self.found[0] is not nodes or self.version != self.takers.version:
-            self.version = self.takers.version
-            everywhere = all_there and len(self.takers) == len(nodes)
-            self.found = nodes, nodes.all if everywhere else _mask(self.takers, nodes)
+        if (
+            self.found is None
+            or self.found[0] is not nodes
+            or self.version != self.feasible.version
+        ):
+            self.version = self.feasible.version
+            everywhere = all_there and len(self.feasible) == len(nodes)
+            self.found = nodes, nodes.all if everywhere else _mask(self.feasible, nodes)
         return self.found[1]
 
 
@@ -95,19 +99,24 @@ class Eligibility:
         """Return the eligible nodes as a read-only mask; current once `catching_up()` is exhausted."""
         kind = self._kinds.get(where)
         if kind is None:
-            takers = self._look(nodes, where)
+            feasible = self._look(nodes, where)
         else:
-            takers = kind.mask(nodes, all_there=nodes is self._cluster.names)
+            feasible = kind.mask(nodes, all_there=nodes is self._cluster.names)
         decision = self._decisions().policies.get(policy) if policy is not None else None
         if policy is None or decision is None:  # the extender does the same
-            return takers
-        let_in = self._let_in_by(policy, decision, nodes)
-        return _kept(self._both, (where, policy), (takers, let_in), lambda: fixed(takers & let_in))
+            return feasible
+        allowed_by_policy = self._let_in_by(policy, decision, nodes)
+        return _kept(
+            self._both,
+            (where, policy),
+            (feasible, allowed_by_policy),
+            lambda: fixed(feasible & allowed_by_policy),
+        )
 
     def _look(self, nodes: NodeIndex, where: PlacementConstraints) -> Mask:
         pod, found = _standing_for(where), self._cluster.nodes.objects
-        takes = ((node := found.get(name)) is not None and is_feasible(node, pod) for name in nodes)
-        return fixed(np.fromiter(takes, bool, len(nodes)))
+        flags = ((node := found.get(name)) is not None and is_feasible(node, pod) for name in nodes)
+        return fixed(np.fromiter(flags, bool, len(nodes)))
 
     def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
         basis = (nodes, decision.dontschedule, decision.unreported)

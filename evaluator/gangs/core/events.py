@@ -20,18 +20,18 @@ def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
     """
     if verdict.state.waits:
         return gang.gated
-    return (*gang.gated, *gang.awaited) if verdict.state is not GangState.SCHEDULED else ()
+    return (*gang.gated, *gang.placing) if verdict.state is not GangState.SCHEDULED else ()
 
 
 def notes(verdict: GangVerdict, blockers: Sequence[str] = ()) -> tuple[EventSpec, ...]:
     """Return the events for each of these pods, one per reason. `blockers`: why its missing pods are not created."""
     kind = WARNING if verdict.state in _ALARMING else NORMAL
-    told = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
+    specs = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
     if blockers:
-        told.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(blockers)))
+        specs.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(blockers)))
     if verdict.problems:
-        told.append(EventSpec(WARNING, "GangLabels", "; ".join(verdict.problems)))
-    return tuple(told)
+        specs.append(EventSpec(WARNING, "GangLabels", "; ".join(verdict.problems)))
+    return tuple(specs)
 
 
 def overdue(verdict: GangVerdict | None) -> EventSpec:

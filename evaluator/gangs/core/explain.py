@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.gangs.core.explain_fit import Fit, asked
+from evaluator.gangs.core.explain_fit import Fit, requested_amounts
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.pod_shape import shapes
 from evaluator.gangs.core.podgroup import GangKey, PodGroup, about
@@ -32,9 +32,9 @@ class GangExplainer:
     """Answers /explain about gangs. `decides`: whether this replica is leader; `now`: Unix seconds."""
 
     gangs: Callable[[], Mapping[GangKey, PodGroup]]
-    outcome: Callable[[], GangDecisions]
+    decisions: Callable[[], GangDecisions]
     capacity: Callable[[], Capacity]
-    terms: GangTimings
+    timings: GangTimings
     now: Callable[[], float]
     waiting_for: Callable[[], Sequence[str]] = tuple
     """What is missing before gangs can be explained."""
@@ -75,7 +75,7 @@ class GangExplainer:
 
     def queue(self, waiting: Iterable[PodGroup]) -> Iterator[dict[str, Any]]:
         """Yield gangs in queue order with their states."""
-        verdicts = self.outcome().verdicts
+        verdicts = self.decisions().verdicts
         for gang in sorted(waiting, key=lambda gang: gang.rank):
             verdict = verdicts.get(gang.key)
             yield {
@@ -104,14 +104,14 @@ class GangExplainer:
             "rank": self._rank(gang, line),
             "problems": list(gang.problems),
             "obstacles": list(self.blockers(gang.key)),
-            "needsRoom": self.terms.fit,
+            "needsRoom": self.timings.fit,
         }
 
     def fit(self, gang: PodGroup) -> Fit:
         """Return where its unplaced pods fit, beside the pods with reservations."""
         gangs, reservations = (
             self.gangs(),
-            self.outcome().memory.reservations if self.decides() else {},
+            self.decisions().memory.reservations if self.decides() else {},
         )
         kept = [
             gangs[key]
@@ -121,24 +121,29 @@ class GangExplainer:
         return Fit.of(
             self.capacity(),
             shapes((*gang.gated, *gang.unplaced)),
-            [shapes(other.awaited) for other in kept if other is not gang],
+            [shapes(other.placing) for other in kept if other is not gang],
         )
 
     def _standing(self, gang: PodGroup) -> dict[str, Any]:
         if not self.decides():
             return {"state": None, "message": _ELSEWHERE}
-        outcome = self.outcome()
-        verdict = outcome.verdicts.get(gang.key)
+        decisions = self.decisions()
+        verdict = decisions.verdicts.get(gang.key)
         if verdict is None:
             return {"state": None, "message": "no decision yet"}
         found: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
         if verdict.state.waits and verdict.since:
             found["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
         if (shortage := verdict.shortage) is not None:
-            found["shortage"] = dict(zip(shortage._fields, shortage, strict=True))
-        if gang.key in outcome.memory.admitted:
-            found["admitted"] = sorted(filter(None, outcome.memory.admitted[gang.key]))
-        if (reservation := outcome.memory.reservations.get(gang.key)) is not None:
+            found["shortage"] = {
+                "fit": shortage.fit,
+                "wanted": shortage.requested,
+                "nodes": shortage.nodes,
+                "short": shortage.short,
+            }
+        if gang.key in decisions.memory.admitted:
+            found["admitted"] = sorted(filter(None, decisions.memory.admitted[gang.key]))
+        if (reservation := decisions.memory.reservations.get(gang.key)) is not None:
             found["turn"] = self._reservation(reservation)
         return found
 
@@ -146,13 +151,13 @@ class GangExplainer:
         rests = reservation.rests_until > self.now()
         return {
             "began": rfc3339.millis(reservation.began),
-            "ends": None if rests else rfc3339.millis(reservation.began + self.terms.timeout),
+            "ends": None if rests else rfc3339.millis(reservation.began + self.timings.timeout),
             "restsUntil": rfc3339.millis(reservation.rests_until) if rests else None,
             "timeouts": reservation.misses,
         }
 
     def _keeps(self, reservation: Reservation) -> bool:
-        return reservation.rests_until <= self.now() < reservation.began + self.terms.timeout
+        return reservation.rests_until <= self.now() < reservation.began + self.timings.timeout
 
     def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
         rank, gangs = gang.rank, self.gangs()
@@ -185,7 +190,7 @@ def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
                 "owner": f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
                 "minAvailable": member.minimum,
                 "groupPriority": member.priority,
-                "requests": asked(pod.requests, pod.others),
+                "requests": requested_amounts(pod.requests, pod.others),
                 "problems": [*member.problems, *pod.problems],
             },
         )

@@ -22,7 +22,7 @@ class Fit:
     capacity: Capacity
     free: Packing
     empty: Packing
-    wanted: Sequence[tuple[PodShape, int]]
+    demand_by_shape: Sequence[tuple[PodShape, int]]
 
     @classmethod
     def of(cls, capacity: Capacity, demand: Demand, kept: Iterable[Demand] = ()) -> "Fit":
@@ -30,43 +30,45 @@ class Fit:
         free = Packing(capacity)
         for others in kept:
             free.take(others)
-        wanted = Counter(demand).most_common(_LOOKED_AT)
-        return cls(capacity, free, Packing(capacity, empty=True), wanted)
+        demand_by_shape = Counter(demand).most_common(_LOOKED_AT)
+        return cls(capacity, free, Packing(capacity, empty=True), demand_by_shape)
 
     def shapes(self) -> list[dict[str, Any]]:
         """Return for each shape its requests, the number of pods, and how many would fit if it were alone."""
         return [
             {
                 "pods": count,
-                "requests": asked(shape.requests, shape.others),
+                "requests": requested_amounts(shape.requests, shape.others),
                 "policy": str(shape.policy) if shape.policy else None,
                 "nodes": int(self.capacity.allowed(shape.where, shape.policy).sum()),
                 "fitNow": int(self.free.room(shape).sum()),
                 "fitWereNodesEmpty": int(self.empty.room(shape).sum()),
             }
-            for shape, count in self.wanted
+            for shape, count in self.demand_by_shape
         ]
 
     def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield for each node the free amounts of the requested resources, and how many pods of each shape fit."""
-        columns = [self._column(shape) for shape, _ in self.wanted]
-        free = [(name, self._free(name)) for name in self._asked()]
-        for place, name in enumerate(self.capacity.nodes if columns else ()):
+        columns = [self._column(shape) for shape, _ in self.demand_by_shape]
+        free = [(name, self._free(name)) for name in self._requested()]
+        for position, name in enumerate(self.capacity.nodes if columns else ()):
             yield (
                 name,
                 {
-                    "free": {resource: amounts[place] for resource, amounts in free},
-                    "pods": [column(place) for column in columns],
+                    "free": {resource: amounts[position] for resource, amounts in free},
+                    "pods": [column(position) for column in columns],
                 },
             )
 
-    def _asked(self) -> Sequence[str]:
-        named = (asked(shape.requests, shape.others) for shape, _ in self.wanted)
+    def _requested(self) -> Sequence[str]:
+        named = (
+            requested_amounts(shape.requests, shape.others) for shape, _ in self.demand_by_shape
+        )
         return list(dict.fromkeys(name for names in named for name in names))
 
     def _free(self, resource: str) -> list[float | None]:
         """Return the free amount by node; None if unknown."""
-        row = self.capacity.place.get(resource)
+        row = self.capacity.row_of.get(resource)
         if row is None:
             return [None] * len(self.capacity.nodes)
         return [
@@ -78,16 +80,16 @@ class Fit:
         could = self.capacity.allowed(shape.where, None).tolist()
         may = self.capacity.allowed(shape.where, shape.policy).tolist()
 
-        def told(place: int) -> dict[str, Any]:
-            found = {"fitNow": int(now[place]), "fitWereItEmpty": int(empty[place])}
-            if may[place]:
+        def describe(position: int) -> dict[str, Any]:
+            found = {"fitNow": int(now[position]), "fitWereItEmpty": int(empty[position])}
+            if may[position]:
                 return found
-            return {**found, "shutOutBy": "its policy" if could[place] else _NOT_ITS_NODE}
+            return {**found, "shutOutBy": "its policy" if could[position] else _NOT_ITS_NODE}
 
-        return told
+        return describe
 
 
-def asked(requests: ResourceVector, others: ExtendedResources) -> dict[str, int]:
+def requested_amounts(requests: ResourceVector, others: ExtendedResources) -> dict[str, int]:
     """Return amounts by resource, in milli-CPU, bytes or units."""
     known = zip(map(str, RESOURCES), requests, strict=True)
     return {name: amount for name, amount in (*known, *others) if amount}

@@ -48,7 +48,9 @@ class GangIndex:
     def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
         """Ignore changes that do not matter to gangs, such as most status updates by kubelets."""
         concerned = [pod for pod in (before, after) if pod is not None and pod.membership]
-        if not concerned or (before and after and _told(before) == _told(after)):
+        if not concerned or (
+            before and after and _relevant_fields(before) == _relevant_fields(after)
+        ):
             return
         self.version += 1
         self.held += _is_held(after) - _is_held(before)
@@ -105,7 +107,7 @@ def _is_held_native(pod: PodRecord) -> bool:
     return _is_held(pod) and pod.membership is not None and pod.membership.native
 
 
-def _told(pod: PodRecord) -> tuple[Any, ...]:
+def _relevant_fields(pod: PodRecord) -> tuple[Any, ...]:
     """Return the fields of a pod that matter to its gang."""
     about = (pod.membership, pod.requests, pod.others, pod.created)
     return (pod.uid, pod.node, pod.phase, pod.leaving, *about)

@@ -36,18 +36,18 @@ def not_lifted(why: str) -> str:
 
 def waits_for_room(gang: PodGroup, shortage: Shortage) -> str:
     """Return which resource is short now."""
-    who = _pods(gang, shortage)
+    pods = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"complete, but {_policies(gang)} rejects every node that {who} could run on"
-    return f"complete, waiting for capacity for {who}; short of {shortage.short}"
+        return f"complete, but {_policies(gang)} rejects every node that {pods} could run on"
+    return f"complete, waiting for capacity for {pods}; short of {shortage.short}"
 
 
 def too_large(gang: PodGroup, shortage: Shortage) -> str:
     """Return which resource would be short on empty nodes."""
-    who = _pods(gang, shortage)
+    pods = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"no node can run {who}, even if empty: excluded by node selector, affinity, taints or readiness"
-    return f"too large: even empty nodes have no capacity for {who}; short of {shortage.short}"
+        return f"no node can run {pods}, even if empty: excluded by node selector, affinity, taints or readiness"
+    return f"too large: even empty nodes have no capacity for {pods}; short of {shortage.short}"
 
 
 def _pods(gang: PodGroup, shortage: Shortage) -> str:
@@ -56,8 +56,8 @@ def _pods(gang: PodGroup, shortage: Shortage) -> str:
     there = len(gang.living)
     return (
         f"its {there} pods"
-        if shortage.wanted == there
-        else f"{shortage.wanted} of its {there} pods"
+        if shortage.requested == there
+        else f"{shortage.requested} of its {there} pods"
     )
 
 

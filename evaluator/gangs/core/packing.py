@@ -32,10 +32,10 @@ _NOWHERE = "nodes"
 
 
 class Shortage(NamedTuple):
-    """Why pods do not fit: at most `fit` of `wanted` do."""
+    """Why pods do not fit: at most `fit` of `requested` do."""
 
     fit: int
-    wanted: int
+    requested: int
     nodes: int
     """The number of eligible nodes for the shape that does not fit."""
     short: str
@@ -57,7 +57,7 @@ class Capacity:
     allowed: Callable[[PlacementConstraints, PolicyKey | None], Mask]
 
     @cached_property
-    def place(self) -> Mapping[str, int]:
+    def row_of(self) -> Mapping[str, int]:
         """The row of each resource."""
         return {name: row for row, name in enumerate(self.resources)}
 
@@ -103,16 +103,16 @@ class Packing:
             return None if fit >= need else self._shortage(shape, fit, count)
         if self._empty and self._at_least(demand, need):  # the rule, and quick
             return None
-        fit = wanted = sum(demand.values())
+        fit = requested = sum(demand.values())
         # A shape gets at most what it would get alone.
         for shape in sorted(demand, key=_amounts, reverse=True):
             fit -= max(0, demand[shape] - self._shape_capacity(shape).total)
             if fit < need:
-                return self._shortage(shape, fit, wanted)
+                return self._shortage(shape, fit, requested)
         if (found := self._tried(demand)).total() >= need:
             return None
         lacking = next(shape for shape, count in demand.items() if found[shape] < count)
-        return self._shortage(lacking, found.total(), wanted)
+        return self._shortage(lacking, found.total(), requested)
 
     def take(self, demand: Demand) -> None:
         """Take the capacity for as many of these pods as fit."""
@@ -146,8 +146,8 @@ class Packing:
         return self._known.sure[key]
 
     def _masks(self, demand: Demand) -> list[Mask]:
-        places = {(shape.where, shape.policy) for shape in demand}
-        return [self._allowed(where, policy) for where, policy in places]
+        constraints = {(shape.where, shape.policy) for shape in demand}
+        return [self._allowed(where, policy) for where, policy in constraints]
 
     def _tried(self, demand: Demand) -> Counter[PodShape]:
         """Return how many pods of each shape fit together; takes nothing."""
@@ -162,7 +162,7 @@ class Packing:
         room = self.room(shape)
         before = room.cumsum() - room
         taken = np.clip(count - before, 0, room)
-        for row, amount in self._asked(shape.requests, shape.others):
+        for row, amount in self._requested_rows(shape.requests, shape.others):
             if row >= 0:
                 self._free[row] -= amount * taken
         self._known = _Known()
@@ -182,8 +182,8 @@ class Packing:
         self, requests: ResourceVector, others: ExtendedResources, some: slice = _ALL
     ) -> Floats:
         """Return how many such pods fit by requests alone, as (some nodes,)."""
-        asked = self._asked(requests, others)
-        rooms = [self._room_for(row, amount, some) for row, amount in asked]
+        requested = self._requested_rows(requests, others)
+        rooms = [self._room_for(row, amount, some) for row, amount in requested]
         least = rooms[0] if rooms else np.full(len(self._free[0, some]), _PLENTY)
         for room in rooms[1:]:
             np.minimum(least, room, out=least)
@@ -199,12 +199,12 @@ class Packing:
     def _allowed(self, where: PlacementConstraints, policy: PolicyKey | None) -> Mask:
         return self._capacity.allowed(where, None if self._empty else policy)
 
-    def _asked(
+    def _requested_rows(
         self, requests: ResourceVector, others: ExtendedResources
     ) -> Iterator[tuple[int, int]]:
         """Yield row and amount of each requested resource; row -1 for one that no node has."""
         yield from ((row, amount) for row, amount in enumerate(requests) if amount)
-        yield from ((self._capacity.place.get(name, -1), n) for name, n in others if n)
+        yield from ((self._capacity.row_of.get(name, -1), n) for name, n in others if n)
 
     def _ordered(self, demand: Demand) -> list[tuple[PodShape, int]]:
         items = list(demand.items())
@@ -212,24 +212,26 @@ class Packing:
 
     def _precedence(self, item: tuple[PodShape, int]) -> tuple[object, ...]:
         shape, _ = item
-        said = (shape.requests, shape.others, shape.where.constraints, str(shape.policy))
+        tie_breaker = (shape.requests, shape.others, shape.where.constraints, str(shape.policy))
         share = max(
             (
                 n / self._capacity.most[row]
-                for row, n in self._asked(shape.requests, shape.others)
+                for row, n in self._requested_rows(shape.requests, shape.others)
                 if row >= 0
             ),
             default=0.0,
         )
-        return int(np.count_nonzero(self._allowed(shape.where, shape.policy))), -share, said
+        return int(np.count_nonzero(self._allowed(shape.where, shape.policy))), -share, tie_breaker
 
-    def _shortage(self, shape: PodShape, fit: int, wanted: int) -> Shortage:
-        found = self._known.shortages.get((shape, fit, wanted))
+    def _shortage(self, shape: PodShape, fit: int, requested: int) -> Shortage:
+        found = self._known.shortages.get((shape, fit, requested))
         if found is None:
             allowed = self._allowed(shape.where, shape.policy)
             nodes = int(np.count_nonzero(allowed))
             short = self._shortest(shape, allowed) if nodes else _NOWHERE
-            found = self._known.shortages[shape, fit, wanted] = Shortage(fit, wanted, nodes, short)
+            found = self._known.shortages[shape, fit, requested] = Shortage(
+                fit, requested, nodes, short
+            )
         return found
 
     def _shortest(self, shape: PodShape, allowed: Mask) -> str:
@@ -238,7 +240,7 @@ class Packing:
         names += [name for name, n in shape.others if n]
         rooms = [
             self._room_for(row, amount) @ allowed
-            for row, amount in self._asked(shape.requests, shape.others)
+            for row, amount in self._requested_rows(shape.requests, shape.others)
         ]
         return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
 

@@ -142,15 +142,15 @@ class PodGroup:
         return tuple(pod for pod in self.living if not pod.node and not about(pod).held)
 
     @cached_property
-    def awaited(self) -> tuple[PodRecord, ...]:
+    def placing(self) -> tuple[PodRecord, ...]:
         """Unplaced pods whose gate was removed: kube-scheduler is finding nodes for them."""
         return tuple(pod for pod in self.unplaced if about(pod).admitted is not None)
 
     @cached_property
     def ungated_at(self) -> float | None:
-        """When the last gate of the awaited pods was removed; None if there are none."""
+        """When the last gate of these pods was removed; None if there are none."""
         return max(
-            (at for pod in self.awaited if (at := about(pod).admitted) is not None), default=None
+            (at for pod in self.placing if (at := about(pod).admitted) is not None), default=None
         )
 
     @cached_property
@@ -159,8 +159,8 @@ class PodGroup:
 
         A pod without an owner is not replaced, so it counts only while it lives.
         """
-        told = [pod for pod in self.pods if about(pod).admitted is not None]
-        owners = {uid for pod in told if (uid := about(pod).owner.uid)}
+        with_time = [pod for pod in self.pods if about(pod).admitted is not None]
+        owners = {uid for pod in with_time if (uid := about(pod).owner.uid)}
         alone = any(
             not about(pod).owner.uid for pod in self.living if about(pod).admitted is not None
         )
@@ -194,8 +194,8 @@ class PodGroup:
     @cached_property
     def problems(self) -> tuple[str, ...]:
         """Problems with its labels, each a sentence."""
-        told = dict.fromkeys(text for pod in self.living for text in about(pod).problems)
-        return (*told, *self._mismatches())
+        with_time = dict.fromkeys(text for pod in self.living for text in about(pod).problems)
+        return (*with_time, *self._mismatches())
 
     def _mismatches(self) -> Iterable[str]:
         minima = sorted({about(pod).minimum for pod in self.living})

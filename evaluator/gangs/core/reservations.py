@@ -14,11 +14,11 @@ class Reservations:
     """The reservations of one decision. `ended`: gangs whose reservation ends now, before all pods have nodes."""
 
     def __init__(
-        self, before: GangHistory, terms: GangTimings, *, now: float, random: Callable[[], float]
+        self, before: GangHistory, timings: GangTimings, *, now: float, random: Callable[[], float]
     ) -> None:
         self._reservations = dict(before.reservations)
         self._fresh = before.fresh
-        self._terms = terms
+        self._timings = timings
         self._now = now
         self._random = random
         self._touched: set[GangKey] = set()
@@ -50,14 +50,14 @@ class Reservations:
         # Times in the future (another clock, or an edited annotation) do not extend it either.
         if reservation is None or (
             not reservation.misses
-            and reservation.began + self._terms.timeout <= lifted <= self._now
+            and reservation.began + self._timings.timeout <= lifted <= self._now
         ):
             reservation = Reservation(min(lifted, self._now), first=self._fresh)
         if reservation.began < reservation.rests_until <= self._now:
             if self._now < self.retried_until:
                 reservation = reservation._replace(rests_until=self.retried_until)
             else:
-                self.retried_until = self._now + self._terms.timeout
+                self.retried_until = self._now + self._timings.timeout
         return self._advance(key, reservation)
 
     def of_aged(self, key: GangKey, aged: float) -> bool:
@@ -76,7 +76,7 @@ class Reservations:
             )
         held = self._advance(key, reservation)
         if key in self.ended:
-            until = self._now + self._terms.timeout
+            until = self._now + self._timings.timeout
             self.unheld_until = min(until, self._reservations[key].rests_until)
         return held
 
@@ -95,7 +95,7 @@ class Reservations:
             return self._note(key, reservation, reservation.rests_until, keeps=False)
         if reservation.rests_until > reservation.began:
             reservation = reservation._replace(began=self._now)
-        ends = reservation.began + self._terms.timeout
+        ends = reservation.began + self._timings.timeout
         if self._now < ends:
             return self._note(key, reservation, ends, keeps=True)
         self.ended.append(key)
@@ -111,7 +111,7 @@ class Reservations:
         return keeps
 
     def _rest(self, misses: int) -> float:
-        bound = min(self._terms.longest_backoff, self._terms.backoff * 2.0 ** min(misses, 30))
+        bound = min(self._timings.longest_backoff, self._timings.backoff * 2.0 ** min(misses, 30))
         return bound * (1.0 - _SHARE * self._random())
 
 

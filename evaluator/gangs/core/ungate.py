@@ -49,12 +49,12 @@ def ungate_patch(pod: GatedPod, at: str | None) -> list[Operation]:
     Tests in the patch make it fail if the uid, the labels or the position of the gate have changed. Raises ValueError for a pod
     without our gate.
     """
-    place = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
+    path = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
     return [
         _test("/metadata/uid", pod.metadata.uid),
         *(_test("/metadata/labels", labels) for labels in [pod.metadata.labels] if labels),
-        _test(f"{place}/name", GATE),
-        {"op": "remove", "path": place},
+        _test(f"{path}/name", GATE),
+        {"op": "remove", "path": path},
         *(_noting(pod.metadata, at) if at else ()),
     ]
 

@@ -4,9 +4,9 @@ import functools
 
 import msgspec
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.sources.formats.answer import MeasurementTime, PolledAnswer, SourceError, reading
 from plimsoll import quantity, rfc3339
+from plimsoll.decode import UNREADABLE
 from plimsoll.text import one_line
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.sources.formats.answer import MeasurementTime, PolledAnswer, SourceError, reading
+from plimsoll.decode import UNREADABLE
 from plimsoll.text import one_line
 
 Labels = Mapping[str, str]

@@ -53,7 +53,7 @@ class Frontend:
         self._actions = Actions(cluster, self._writer, self._remover)
         self._metrics = CollectorRegistry()
         process_metrics.register(self._metrics)
-        self._controllers = BuiltInControllers(cluster, self._remover, _soon)
+        self._controllers = BuiltInControllers(cluster, self._remover, _call_soon)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Handle one request. Every error becomes a Status response."""
@@ -242,7 +242,7 @@ class Frontend:
         return response
 
 
-def _soon(action: Callable[[], None]) -> None:
+def _call_soon(action: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_later(_NAMESPACE_DELAY, action)
 
 

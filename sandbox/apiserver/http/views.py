@@ -28,11 +28,11 @@ def view(form: Form, resource: Resource, *, include: str, now: float) -> View:
     """Return the view that the client requested."""
     match form:
         case "object":
-            return Whole(resource)
+            return WholeObjects(resource)
         case "table":
             return Table(resource, include=include, now=now)
         case "partial":
-            return Partial(resource)
+            return PartialMetadata(resource)
 
 
 def _list_meta(page: Page) -> Json:
@@ -49,7 +49,7 @@ def _list(kind: str, api_version: str, page: Page, items: Iterable[bytes]) -> by
     return b"".join((head[:-1], b',"items":[', b",".join(items), b"]}"))
 
 
-class Whole:
+class WholeObjects:
     """Whole objects."""
 
     def __init__(self, resource: Resource) -> None:
@@ -58,7 +58,7 @@ class Whole:
     def one(self, record: Record) -> bytes:
         if self._resource.conversion is None:
             return record.json
-        return encode(self._resource.present(record.obj))
+        return encode(self._resource.from_stored(record.obj))
 
     def many(self, page: Page) -> bytes:
         resource = self._resource
@@ -69,7 +69,7 @@ class Whole:
 _META = "meta.k8s.io/v1"
 
 
-class Partial:
+class PartialMetadata:
     """PartialObjectMetadata."""
 
     def __init__(self, resource: Resource) -> None:
@@ -119,6 +119,6 @@ class Table:
             case "None":
                 return {}
             case "Object":
-                return {"object": self._resource.present(record.obj)}
+                return {"object": self._resource.from_stored(record.obj)}
             case _:
                 return {"object": _partial(record.obj)}

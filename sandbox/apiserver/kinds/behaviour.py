@@ -86,7 +86,7 @@ def fill(target: Json, **defaults: Any) -> None:
             target[field] = value
 
 
-class Spelled(Behaviour):
+class NamedByRule(Behaviour):
     """A kind whose names need not be DNS subdomains."""
 
     def __init__(self, rule: Callable[[str], str] = path_segment_fault) -> None:
@@ -101,7 +101,7 @@ class Quotas(Behaviour):
 
     def admit(self, obj: Json, objects: Objects) -> None:
         quota = Subject("", "resourcequotas", name_of(obj))
-        raise forbidden(quota, "nobody enforces quotas in this sandbox")
+        raise forbidden(quota, "quotas are not enforced in this sandbox")
 
 
 class Namespaces(Behaviour):

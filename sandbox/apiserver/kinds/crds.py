@@ -158,6 +158,6 @@ def _renaming(spec: Json, version: str) -> Conversion:
     stored: Any = next(item["name"] for item in spec["versions"] if item.get("storage"))
     return Conversion(
         collection=f"{spec['names']['plural']}.{spec['group']}",
-        absorb=_Renamed(f"{spec['group']}/{stored}"),
-        present=_Renamed(f"{spec['group']}/{version}"),
+        to_stored=_Renamed(f"{spec['group']}/{stored}"),
+        from_stored=_Renamed(f"{spec['group']}/{version}"),
     )

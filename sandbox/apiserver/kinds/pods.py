@@ -116,8 +116,8 @@ def qos_class(spec: Json) -> str:
 def _compute(container: Json, part: str) -> dict[str, Fraction]:
     """Return the cpu and memory amounts above zero."""
     found = dig(container, "resources", part) or {}
-    told = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
-    return {name: amount for name, amount in told.items() if amount}
+    amounts = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
+    return {name: amount for name, amount in amounts.items() if amount}
 
 
 def _amount(text: Any) -> Fraction:
@@ -207,10 +207,10 @@ def _unbindable(pod: Json, binding: Json) -> str:
     return ""
 
 
-def grace_period(pod: Json, asked: Any) -> int:
+def grace_period(pod: Json, requested: Any) -> int:
     """Return the grace period of a deleted pod in seconds; 0 without a node."""
     if not pod["spec"].get("nodeName") or dig(pod, "status", "phase") in {"Succeeded", "Failed"}:
         return 0
-    if asked is not None:
-        return int(asked)
+    if requested is not None:
+        return int(requested)
     return int(pod["spec"].get("terminationGracePeriodSeconds", 30))

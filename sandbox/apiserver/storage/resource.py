@@ -16,8 +16,8 @@ class Conversion:
     """Conversion between a version and the stored version."""
 
     collection: str
-    absorb: Callable[[Json], Json]
-    present: Callable[[Json], Json]
+    to_stored: Callable[[Json], Json]
+    from_stored: Callable[[Json], Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Resource:
         """Return the subject of errors about one of its objects."""
         return Subject(self.group, self.plural, name, self.kind)
 
-    def absorb(self, obj: Json) -> Json:
+    def to_stored(self, obj: Json) -> Json:
         """Convert an object of this version to the stored version."""
-        return self.conversion.absorb(obj) if self.conversion else obj
+        return self.conversion.to_stored(obj) if self.conversion else obj
 
-    def present(self, obj: Json) -> Json:
+    def from_stored(self, obj: Json) -> Json:
         """Convert a stored object to this version."""
-        return self.conversion.present(obj) if self.conversion else obj
+        return self.conversion.from_stored(obj) if self.conversion else obj

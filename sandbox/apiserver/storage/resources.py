@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Iterator
 
 from sandbox.apiserver.kinds import events
-from sandbox.apiserver.kinds.behaviour import Namespaces, Nodes, Quotas, Secrets, Services, Spelled
+from sandbox.apiserver.kinds.behaviour import (
+    NamedByRule,
+    Namespaces,
+    Nodes,
+    Quotas,
+    Secrets,
+    Services,
+)
 from sandbox.apiserver.kinds.crds import CustomResourceDefinitions
 from sandbox.apiserver.kinds.disruption import PodDisruptionBudgets
 from sandbox.apiserver.kinds.pods import Pods
@@ -29,8 +36,8 @@ BUILT_IN = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",), subresources=_STATUS, fields=("status.phase",), behaviour=Namespaces()),
     Resource("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=_STATUS, fields=("spec.unschedulable",), behaviour=Nodes()),
     Resource("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), subresources=("status", "binding", "eviction"), fields=_POD_FIELDS, behaviour=Pods()),
-    Resource("", "v1", "events", "Event", short_names=("ev",), fields=events.FIELDS, behaviour=Spelled()),
-    Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), behaviour=Spelled(), conversion=_EVENTS),
+    Resource("", "v1", "events", "Event", short_names=("ev",), fields=events.FIELDS, behaviour=NamedByRule()),
+    Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), behaviour=NamedByRule(), conversion=_EVENTS),
     Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
     Resource("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), behaviour=Quotas()),
     Resource("", "v1", "secrets", "Secret", fields=("type",), behaviour=Secrets()),

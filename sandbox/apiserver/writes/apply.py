@@ -49,7 +49,7 @@ Recorder = Callable[[Resource, Json | None, Json, Entry], None]
 """Sets managedFields of a new object, given the old one (None for a create) and the entry of the write."""
 
 # Set by the server, so never owned. The rest of metadata is labels, annotations, owners and finalizers.
-_NOBODYS = Fields(
+_UNOWNED = Fields(
     frozenset({"f:apiVersion", "f:kind", "f:metadata"}),
     {
         "f:metadata": Fields(
@@ -82,7 +82,7 @@ def updated(resource: Resource, old: Json | None, new: Json, entry: Entry) -> No
         if not managed:
             return
     changed, removed = fieldsets.compare(old or {}, new, resource.topology)
-    managed = _claim(managed, entry, changed - _NOBODYS, removed)
+    managed = _claim(managed, entry, changed - _UNOWNED, removed)
     _write(new, managed, unless=old)
 
 
@@ -119,9 +119,9 @@ def _dated(managed: Managed, entry: Entry, owned: Fields) -> Entry:
     return dataclasses.replace(entry, time=managed[entry.identity][0].time)
 
 
-def claiming(resource: Resource, config: Json) -> Recorder:
-    """Return a recorder for an object created by apply: the applier owns the configured fields, nobody the defaults."""
-    owned = fieldsets.claimed(config, resource.topology) - _NOBODYS
+def record_applied(resource: Resource, config: Json) -> Recorder:
+    """Return a recorder for an object created by apply: the applier owns the configured fields; defaults have no owner."""
+    owned = fieldsets.claimed(config, resource.topology) - _UNOWNED
 
     def record(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
         applier = dataclasses.replace(entry, operation="Apply")
@@ -167,7 +167,7 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
         resource, current, entry
     )
     last = live[entry.identity][1] if entry.identity in live else fieldsets.EMPTY
-    owned = fieldsets.claimed(config, topology) - _NOBODYS
+    owned = fieldsets.claimed(config, topology) - _UNOWNED
     managed = {**live, entry.identity: (_dated(live, entry, owned), owned)}
 
     obj: Json = fieldsets.merge(current, config, topology)
@@ -175,7 +175,7 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
         obj = _pruned(obj, managed, last, topology)
     changed, removed = fieldsets.compare(current, obj, topology)
     conflicts = [
-        (owner, owned_by & changed - _NOBODYS)
+        (owner, owned_by & changed - _UNOWNED)
         for identity, (owner, owned_by) in sorted(managed.items())
         if identity != entry.identity
     ]
@@ -194,7 +194,7 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
 
 def _before_first_apply(resource: Resource, current: Json, entry: Entry) -> Managed:
     """Return one owner of all fields, if no ownership is recorded."""
-    everything = fieldsets.all_of(current, resource.topology) - _NOBODYS
+    everything = fieldsets.all_of(current, resource.topology) - _UNOWNED
     owner = dataclasses.replace(
         entry, manager="before-first-apply", operation="Update", subresource=""
     )
@@ -208,7 +208,7 @@ def _pruned(obj: Json, managed: Managed, last: Fields, topology: Topology) -> Js
     for _, owned_by in managed.values():
         owned = owned | owned_by
     gone = fieldsets.with_containers(last, topology) - fieldsets.with_containers(owned, topology)
-    pruned: Json = fieldsets.without(obj, gone - _NOBODYS, topology)
+    pruned: Json = fieldsets.without(obj, gone - _UNOWNED, topology)
     return pruned
 
 

@@ -31,7 +31,7 @@ def decode(resource: Resource, body: Any) -> Json:
     rest = {field: value for field, value in body.items() if field != "metadata"}
     obj = rest if resource.is_custom else without_nulls(rest)
     obj = {**obj, "apiVersion": version, "kind": kind, "metadata": metadata}
-    return resource.absorb(obj)
+    return resource.to_stored(obj)
 
 
 def _metadata(resource: Resource, body: Mapping[str, Any]) -> Json:

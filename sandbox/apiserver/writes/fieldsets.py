@@ -147,7 +147,7 @@ def claimed(value: Any, topology: Topology) -> Fields:
     return Fields(frozenset(members), children)
 
 
-class _Gathered:
+class _FieldsBuilder:
     """Builds a set of fields."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class _Gathered:
     def add_whole(self, element: str, item: Any, topology: Topology) -> None:
         """Add a path with all paths below it, containers included."""
         self.children[element] = all_of(item, topology)
-        if not (topology.implied and isinstance(item, dict)):
+        if not (topology.always_present and isinstance(item, dict)):
             self.members.add(element)
 
     def fields(self) -> Fields:
@@ -166,7 +166,7 @@ class _Gathered:
 
 def all_of(value: Any, topology: Topology) -> Fields:
     """Return every path of a value."""
-    gathered = _Gathered()
+    gathered = _FieldsBuilder()
     for element, (item, inner) in (parts(value, topology) or {}).items():
         gathered.add_whole(element, item, inner)
     return gathered.fields()
@@ -175,7 +175,7 @@ def all_of(value: Any, topology: Topology) -> Fields:
 def compare(old: Any, new: Any, topology: Topology) -> tuple[Fields, Fields]:
     """Return the fields that a change set (added or modified) and removed."""
     before, after = parts(old, topology) or {}, parts(new, topology) or {}
-    changed, removed = _Gathered(), _Gathered()
+    changed, removed = _FieldsBuilder(), _FieldsBuilder()
     for element in {**before, **after}:
         have, want = before.get(element), after.get(element)
         if want is None and have is not None:

@@ -23,7 +23,7 @@ class Topology(Protocol):
         ...
 
     @property
-    def implied(self) -> bool:
+    def always_present(self) -> bool:
         """Return whether the map always exists, so that it has no owner."""
         ...
 
@@ -107,7 +107,7 @@ class BuiltIn:
         return _KEYED.get(f"{self.parent}.{self.field}") or _KEYED.get(self.field, ())
 
     @property
-    def implied(self) -> bool:
+    def always_present(self) -> bool:
         return self.field in _STRUCTS and not self.is_item
 
     def names(self, field: str) -> bool:
@@ -151,7 +151,7 @@ class Custom:
         return tuple(self.schema.get("x-kubernetes-list-map-keys") or ())
 
     @property
-    def implied(self) -> bool:
+    def always_present(self) -> bool:
         return self.is_root
 
     def names(self, field: str) -> bool:

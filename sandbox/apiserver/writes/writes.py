@@ -34,7 +34,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
-_SERVERS_OWN = (
+_SET_BY_SERVER = (
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
@@ -94,7 +94,7 @@ class Writer:
         if name and cluster.store.get(resource.collection, (namespace, name)):
             raise already_exists(resource.subject(name))
         now = cluster.clock()
-        for field in _SERVERS_OWN:
+        for field in _SET_BY_SERVER:
             metadata.pop(field, None)
         metadata |= {"uid": cluster.new_uid(), "creationTimestamp": rfc3339.seconds(now)}
         if resource.behaviour.counts_generations:
@@ -131,7 +131,7 @@ class Writer:
         """Patch an object or its status, with any patch type except apply."""
         change = _patcher(resource, media_type)
         current = self._cluster.find(resource, key)
-        patched = change(resource.present(json.loads(current.json)), patch)
+        patched = change(resource.from_stored(json.loads(current.json)), patch)
         obj = decode(resource, patched)
         _place(resource, obj["metadata"], key[0])
         if name_of(obj) != key[1]:
@@ -169,7 +169,7 @@ class Writer:
             )
             raise conflict(resource.subject(key[1]), why)
         _place(resource, config["metadata"], key[0])
-        return self._insert(resource, config, options, ownership.claiming(resource, config))
+        return self._insert(resource, config, options, ownership.record_applied(resource, config))
 
     def replace(
         self,
@@ -182,7 +182,7 @@ class Writer:
         """Replace an object by the rules of its kind. An unchanged object is not written."""
         old = current.obj
         _check_revision(resource, old, obj)
-        immutable = self._keep_servers_own(old, obj)
+        immutable = self._restore_server_fields(old, obj)
         behaviour = resource.behaviour
         warnings = _prune(resource, obj, options)
         behaviour.default(obj)
@@ -217,13 +217,13 @@ class Writer:
         else:
             self._cluster.store.put(resource.collection, key, obj)
 
-    def _keep_servers_own(self, old: Json, obj: Json) -> list[Cause]:
+    def _restore_server_fields(self, old: Json, obj: Json) -> list[Cause]:
         """Restore fields that clients cannot change, and return the error of a changed uid."""
         metadata, before = obj["metadata"], meta(old)
         causes = []
         if (uid := metadata.get("uid")) and uid != before["uid"]:
             causes.append(invalid_value("metadata.uid", uid, "field is immutable"))
-        for field in (*_SERVERS_OWN, "resourceVersion"):
+        for field in (*_SET_BY_SERVER, "resourceVersion"):
             metadata.pop(field, None)
             if field in before:
                 metadata[field] = before[field]

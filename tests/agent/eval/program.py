@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.eval import command  # imported once, in the server that forks
+from agent.eval import command  # imported once, in the forking server
 from tests.patience import PATIENCE
 
 _SERVER = multiprocessing.get_context("forkserver")
@@ -36,5 +36,5 @@ def _become(argv: list[str], streams: list[Path]) -> None:
     )
     for number, (path, flag) in enumerate(zip(streams, flags, strict=True)):
         os.dup2(os.open(path, flag), number)
-    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has replaced it by /dev/null
+    sys.stdin = os.fdopen(0, closefd=False)  # multiprocessing has replaced it with /dev/null
     sys.exit(command.main(argv))

@@ -11,11 +11,11 @@ from agent.rules.promql.values import Moment
 from agent.rules.storage.memory import MemoryStorage
 
 STEP = 15_000
-"""The step of a subquery that says none."""
+"""The default step of a subquery."""
 
 BEGIN = 1_700_000_000_000
 HOUR = BEGIN + 23 * 3_600_000
-"""Where the last hour begins; only the slow ones were there before."""
+"""The start of the last hour; only slow series have earlier samples."""
 MINUTE = 60_000
 TIMES = (
     HOUR + 20_000,
@@ -24,10 +24,10 @@ TIMES = (
     HOUR + 60 * MINUTE,
     HOUR + 64 * MINUTE + 30_000,
 )
-"""When is asked: when there are few samples yet, on the grid, beside it, at the last samples, when most have gone old."""
+"""Evaluation times: with few samples, on the grid, beside it, at the last samples, when most are stale."""
 
 ODD = (math.nan, math.inf, -math.inf, 0.0, -1.5, math.nan, math.nan, 3.25, math.inf)
-# What regular expressions may take for another. Python's (?i)i also means the Turkish letters, which are left out.
+# Characters that regular expressions may confuse. Python's (?i)i also matches the Turkish letters, which are omitted.
 TEXTS = (
     *"ab1kKsSiI_-.*$^(]{}|\\/'\" \n\r\t\f\v\x07\x1c\x85\xa0\u2028\ufffd",
     *"\u212a\u017féÉßẞς\u03a3\u03c3µμ٣²Ⅷǅǆ😀𐐀𐐨",

@@ -17,7 +17,7 @@ from agent.rules.state_saver import StateSaver
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError, Family, Sample
 
-MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo, and of no other
+MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo only
 LOAD = "node_load1"
 
 
@@ -385,7 +385,7 @@ def test_subscribed_group_and_its_dependencies_run_each_second(node) -> None:
         + group("other", f"node_other: {LOAD}")
     )
     node.after(0)
-    node.recorder.subscribe("evaluator", ["top"])  # a policy may leave out the prefix
+    node.recorder.subscribe("evaluator", ["top"])  # a policy may omit the prefix
     intervals = "plimsoll_rule_group_interval_seconds"
     for second in range(1, 4):
         node.meminfo.families = [one(MEMORY, second)]

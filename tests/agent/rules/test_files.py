@@ -52,7 +52,7 @@ def test_files_of_a_pattern_are_read_in_name_order(path, tmp_path) -> None:
 def test_changed_file_is_read_once_settled(path) -> None:
     files = RuleFileReader([str(path)])
     files.look()
-    path.write_text("")  # as an editor leaves it for a moment
+    path.write_text("")  # as an editor leaves it temporarily
     assert files.look() is None
     path.write_text(TWO)
     assert files.look() is None
@@ -98,7 +98,7 @@ def test_unusable_file_keeps_its_last_valid_rules(path, tmp_path, reason, conten
     files = RuleFileReader([str(tmp_path / "*.yaml")])
     files.look()
     path.write_bytes(content)
-    assert settled(files) is None  # nothing changed in what the rules are
+    assert settled(files) is None  # the rules are unchanged
     assert [(p, error.reason) for p, error in files.errors.items()] == [(str(path), reason)]
     (tmp_path / "two.yaml").write_text(TWO.replace("c,", "d,"))
     assert recorded(settled(files)) == ["a", "b", "d"]

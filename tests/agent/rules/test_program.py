@@ -119,7 +119,7 @@ def test_recorded_series_are_on_metrics_and_follow_sources_and_rules(
     write("a.prom", "node_thing 4\n")
     agent.shows("node_twice 8")
 
-    write("a.prom", "node_thing 4\nnode_twice 1\n")  # an operator knows better
+    write("a.prom", "node_thing 4\nnode_twice 1\n")  # an operator's value overrides it
     assert agent.shows("node_twice 1").count("\nnode_twice") == 1
     write("a.prom", "node_thing 4\n")
     agent.shows("node_twice 8")

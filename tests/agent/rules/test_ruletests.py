@@ -37,7 +37,7 @@ _ITEM = re.compile(rf"_(?:x(?P<gap>[0-9]+))?|stale|(?P<first>[+-]?{_PLAIN})(?:{_
 def milliseconds(duration):
     if re.fullmatch("0[a-z]*", str(duration)):
         return 0
-    # Its parse_duration() takes milliseconds for microseconds.
+    # Its parse_duration() reads microseconds as milliseconds.
     return promql_parser.parse(f"a offset {duration}").offset // timedelta(milliseconds=1)
 
 
@@ -73,7 +73,7 @@ class Case:
     groups: list
     listed: MemoryStorage = field(default_factory=MemoryStorage)
     before: dict = field(default_factory=dict)
-    """The label sets that each rule yielded last."""
+    """The label sets of each rule's last result."""
     step: int = 60_000
 
     def moment(self, time):

@@ -160,7 +160,7 @@ async def test_many_scrapes_of_one_slow_collector_delay_no_other_scrape(
         go_on.set()
     for client in waiting:
         assert (await client.reply()).status == 200
-    assert slow.runs < 10, "those that wait share a run"
+    assert slow.runs < 10, "waiting requests share a run"
 
 
 async def test_metrics_path_is_configurable_even_to_the_root(serve, source, family) -> None:

@@ -88,7 +88,7 @@ NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,8}[a-z]", fullmatch=True).filter
 LABEL_NAMES = st.sampled_from(["a", "device", "mode", "x_y"])
 CONTENT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 LABELS = st.dictionaries(LABEL_NAMES, CONTENT, max_size=3).map(lambda d: tuple(sorted(d.items())))
-# Line ends other than \n and blanks at the ends are this parser's weakness, not the format's.
+# Line ends other than \n and trailing blanks are limitations of this parser, not of the format.
 PLAIN = CONTENT.filter(lambda text: text.isprintable() and text == text.strip())
 
 

@@ -225,7 +225,7 @@ def test_first_of_two_conflicting_collectors_counts() -> None:
 def test_deduplicating_collector_yields_to_others_and_extra_families(
     source, family, logged
 ) -> None:
-    class Told:
+    class Deduplicating:
         def collect(self) -> list[Family]:
             return [family(name, 9) for name in ("node_a", "node_b", "node_c", SUCCESS)]
 
@@ -233,7 +233,7 @@ def test_deduplicating_collector_yields_to_others_and_extra_families(
             self.others = set(others)
             return [f for f in own if f.name not in others]
 
-    guest = Told()
+    guest = Deduplicating()
     collector_runner = CollectorRunner({"guest": guest, "a": source([family("node_a", 1)])})
     found = table(collector_runner.run(beside=[family("node_b", 2)]).families)
     assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}

@@ -23,7 +23,7 @@ HOURS = 3_600_000
 
 
 @dataclass
-class Heard:
+class ReceivedStream:
     """One stream as seen by the evaluator."""
 
     context: grpc.aio.ServicerContext
@@ -70,7 +70,7 @@ class Evaluator(telemetry_pb2_grpc.TelemetryServicer):
         await self._server.stop(grace=0)
 
     async def Stream(self, _requests, context):  # noqa: N802
-        heard = Heard(context)
+        heard = ReceivedStream(context)
         self.streams.put_nowait(heard)
         listening = asyncio.create_task(self._listen(heard))
         ending = asyncio.create_task(heard.over.wait())
@@ -391,7 +391,7 @@ async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     waits = [after - before for before, after in itertools.pairwise(begins)]
-    # A tenth of 0.25 s, doubled each time: never less, however fast the machine is.
+    # A tenth of 0.25 s, doubled each time: a lower bound on any machine.
     assert all(wait >= 0.025 * 2**turn * 0.9 for turn, wait in enumerate(waits)), waits
 
 
@@ -482,13 +482,13 @@ async def test_stream_is_tls_with_a_token_that_is_read_again(
 
 
 async def test_no_token_is_sent_to_another_name_or_ca(
-    collector_runner, authority, stranger, server_pair
+    collector_runner, authority, untrusted, server_pair
 ):
     secured = Evaluator()
     cert, key = (path.read_bytes() for path in server_pair)
     await secured.start(credentials=grpc.ssl_server_credentials([(key, cert)]))
     for credentials in (
-        Credentials(str(stranger.file)),
+        Credentials(str(untrusted.file)),
         Credentials(str(authority.file), server_name="evaluator.plimsoll"),
     ):
         target = Target(f"127.0.0.1:{secured.port}", "node-a", credentials=credentials)

@@ -36,7 +36,7 @@ def test_unusable_file_is_named(files, tmp_path, name, content):
         files[name].write_text(content)
     with pytest.raises(CredentialsError, match=str(tmp_path / "bad")) as refused:
         credentials(files).load()
-    assert "such thing" not in str(refused.value), "a secret is not for the log"
+    assert "such thing" not in str(refused.value), "the log must not contain a secret"
     assert "\n" not in str(refused.value)
 
 

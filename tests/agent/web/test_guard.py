@@ -76,7 +76,7 @@ def pair(cert: Path, key: Path) -> str:
 )
 async def test_valid_password_is_accepted(site, header: str, status: int) -> None:
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
-    for _ in range(2):  # once by bcrypt, once from memory
+    for _ in range(2):  # once by bcrypt, once from the cache
         reply = await client.get("/metrics", header)
         assert reply.status == status
         assert reply.headers.get("www-authenticate") == (None if status == 200 else "Basic")
@@ -107,7 +107,7 @@ async def test_guessing_delays_no_authenticated_user(site) -> None:
     first = asyncio.create_task(guesses[-1].reply())
     for _ in range(20):
         assert (await client.get("/", basic("alice", "secret"))).status == 200
-    assert not first.done(), "the guesses are still being checked, one after the other"
+    assert not first.done(), "the guesses are still being checked one by one"
     first.cancel()
 
 
@@ -164,7 +164,7 @@ async def test_users_change_on_open_connections(site, write) -> None:
 
 
 async def test_certificates_change_during_open_connections(
-    site, write, tmp_path, authority, stranger, server_pair
+    site, write, tmp_path, authority, untrusted, server_pair
 ) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     for path, source in zip((cert, key), server_pair, strict=True):
@@ -172,11 +172,11 @@ async def test_certificates_change_during_open_connections(
     place = await site(pair(Path("tls.crt"), Path("tls.key")))
     standing = await place.connect(authority.client())
     assert (await standing.get("/")).status == 200
-    # One after the other, as they come; in between they do not belong together.
-    for path, source in zip((cert, key), stranger.issue("server"), strict=True):
+    # Sequential, as requests arrive; in between they are inconsistent.
+    for path, source in zip((cert, key), untrusted.issue("server"), strict=True):
         path.write_bytes(source.read_bytes())
         assert (await standing.get("/")).status == 200
-    assert (await (await place.connect(stranger.client())).get("/")).status == 200
+    assert (await (await place.connect(untrusted.client())).get("/")).status == 200
     with pytest.raises(ssl.SSLCertVerificationError):
         await place.connect(authority.client())
 

@@ -67,7 +67,7 @@ def test_rows_are_consistent() -> None:
     rows = list(catalog.rows())
     for _, metric in rows:
         assert metric.help, metric.name
-        if metric.type != "untyped":  # some of ethtool's are, and are called _total all the same
+        if metric.type != "untyped":  # some of ethtool's are gauges despite the suffix _total
             assert (metric.type == "counter") == metric.name.endswith("_total"), metric.name
         assert re.sub("<[a-z]+>", "x", metric.name, count=1).isidentifier(), metric.name
         if metric.unit:

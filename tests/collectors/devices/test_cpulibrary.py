@@ -30,7 +30,7 @@ def library(tmp_path: Path, asked: list[str]):
             directory.mkdir(parents=True)
             if boot is not None:
                 (directory / "boot_id").write_text(boot)
-        return CpuLibrary(tmp_path / "host", ask=ask, own=tmp_path / "own")
+        return CpuLibrary(tmp_path / "host", query=ask, own=tmp_path / "own")
 
     return make
 
@@ -52,7 +52,7 @@ def test_procfs_of_another_machine_ignores_this_cpu(library, asked, theirs) -> N
 def test_incomplete_result_adds_nothing(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel/random").mkdir(parents=True)
     (tmp_path / "sys/kernel/random/boot_id").write_text("x")
-    library = CpuLibrary(tmp_path, ask=lambda: {"flags": [], "brand_raw": ""}, own=tmp_path)
+    library = CpuLibrary(tmp_path, query=lambda: {"flags": [], "brand_raw": ""}, own=tmp_path)
     assert library.facts == {}
 
 

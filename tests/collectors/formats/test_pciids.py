@@ -25,7 +25,7 @@ def test_names_of_the_requested_vendors_are_read() -> None:
     assert names.vendor("0e11") == "Compaq Computer Corporation"
     assert names.vendor("ffff") == "ffff"
     assert names.device("144d", "a80a") == "NVMe SSD Controller PM9A1/PM9A3/980PRO"
-    assert names.device("0e11", "0001") == "0001", "nobody asked for that vendor's devices"
+    assert names.device("0e11", "0001") == "0001", "devices of a vendor that was not requested"
     assert names.subsystem(("144d", "a80a", "144d", "a813")) == "General DC NVMe PM9A3"
     assert names.subsystem(("144d", "a80a", "1028", "0001")) == "0001"
 
@@ -36,7 +36,9 @@ def test_class_has_the_most_specific_name() -> None:
     assert names.pci_class("010803") == "Non-Volatile memory controller"
     assert names.pci_class("01ff00") == "Mass storage controller"
     assert names.pci_class("ffff00") == "Unknown class (ffff00)"
-    assert names.pci_class("0307ff") == "Display controller", "a line below no subclass is left out"
+    assert names.pci_class("0307ff") == "Display controller", (
+        "a line outside any subclass is ignored"
+    )
 
 
 def test_other_file_has_no_names() -> None:

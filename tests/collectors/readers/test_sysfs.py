@@ -20,8 +20,8 @@ def test_non_number_is_none(tmp_path: Path, text: str) -> None:
     assert sysfs.number(f"{tmp_path}/file") is None
 
 
-def test_unreadable_attribute_is_none(tmp_path: Path, ill) -> None:
-    ill(tmp_path / "sick")
+def test_unreadable_attribute_is_none(tmp_path: Path, failing_reads) -> None:
+    failing_reads(tmp_path / "sick")
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for name in ("sick", "directory", "loop", "missing", "missing/file"):
@@ -46,7 +46,7 @@ def test_undecodable_bytes_are_replaced_as_by_go(raw: bytes, text: str) -> None:
 def test_listing_is_sorted_without_unprintable_names(tmp_path: Path) -> None:
     for name in ("b", "a", "B"):
         (tmp_path / name).touch()
-    (tmp_path / "\udcff").touch()  # the byte ff, which is no UTF-8
+    (tmp_path / "\udcff").touch()  # the byte ff, which is invalid UTF-8
     assert list(sysfs.listing(tmp_path)) == ["B", "a", "b"]
 
 

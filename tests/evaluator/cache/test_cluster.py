@@ -189,7 +189,7 @@ def test_node_listeners_receive_registrations_and_no_heartbeats():
     known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
     first = Node(ObjectMeta(name="a", uid="1", resource_version="1"))
     known.nodes.replace([first])
-    assert seen == [], "the first list is no news of anybody"
+    assert seen == [], "the first list is no change"
     known.nodes.put(Node(ObjectMeta(name="a", uid="1", resource_version="2")))
     assert seen == []
     known.nodes.put(Node(ObjectMeta(name="a", uid="2", resource_version="3")))

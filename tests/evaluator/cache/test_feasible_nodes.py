@@ -118,5 +118,5 @@ def test_result_is_dropped_with_the_last_pod_that_needs_it():
     places.change_pod(one, None)
     assert places.for_pod(two) == {"a"}
     places.change_pod(two, None)
-    assert places.for_pod(two) == set(), "nothing is known until somebody has looked again"
+    assert places.for_pod(two) == set(), "nothing is known until the next check"
     assert places.behind

@@ -103,7 +103,9 @@ def test_newly_bound_pod_counts_at_once_and_is_recently_bound_for_a_window(world
     pods.put(pod(phase="Pending", node="a", bound=world.now - 40))  # a clock that differs
     assert world.told() == {"a": (1000, 1000)}
     world.now += WINDOW - 1
-    pods.put(pod(node="a", bound=world.now - WINDOW - 39))  # it runs: no news of what it holds
+    pods.put(
+        pod(node="a", bound=world.now - WINDOW - 39)
+    )  # a status of a running pod without a change of requests
     assert world.told() == {"a": (1000, 1000)}
     world.now += 1
     assert world.told() == {"a": (1000, 0)}
@@ -255,7 +257,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
     @settings(max_examples=3000 if soak else 50, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
-        world, expected = World(), Ledger()
+        world, expected = World(), ReferenceSums()
         for what, value in steps:
             inventory = world.inventory
             if what == "wait":
@@ -272,7 +274,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
     check()
 
 
-class Ledger:
+class ReferenceSums:
     """The reference: every pod with its binding time, summed from scratch."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ def test_each_kind_turns_stale_by_itself(fresh):
 
 
 def test_first_event_after_a_long_silence_is_reported(fresh):
-    assert not fresh.observed("nodes", 100.0), "the first word ends no silence"
+    assert not fresh.observed("nodes", 100.0), "the first event ends no silence"
     assert not fresh.observed("nodes", 160.0)
     assert fresh.observed("nodes", 221.0)
     assert fresh.stale(221.0) == []

@@ -45,7 +45,7 @@ def test_one_line_names_ten_nodes_and_counts_all(conflicts, lines):
     conflicts.add(on(2392)[700:])
     conflicts.write()
     (line,) = lines
-    assert (line["label"], line["wanted"], line["found"]) == ("zone", "violating", "eu-1")
+    assert (line["label"], line["desired"], line["found"]) == ("zone", "violating", "eu-1")
     assert line["nodes"] == 2392
     assert line["some"].split(",") == [f"n{number:04}" for number in range(10)]
 
@@ -53,7 +53,7 @@ def test_one_line_names_ten_nodes_and_counts_all(conflicts, lines):
 def test_each_label_and_value_has_a_line(conflicts, lines):
     conflicts.add([*on(3), *on(2, "disk"), LabelConflict("n9", "zone", "other", "eu-1")])
     conflicts.write()
-    assert [(line["label"], line["wanted"], line["nodes"]) for line in lines] == [
+    assert [(line["label"], line["desired"], line["nodes"]) for line in lines] == [
         ("zone", "violating", 3),
         ("disk", "violating", 2),
         ("zone", "other", 1),

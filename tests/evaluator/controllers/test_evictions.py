@@ -141,7 +141,7 @@ async def test_disruption_budget_is_respected_and_retried_next_period(api, world
     assert await names(api) == ["web"]
 
     await api.delete(f"{path}/web")
-    assert world.counted("refused") == 1  # asking at once again would have been answered the same
+    assert world.counted("refused") == 1  # an immediate retry would get the same response
     world.clock.now += 60.0
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 1)
@@ -162,7 +162,7 @@ async def test_no_pod_is_evicted_before_the_first_decision(api, world, until):
 
 
 async def test_recreated_pod_of_the_same_name_is_not_evicted(
-    api, stand, answer, connect, until, background, rng
+    api, stub_server, answer, connect, until, background, rng
 ):
     """The eviction has a uid precondition: it must not evict a successor that the watch has not reported yet."""
     world = Evicting(await connect(api.url), rng)
@@ -178,8 +178,8 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
         },
         "spec": {"nodeName": "node-b"},
     }
-    stand.then(answer.lists(old))
-    behind = await connect(stand.url)
+    stub_server.then(answer.lists(old))
+    behind = await connect(stub_server.url)
     background(Reflector(behind, LINKED_PODS, cluster.decode_pod, world.cluster.pods).run())
     background(world.watchers[0].run())
     background(world.evictor.run())
@@ -190,17 +190,17 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
 
 
 async def test_errors_are_counted_and_the_loop_continues(
-    stand, answer, connect, rng, background, until
+    stub_server, answer, connect, rng, background, until
 ):
-    world = Evicting(await connect(stand.url), rng)
+    world = Evicting(await connect(stub_server.url), rng)
     world.cluster.nodes.replace(
         [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
     )
     world.cluster.pods.replace([cluster.decode_pod(POD)])
-    stand.then(
+    stub_server.then(
         answer.refuses(500),
         answer.says(201, {}),
-        answer.refuses(403),  # the event: the eviction stands all the same
+        answer.refuses(403),  # the event fails, the eviction stands
     )
     background(world.evictor.run())
     world.violated("node-b")

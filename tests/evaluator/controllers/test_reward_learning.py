@@ -69,7 +69,7 @@ def asker(port):
         async with aiohttp.ClientSession() as session:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE):
-                    while answer != wanted:  # nobody tells of it
+                    while answer != wanted:  # no watch reports it
                         await asyncio.sleep(0.05)
                         async with session.post(url, data=json.dumps(question)) as response:
                             if response.status == 200:

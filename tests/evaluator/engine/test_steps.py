@@ -272,7 +272,7 @@ def test_log_builds_reasons_only_for_nodes_it_names(world, log_lines):
     assert any("node-000 no longer violating p2" in line for line in lines)
     assert not with_reasons(before, after)
     dict(after.policies[PolicyKey("ns", "p0")].dontschedule)
-    assert with_reasons(before, after)  # it can be seen
+    assert with_reasons(before, after)  # it is visible
 
 
 def test_readmitted_nodes_are_found_without_all_reasons(world):

@@ -15,9 +15,9 @@ from tests.patience import PATIENCE
 NAMES = ("node-a", "node-b", "node-c")
 PASSING = ["node-a", "node-c"]
 SOON = 0.15
-"""A limit in seconds that a client is meant to reach."""
+"""A time limit in seconds that a client is meant to reach."""
 LATER = 2.0
-"""A limit that a client is meant to keep first, also on a busy machine, and to reach then."""
+"""A time limit that a client must first keep, also on a busy machine, and then reach."""
 
 
 def question(names=NAMES, policy="demo-policy"):
@@ -64,7 +64,7 @@ async def trickling(peer, text):
         while True:
             for byte in text:
                 await peer.say(bytes([byte]))
-                await asyncio.sleep(0.005)  # the attack itself: its pace, nobody waits for it
+                await asyncio.sleep(0.005)  # the attack's own rate; nothing waits for it
 
     task = asyncio.create_task(trickle())
     try:
@@ -74,7 +74,7 @@ async def trickling(peer, text):
         await asyncio.gather(task, return_exceptions=True)
 
 
-class TestSlowness:
+class TestTimeouts:
     """Time counts from the first byte to the last; slow bytes do not extend it."""
 
     async def test_slow_header_times_out(self, extender, decisions, dial):
@@ -142,7 +142,7 @@ class TestSlowness:
         await peer.say(begin)
         async with trickling(peer, text):
             (reply,) = await peer.replies()
-        # A chunk size of twenty digits is refused as such, if that is sooner.
+        # A chunk size of twenty digits may be rejected earlier.
         is_refusal(reply, 408 if reply.status != 400 or text != b"0" else 400)
 
     @pytest.mark.parametrize("sent", [b"", b"{", QUESTION[:-1]])
@@ -168,10 +168,12 @@ class TestSlowness:
         assert server.counted("filter", 200, "decided") is None
 
 
-LONG_NAMES = [f"{i:0250d}" for i in range(40_000)]  # an answer of 10 MB: more than sockets hold
+LONG_NAMES = [
+    f"{i:0250d}" for i in range(40_000)
+]  # a response of 10 MB: more than socket buffers hold
 
 
-class TestDeafness:
+class TestUnreadResponses:
     """Clients that send requests and do not read responses."""
 
     async def test_unread_response_times_out(self, extender, decisions, dial, until):
@@ -203,7 +205,9 @@ class TestDeafness:
         await until(lambda: server.connections == 0)
         flood.cancel()
         await asyncio.gather(flood, return_exceptions=True)
-        assert server.counted("filter", 200, "no_policy_label") < 200  # of 1000; sockets hold some
+        assert (
+            server.counted("filter", 200, "no_policy_label") < 200
+        )  # of 1000; socket buffers hold some
 
 
 async def says_again_and_again(peer, raw, times):
@@ -211,7 +215,7 @@ async def says_again_and_again(peer, raw, times):
         await peer.say(raw)
 
 
-class TestSize:
+class TestSizeLimits:
     """Excess is rejected before it is stored."""
 
     @pytest.mark.parametrize(
@@ -343,7 +347,7 @@ def padded(size):
     return QUESTION[:-1] + b" " * (size - len(QUESTION)) + b"}"
 
 
-class TestAllBodiesTogether:
+class TestTotalBodyLimit:
     """`Limits.bodies_bytes` counts received bytes of all bodies, not announced ones."""
 
     async def test_body_beyond_the_total_limit_gets_retry_later(self, extender, decisions, dial):
@@ -374,11 +378,11 @@ class TestAllBodiesTogether:
         server = await extender(decisions, body_bytes=CAP, bodies_bytes=CAP, body=LATER)
         chunk = b"%x\r\n%s\r\n" % (200_000, bytes(200_000))
         for raw in (
-            post(padded(CAP))[:-1],  # cut short
-            post(b"{" * CAP),  # refused as JSON
+            post(padded(CAP))[:-1],  # truncated
+            post(b"{" * CAP),  # rejected as JSON
             head(b"Content-Length: %d" % (CAP + 1)),
             CHUNKED + chunk + b"nonsense\r\n",
-            CHUNKED + chunk * 3,  # beyond the cap
+            CHUNKED + chunk * 3,  # beyond the limit
             post(padded(CAP)),
         ):
             for _ in range(3):
@@ -401,7 +405,7 @@ async def until_received(server, dial):
         assert (await (await dial(server.port)).ask(head(start=b"GET / HTTP/1.1"))).status == 404
 
 
-class TestCrowds:
+class TestConnectionLimits:
     """`Limits.connections`: which connection is closed and which is rejected."""
 
     async def test_connection_idle_longest_is_closed_first(self, extender, decisions, dial):

@@ -44,7 +44,7 @@ def chunks(*parts, end=b"0\r\n\r\n"):
 
 
 TRAP = sized(TRAP_BODY, start=b"POST /scheduler/prioritize HTTP/1.1")
-"""A request that must never be seen where it is hidden in, or follows on, one that is not understood."""
+"""A request that must never be recognized within, or after, an invalid one."""
 
 
 def is_the_answer(reply):
@@ -146,7 +146,7 @@ async def test_valid_request_may_arrive_byte_by_byte(server, dial, request_):
 
 
 FAULTY = {
-    # RFC 9112 6.1, 6.3: how long is it?
+    # RFC 9112 6.1, 6.3: body length.
     "both framings": raw(SIZE, CHUNKED, body=chunks(QUESTION)),
     "both framings, the other way round": raw(CHUNKED, b"Content-Length: 5", body=chunks(QUESTION)),
     "both framings, an empty body by one": raw(b"Content-Length: 0", CHUNKED, body=b"0\r\n\r\n"),

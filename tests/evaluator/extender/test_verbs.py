@@ -39,7 +39,7 @@ def decisions(parsed, rule):
 
 def test_filter_names_violating_nodes_with_their_reason(decisions):
     answer = verbs.answer_filter(ask(), decisions())
-    assert (answer.outcome, answer.policy) == (Result.DECIDED, "demo")
+    assert (answer.result, answer.policy) == (Result.DECIDED, "demo")
     assert answer.failed == dict.fromkeys(["b", "c"], "violating demo: m GreaterThan 0")
 
 
@@ -50,7 +50,7 @@ def test_filter_reports_only_requested_nodes(decisions):
 
 def test_prioritize_ranks_requested_nodes(decisions):
     answer = verbs.answer_prioritize(ask(names=("c", "unknown", "b")), decisions())
-    assert (answer.outcome, answer.scores) == (Result.DECIDED, [("c", 9), ("b", 10)])
+    assert (answer.result, answer.scores) == (Result.DECIDED, [("c", 9), ("b", 10)])
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_prioritize_ranks_requested_nodes(decisions):
 )
 def test_everything_passes_unscored_without_a_policy(decisions, asked, outcome, policy):
     filtered = verbs.answer_filter(asked, decisions())
-    assert (filtered.outcome, filtered.policy, filtered.failed) == (outcome, policy, {})
+    assert (filtered.result, filtered.policy, filtered.failed) == (outcome, policy, {})
     ranked = verbs.answer_prioritize(asked, decisions())
-    assert (ranked.outcome, ranked.policy, ranked.scores) == (outcome, policy, [])
+    assert (ranked.result, ranked.policy, ranked.scores) == (outcome, policy, [])
 
 
 def test_no_policy_is_found_before_the_first(decisions):
-    assert verbs.answer_filter(ask(), Decisions()).outcome is Result.NO_POLICY
+    assert verbs.answer_filter(ask(), Decisions()).result is Result.NO_POLICY
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_no_policy_is_found_before_the_first(decisions):
 def test_everything_passes_unscored_without_rules(decisions, parsed, strategies):
     found = decisions(parsed(**strategies))
     filtered = verbs.answer_filter(ask(), found)
-    assert (filtered.outcome, filtered.failed) == (Result.NO_RULES, {})
+    assert (filtered.result, filtered.failed) == (Result.NO_RULES, {})
     ranked = verbs.answer_prioritize(ask(), found)
-    assert (ranked.outcome, ranked.scores) == (Result.NO_RULES, [])
+    assert (ranked.result, ranked.scores) == (Result.NO_RULES, [])
 
 
 @pytest.mark.parametrize("elsewhere", ["elsewhere", "ns/demo", "ns/", "NS", "", "n%73"])
@@ -97,7 +97,7 @@ def test_policy_applies_in_its_own_namespace_only(decisions, elsewhere, name):
     """For any spelling of the pod's label and namespace."""
     found = decisions()
     for ask_for in (verbs.answer_filter, verbs.answer_prioritize):
-        assert ask_for(ask(name, namespace=elsewhere), found).outcome is Result.NO_POLICY
+        assert ask_for(ask(name, namespace=elsewhere), found).result is Result.NO_POLICY
 
 
 def test_pod_without_a_namespace_is_in_default(decisions, parsed, rule):
@@ -110,8 +110,8 @@ def test_no_answer_while_a_requested_node_is_pending(decisions, answer):
     found = decisions(silent=("c",))
     with pytest.raises(NotReadyError, match="the first readings for policy ns/demo"):
         answer(ask(), found)
-    assert answer(ask(names=("a", "b")), found).outcome is Result.DECIDED
-    assert answer(ask("other"), found).outcome is Result.NO_POLICY
+    assert answer(ask(names=("a", "b")), found).result is Result.DECIDED
+    assert answer(ask("other"), found).result is Result.NO_POLICY
 
 
 def test_scorer_rules_are_evaluated_for_the_pod(parsed):
@@ -135,4 +135,4 @@ def test_policy_without_scorer_rules_is_looked_up_directly(decisions):
         raise AssertionError
 
     assert set(verbs.answer_filter(ask(), decisions(), never).failed) == {"b", "c"}
-    assert verbs.answer_prioritize(ask(), decisions(), never).outcome is Result.DECIDED
+    assert verbs.answer_prioritize(ask(), decisions(), never).result is Result.DECIDED

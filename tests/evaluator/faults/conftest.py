@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ import grpc
 import pytest
 from aiohttp import web
 
+from tests import preloaded
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -115,7 +117,7 @@ def is_write(request):
 
 
 @pytest.fixture(scope="session")
-def weather():
+def faults():
     """The faults by name."""
     return SimpleNamespace(
         passes=passes,
@@ -138,10 +140,10 @@ class Proxy:
     """A reverse proxy; `weather` is the current fault."""
 
     def __init__(self, upstream, session):
-        self.weather = passes
+        self.faults = passes
         self.asked = []
         self.token = ""
-        """What has to be in the Authorization header; empty: nobody looks."""
+        """The required token in the Authorization header; empty: unchecked."""
         self._upstream = upstream
         self._session = session
         self._runner = None
@@ -188,7 +190,7 @@ class Proxy:
 
     def spoil(self, act):
         """Change the fault and break open watches."""
-        self.weather = act
+        self.faults = act
         for request in self._open.values():
             if is_watch(request) and request.transport is not None:
                 request.transport.abort()
@@ -200,7 +202,7 @@ class Proxy:
             if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
                 return await says(401, "Unauthorized")(self, request)
             await self._freeze.wait()
-            return await self.weather(self, request)
+            return await self.faults(self, request)
         finally:
             del self._open[id(request)]
 
@@ -337,9 +339,9 @@ class World:
         self.evaluator = evaluator
         self.nodes = {}
         self.answers = []
-        """Each answer to the scheduler: its status, and which nodes it turned away."""
+        """Each answer to the scheduler: its status and the rejected nodes."""
         self.labels = {}
-        """Node → every value that the label `demo` has had there, None where it was off."""
+        """Node → every value of the label `demo`, None where it was removed."""
         self._session = session
 
     async def ask_for_ever(self):
@@ -452,15 +454,16 @@ async def world(api, kubeconfig, token, flags, tas, rule, background):
         proxy = Proxy(api.url, session)
         await proxy.start()
         stack.push_async_callback(proxy.stop)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1"),
-            *("--port=0", "--agentPort=0", "--opsPort=0", *flags),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={
+        process = await preloaded.start(
+            (
+                *(sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1"),
+                *("--port=0", "--agentPort=0", "--opsPort=0", *flags),
+            ),
+            {
                 "PATH": os.environ["PATH"],
                 "KUBECONFIG": kubeconfig(proxy.url, tokenFile=str(token)),
             },
+            stderr=subprocess.PIPE,
         )
         evaluator = Evaluator(process)
         stack.push_async_callback(evaluator.end)

@@ -40,15 +40,15 @@ async def test_outage_is_survived_reported_and_recovered_from(world, how):
     _, metrics = await world.get("/metrics")
     assert "plimsoll_ready 0.0" in metrics
 
-    # The readings of agents go on counting, and so the scheduler is answered by what they say now.
+    # Readings of agents still count, and the scheduler's answers follow them.
     world.nodes["node-b"].value = 1.0
     await world.until(lambda: world.refused() == {"node-a", "node-b"})
     before = writes(world)
     await world.answered(30)
-    assert writes(world) == before, "nothing is written by stale knowledge"
+    assert writes(world) == before, "a stale cache must cause no write"
     assert {status for status, _ in world.answers} == {200}
 
-    # Meanwhile: the policy is edited, one node is replaced, another one is new.
+    # Meanwhile the policy is edited, one node is replaced, and another is added.
     await world.rule(3)
     await world.api.delete("/api/v1/nodes/node-c")
     await world.api.node("node-c")
@@ -62,16 +62,17 @@ async def test_outage_is_survived_reported_and_recovered_from(world, how):
     await world.until(world.ready)
     await world.until(lambda: world.refused() == {"node-c"})
     await world.until(lambda: world.labelled() == {"node-c"})
-    # Pods wait (503) at most from the moment that the replaced node is known until its first report.
+    # Pods wait (503) at most from when the replaced node is known, maybe after the new policy, until its first report.
+    await world.until(lambda: world.answers[-1][0] == 200)
     statuses = [status for status, _ in world.answers]
     assert set(statuses) <= {200, 503}
     assert [status for status, _ in itertools.groupby(statuses)] in ([200], [200, 503, 200])
-    assert world.labels["node-a"][-2:] == ["violating", None], "off once, by the new rule"
+    assert world.labels["node-a"][-2:] == ["violating", None], "removed once, by the new rule"
     assert world.labels["node-b"] in ([None], [None, "violating", None])
     assert "node-d" not in world.labelled()
     _, metrics = await world.get("/metrics")
     assert "plimsoll_ready 1.0" in metrics
-    # A status says what is so, not what was when the API server went away.
+    # The status reflects the current state, not that of the start of the outage.
     await world.api.seen(
         POLICY, lambda policy: policy.get("status", {}).get("observedGeneration") == 2
     )

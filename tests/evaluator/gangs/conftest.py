@@ -106,9 +106,9 @@ def with_membership():
 def decided(gangs_of):
     """decide() on some pods and capacity."""
 
-    def run(pods, capacity, memory=SEEN, *, now=NOW, terms=TERMS, count_all=False):
+    def run(pods, capacity, memory=SEEN, *, now=NOW, timings=TERMS, count_all=False):
         gangs = gangs_of(pods, count_all=count_all)
-        return decide(gangs, capacity, memory, terms, now=now, random=lambda: 0.0)
+        return decide(gangs, capacity, memory, timings, now=now, random=lambda: 0.0)
 
     return run
 
@@ -133,7 +133,7 @@ def held(api):
     path, made = "/api/v1/namespaces/default/configmaps", {}
 
     async def make(group, *names, minimum=2, gates=(GATE,), cpu="1", owned=True, **labels):
-        if owned and not made:  # what it is does not matter, but that it is there
+        if owned and not made:  # only its presence matters
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "job"}}
             made["uid"] = (await api.call("POST", path, body))["metadata"]["uid"]
         controller = {"apiVersion": "v1", "kind": "ConfigMap", "name": "job", "controller": True}

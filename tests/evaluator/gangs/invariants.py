@@ -14,7 +14,7 @@ from evaluator.gangs.core.types import (
 from tests.evaluator.gangs.model import Cluster, Pod, can_place
 
 LONG = 3600.0
-"""Much longer than any rest, any turn, and any line that is held."""
+"""Much longer than any backoff, reservation, or blocked queue."""
 
 Owned = tuple[GangKey, str]
 """A gang, and the owner of some of its pods."""
@@ -27,9 +27,9 @@ class History:
 
     admitted: set[Owned] = field(default_factory=set)
     reservations: dict[GangKey, tuple[frozenset[str], int]] = field(default_factory=dict)
-    """The pods with which each gang had its last turn, and how many of them it needed."""
+    """The pods with which each gang had its last reservation, and the number needed."""
     told: set[str] = field(default_factory=set)
-    """Pods of gangs of which it was told that they found no nodes in time."""
+    """Pods of gangs with a reported timeout."""
 
 
 @dataclass
@@ -37,27 +37,27 @@ class Decision:
     """One decision with the observed cluster, its result, and the history."""
 
     ask: Ask
-    """What is decided of the same cluster with this memory at this time."""
+    """decide() on the same cluster with this history at this time."""
     seen: Cluster
     history: History
-    terms: GangTimings
+    timings: GangTimings
     before: GangHistory
     now: float
 
     def __post_init__(self) -> None:
         self.groups = self.seen.groups()
-        self.outcome = self.ask(self.before, self.now)
+        self.decisions = self.ask(self.before, self.now)
         self.known = {key for key, _ in self.history.admitted}
         self.known |= {pod.key for pod in self.seen.pods if pod.admitted is not None}
         self.free = self.seen.free()
 
     def released(self, *reasons: GangReason) -> set[str]:
-        chosen = [one for one in self.outcome.releases if one.reason in (reasons or GangReason)]
+        chosen = [one for one in self.decisions.releases if one.reason in (reasons or GangReason)]
         return {pod.name for one in chosen for pod in one.pods}
 
     @property
     def admitted(self) -> list[GangKey]:
-        return [one.gang for one in self.outcome.releases if one.reason is GangReason.ADMITTED]
+        return [one.gang for one in self.decisions.releases if one.reason is GangReason.ADMITTED]
 
     def living(self, key: GangKey) -> list[Pod]:
         return [pod for pod in self.groups[key] if pod.living]
@@ -107,7 +107,7 @@ class Decision:
         return len({(pod.cpu, pod.where) for pod in self.living(key)}) == 1
 
     def aged(self, key: GangKey) -> bool:
-        return self.now - self.born(key) >= self.terms.ageing
+        return self.now - self.born(key) >= self.timings.ageing
 
     def placing(self) -> list[Pod]:
         """Released pods that could take capacity now, and those released regardless of it."""
@@ -123,12 +123,12 @@ class Decision:
 
     def searching(self) -> list[Pod]:
         """Pods that kube-scheduler has not had time to place."""
-        since = self.now - self.terms.timeout
+        since = self.now - self.timings.timeout
         return [pod for pod in self.seen.pods if pod.loose and (pod.admitted or 0) > since]
 
 
 def quorum_is_kept(d: Decision) -> None:
-    for release in d.outcome.releases:
+    for release in d.decisions.releases:
         if release.reason is GangReason.ADMITTED:
             assert len(release.pods) >= d.missing(release.gang)
         elif release.reason is GangReason.REPLACEMENT:
@@ -137,7 +137,7 @@ def quorum_is_kept(d: Decision) -> None:
 
 def replacements_are_released(d: Decision) -> None:
     for key, owner in d.history.admitted:
-        # Pods without an owner have namesakes, and successors only while there is one to succeed.
+        # Pods without an owner are replaced by name, and have successors only while one of them lives.
         alive = owner or any(
             pod.living and pod.admitted and not pod.owner for pod in d.groups.get(key, ())
         )
@@ -154,7 +154,7 @@ def one_reservation_at_a_time(d: Decision) -> None:
 def only_replacements_and_overdue_pods_bypass_the_queue(d: Decision) -> None:
     told = {(pod.key, pod.owner) for pod in d.seen.pods if pod.admitted is not None}
     owners = {pod.name: pod.owner for pod in d.seen.pods}
-    for release in d.outcome.releases:
+    for release in d.decisions.releases:
         if release.reason is GangReason.REPLACEMENT:
             found = {(release.gang, owners[pod.name]) for pod in release.pods}
             assert found <= told | d.history.admitted
@@ -188,8 +188,8 @@ def aged_gang_is_not_passed_over_at_once(d: Decision) -> None:
     for key in d.admitted:
         for other in d.ready(d.seen.nodes):
             if d.aged(other) and d.rank(other) < d.rank(key) and not d.fits(other, d.free):
-                # The line was held in vain, for it or for another: now those that fit go.
-                memory = d.outcome.memory
+                # The queue was blocked in vain, for it or for another: now fitting gangs go.
+                memory = d.decisions.memory
                 tried = other in memory.reservations and memory.reservations[other].misses
                 assert memory.unheld_until > d.now or tried
 
@@ -198,7 +198,7 @@ def higher_priority_goes_first(d: Decision) -> None:
     for key in d.admitted if not d.placing() else ():
         for other in d.ready(d.free):
             if d.rank(other) < d.rank(key):
-                # The line was held for it in vain, and it rests.
+                # The queue was blocked for it in vain, and it backs off.
                 assert d.aged(other)
                 assert other in d.before.reservations
                 assert d.before.reservations[other].rests_until > d.now
@@ -207,14 +207,14 @@ def higher_priority_goes_first(d: Decision) -> None:
 def unfitting_gang_delays_no_other(d: Decision) -> None:
     could = [key for key in d.groups.keys() - d.known if d.going(key) and d.fits(key, d.seen.nodes)]
     line_held = any(map(d.aged, could))
-    # A gang that goes on with pods of another owner has a turn anew, for all that have no nodes.
+    # A gang that continues with pods of another owner has a new reservation for all unbound pods.
     begun_anew = any(reservation.first for reservation in d.before.reservations.values())
     if not (d.admitted or d.searching() or d.placing() or line_held or begun_anew):
         assert not d.ready(d.free)
 
 
 def only_own_gates_are_lifted(d: Decision) -> None:
-    told = [pod.uid for release in d.outcome.releases for pod in release.pods]
+    told = [pod.uid for release in d.decisions.releases for pod in release.pods]
     assert len(told) == len(set(told))
     assert d.released() <= {
         pod.name for pod in d.seen.pods if pod.living and pod.gated and not pod.native
@@ -226,7 +226,7 @@ def each_waiting_gang_has_a_verdict(d: Decision) -> None:
         held = {pod.name for pod in d.living(key) if pod.gated}
         if held <= d.released():
             continue
-        verdict, living, minimum = d.outcome.verdicts.get(key), len(d.living(key)), d.minimum(key)
+        verdict, living, minimum = d.decisions.verdicts.get(key), len(d.living(key)), d.minimum(key)
         assert verdict is not None
         assert verdict.message
         if not (key in d.known or held & d.released()):
@@ -237,7 +237,7 @@ def each_waiting_gang_has_a_verdict(d: Decision) -> None:
 
 
 def too_large_gang_cannot_be_placed(d: Decision) -> None:
-    for key, told in d.outcome.verdicts.items():
+    for key, told in d.decisions.verdicts.items():
         if told.state is GangState.TOO_LARGE and d.alike(key):
             pods = [pod for pod in d.living(key) if not pod.foreign]
             assert not can_place(pods, d.seen.nodes, d.minimum(key))
@@ -247,35 +247,35 @@ def timeouts_are_reported(d: Decision) -> None:
     for key, pods in d.groups.items():
         loose = [pod for pod in pods if pod.loose and pod.admitted is not None]
         first = all(pod.reservation and pod.name not in d.history.told for pod in loose)
-        if loose and first and d.now >= max(pod.admitted for pod in loose) + d.terms.timeout:
-            assert key in d.outcome.timeouts
+        if loose and first and d.now >= max(pod.admitted for pod in loose) + d.timings.timeout:
+            assert key in d.decisions.timeouts
 
 
 def overdue_pods_are_released(d: Decision) -> None:
     for pod in d.seen.pods:
-        if pod.releasable and d.now - pod.born > d.terms.gate_max_age:
+        if pod.releasable and d.now - pod.born > d.timings.gate_max_age:
             assert pod.name in d.released()
 
 
 def deleted_gangs_are_forgotten(d: Decision) -> None:
-    assert d.outcome.memory.reservations.keys() <= d.groups.keys()
+    assert d.decisions.memory.reservations.keys() <= d.groups.keys()
 
 
 def no_release_before_the_next_decision_time(d: Decision) -> None:
-    assert d.outcome.again > d.now
-    if not d.outcome.releases:
-        just_before = max(min(d.outcome.again, d.now + LONG) - 0.01, d.now)
-        found = d.ask(d.outcome.memory, just_before)
+    assert d.decisions.again > d.now
+    if not d.decisions.releases:
+        just_before = max(min(d.decisions.again, d.now + LONG) - 0.01, d.now)
+        found = d.ask(d.decisions.memory, just_before)
         assert (found.releases, found.timeouts) == ((), ())
 
 
 def no_admission_before_own_writes_are_seen(d: Decision) -> None:
-    if d.outcome.releases:
-        memory = d.outcome.memory
-        for release in d.outcome.releases:
+    if d.decisions.releases:
+        memory = d.decisions.memory
+        for release in d.decisions.releases:
             memory = memory.released(release, now=d.now)
         found = d.ask(memory, d.now + 0.05)
-        gone = {release.gang for release in d.outcome.releases}
+        gone = {release.gang for release in d.decisions.releases}
         assert {one.gang for one in found.releases if one.reason is GangReason.ADMITTED} <= gone
 
 
@@ -304,6 +304,6 @@ INVARIANTS = (
     no_release_before_the_next_decision_time,
     no_admission_before_own_writes_are_seen,
 )
-"""Of each decision."""
+"""Checked for each decision."""
 FINALLY = every_fitting_gang_was_released
-"""Of the last one."""
+"""Checked for the last decision."""

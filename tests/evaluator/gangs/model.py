@@ -15,10 +15,10 @@ from evaluator.model.resources import RESOURCES
 
 CPU = 1000
 ROOMY = 110
-"""Pods that a node takes."""
+"""Maximum pods of a node."""
 ANYWHERE = PlacementConstraints()
 WHERES = {ANYWHERE: "abcdef", PlacementConstraints(b"bd"): "bd"}
-"""What pods may ask of a node, and the nodes that are so."""
+"""Pod constraints and the nodes that satisfy them."""
 
 
 @dataclass(eq=False)
@@ -42,7 +42,7 @@ class Pod:
     phase: str = "Pending"
     leaving: bool = False
     reservation: bool = False
-    """Whether its gate was lifted as it was the turn of its gang."""
+    """Whether its gate was lifted with its gang's reservation."""
 
     @property
     def living(self) -> bool:

@@ -31,7 +31,7 @@ class Replica:
         self.metrics = Metrics()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
         self.fence = WriteFence()
-        kube.guard = self.fence.write
+        kube.fence = self.fence.write
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
         self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
@@ -56,7 +56,7 @@ class Replica:
 
     def state(self, name):
         """The state of a gang by name; None if unknown."""
-        verdicts = self.gang_controller.outcome.verdicts
+        verdicts = self.gang_controller.decisions.verdicts
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):
@@ -90,7 +90,7 @@ async def free(api, *names):
 
 async def another_decision(replica):
     """Decide on the current cache and finish the resulting writes."""
-    for _ in range(2):  # one may be under way
+    for _ in range(2):  # one may be in flight
         told = asyncio.Event()
         replica.gang_controller.listeners.append(told.set)
         replica.gang_controller.wake()

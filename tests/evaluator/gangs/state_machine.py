@@ -37,7 +37,7 @@ class GangMachine(RuleBasedStateMachine):
     decider = staticmethod(decide)
     promises = (*INVARIANTS, FINALLY)
     sound = False
-    """Whether all promises were kept so far."""
+    """Whether all invariants have held so far."""
 
     @initialize(
         nodes=st.lists(st.integers(2, 8), min_size=1, max_size=4),
@@ -45,7 +45,7 @@ class GangMachine(RuleBasedStateMachine):
     )
     def begin(self, nodes: list[int], longest_wait: float) -> None:
         self.now = BEGIN
-        self.terms = GangTimings(gate_max_age=longest_wait)
+        self.timings = GangTimings(gate_max_age=longest_wait)
         self.cluster = Cluster(dict(zip("abcdef", nodes, strict=False)))
         self.jobs: list[Job] = []
         self.memory, self.history = GangHistory(), History()
@@ -148,23 +148,23 @@ class GangMachine(RuleBasedStateMachine):
 
     def decide(self) -> Decision:
         gangs, capacity = self.cluster.gangs(), self.cluster.capacity()
-        if self.memory.fresh:  # a leader that begins knows what pods tell
+        if self.memory.fresh:  # a new leader knows what the pods' annotations say
             told = {(pod.key, pod.owner) for pod in self.cluster.pods if pod.admitted is not None}
             self.history.admitted &= told
 
         def ask(memory: GangHistory, now: float) -> GangDecisions:
             chance = self.chance.random
-            return self.decider(gangs, capacity, memory, self.terms, now=now, random=chance)
+            return self.decider(gangs, capacity, memory, self.timings, now=now, random=chance)
 
-        return Decision(ask, self.cluster, self.history, self.terms, self.memory, self.now)
+        return Decision(ask, self.cluster, self.history, self.timings, self.memory, self.now)
 
     def ungate_pods(self, decision: Decision, most: int) -> None:
         """Apply the decision and record it."""
-        outcome, pods = decision.outcome, {pod.name: pod for pod in self.cluster.pods}
-        late = [pod for pod in pods.values() if pod.loose and pod.key in outcome.timeouts]
+        decisions, pods = decision.decisions, {pod.name: pod for pod in self.cluster.pods}
+        late = [pod for pod in pods.values() if pod.loose and pod.key in decisions.timeouts]
         self.history.told |= {pod.name for pod in late}
-        self.memory = outcome.memory
-        for release in outcome.releases:
+        self.memory = decisions.memory
+        for release in decisions.releases:
             needed = decision.missing(release.gang)
             lifted = [pods[one.name] for one in release.pods][:most]
             most -= len(lifted)
@@ -192,8 +192,8 @@ class GangMachine(RuleBasedStateMachine):
         while self.now < until:
             decision = self.step()
             self.cluster.schedule()
-            if not decision.outcome.releases:
-                self.now = min(max(decision.outcome.again, self.now + 1), until)
+            if not decision.decisions.releases:
+                self.now = min(max(decision.decisions.again, self.now + 1), until)
         if FINALLY in self.promises:
             FINALLY(self.decide())
 

@@ -99,7 +99,7 @@ async def test_only_the_leader_decides(api, replica, held, until):
     await held("train", "a", "b")
     await free(api, "a", "b")
     await until(lambda: other.state("train") is GangState.RELEASED)
-    assert one.gang_controller.outcome.verdicts == {}
+    assert one.gang_controller.decisions.verdicts == {}
     assert one.sample("gangs", state="Released") == 0
     assert one.sample("gang_releases_total", reason="admitted") is None
 

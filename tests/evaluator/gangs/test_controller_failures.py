@@ -33,7 +33,7 @@ async def test_new_leader_finishes_a_half_ungated_gang(api, replica, held, until
     await held("train", "a", "b", "c", minimum=3, owned=owned)
     one.fence.extend()
     await free(api, "a")
-    # What is more important came meanwhile, and there would be no room for both.
+    # A gang of higher priority was created meanwhile, and there would not be capacity for both.
     await held("rival", "r0", "r1", cpu="3", groupPriority="9")
     one.kill()
     other = await replica()
@@ -109,7 +109,7 @@ async def test_decision_interrupted_by_a_leadership_change_is_dropped(
             one.gang_controller._waited_for == (UNLISTED,) and one.gang_controller._listed is listed
         )
     )
-    assert one.gang_controller.outcome.verdicts == {}
+    assert one.gang_controller.decisions.verdicts == {}
     assert await going(api) == set()
     listed.set_result(None)
     await free(api, "a", "b")
@@ -133,7 +133,7 @@ async def test_rejected_gang_delays_no_other(api, replica, held, until):
     await until(lambda: one.state("first") is GangState.NOT_LIFTED)
     (message,) = [
         said.message
-        for key, said in one.gang_controller.outcome.verdicts.items()
+        for key, said in one.gang_controller.decisions.verdicts.items()
         if key.name == "first"
     ]
     assert "admission webhook denied the request" in message
@@ -212,7 +212,7 @@ async def test_watch_that_misses_own_writes_is_listed_again(api, replica, held, 
     await until(lambda: len(one.inventory.pods.objects) == 2)
     one.fence.extend()
     put = one.inventory.pods.put
-    one.inventory.pods.put = lambda pod: None  # news are lost
+    one.inventory.pods.put = lambda pod: None  # events are lost
     await free(api, "a", "b")
     await until(lambda: len(asked) == 2)
     one.inventory.pods.put = put

@@ -26,7 +26,7 @@ FOUND = settings(
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
 )
-"""The same lives each time, and no search for the shortest of those that break a promise."""
+"""Deterministic runs without shrinking."""
 
 
 def saying(pod: PodRecord, **other: object) -> PodRecord:
@@ -60,19 +60,21 @@ def admissions_are_forgotten(gangs, capacity, before, *more, **named):
     return decide(gangs, capacity, replace(before, admitted={}), *more, **named)
 
 
-def reservations_are_ignored(gangs, capacity, before, terms, **named):
+def reservations_are_ignored(gangs, capacity, before, timings, **named):
     reservations = {
         key: reservation._replace(first=False) for key, reservation in before.reservations.items()
     }
     return decide(
-        gangs, capacity, replace(before, reservations=reservations, fresh=False), terms, **named
+        gangs, capacity, replace(before, reservations=reservations, fresh=False), timings, **named
     )
 
 
-def two_gangs_are_released_at_once(gangs, capacity, before, terms, **named):
-    made = decide(gangs, capacity, before, terms, **named)
+def two_gangs_are_released_at_once(gangs, capacity, before, timings, **named):
+    made = decide(gangs, capacity, before, timings, **named)
     gone = {one.gang for one in made.releases}
-    others = decide([one for one in gangs if one.key not in gone], capacity, before, terms, **named)
+    others = decide(
+        [one for one in gangs if one.key not in gone], capacity, before, timings, **named
+    )
     return replace(made, releases=made.releases + others.releases)
 
 
@@ -85,8 +87,8 @@ def lowest_priority_goes_first(gangs, *more, **named):
     return decide(turned, *more, **named)
 
 
-def only_the_first_gang_is_released(gangs, capacity, before, terms, **named):
-    made = decide(gangs, capacity, before, terms, **named)
+def only_the_first_gang_is_released(gangs, capacity, before, timings, **named):
+    made = decide(gangs, capacity, before, timings, **named)
     waiting = sorted(
         (one for one in gangs if one.releasable and one.complete), key=lambda g: g.rank
     )
@@ -120,8 +122,8 @@ def timeouts_are_not_reported(*asked, **named):
     return replace(decide(*asked, **named), timeouts=())
 
 
-def no_pod_is_overdue(gangs, capacity, before, terms, **named):
-    return decide(gangs, capacity, before, replace(terms, gate_max_age=math.inf), **named)
+def no_pod_is_overdue(gangs, capacity, before, timings, **named):
+    return decide(gangs, capacity, before, replace(timings, gate_max_age=math.inf), **named)
 
 
 def reservations_are_kept_forever(gangs, capacity, before, *more, **named):
@@ -151,8 +153,8 @@ def no_capacity_is_reserved(gangs, capacity, before, *more, **named):
     return decide(others, capacity, replace(before, fresh=False), *more, **named)
 
 
-def no_gang_ages(gangs, capacity, before, terms, **named):
-    return decide(gangs, capacity, before, replace(terms, ageing=math.inf), **named)
+def no_gang_ages(gangs, capacity, before, timings, **named):
+    return decide(gangs, capacity, before, replace(timings, ageing=math.inf), **named)
 
 
 def green_gangs_are_never_released(*asked, **named):
@@ -290,7 +292,7 @@ PLAYED = [
         small_pods_arrive_while_a_gang_waits_for_capacity,
     ),
 ]
-"""What would have to be played for long until it came about by chance."""
+"""Scenarios that random runs would rarely reach."""
 
 
 @pytest.mark.parametrize(("promise", "decider", "play"), PLAYED)

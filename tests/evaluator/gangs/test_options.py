@@ -19,13 +19,18 @@ def test_gangs_are_off_by_default():
 
 
 def test_gang_timings_come_from_the_flags():
-    terms = parse("--gangTimeout=5s").gang_terms
-    assert (terms.timeout, terms.backoff, terms.longest_backoff, terms.ageing) == (5, 10, 300, 300)
+    timings = parse("--gangTimeout=5s").gang_timings
+    assert (timings.timeout, timings.backoff, timings.longest_backoff, timings.ageing) == (
+        5,
+        10,
+        300,
+        300,
+    )
 
 
 def test_gates_have_no_maximum_age_by_default():
-    assert parse("--gateMaxAge=0").gang_terms.gate_max_age == math.inf
-    assert parse("--gateMaxAge=1h").gang_terms.gate_max_age == 3600
+    assert parse("--gateMaxAge=0").gang_timings.gate_max_age == math.inf
+    assert parse("--gateMaxAge=1h").gang_timings.gate_max_age == 3600
 
 
 def test_resources_may_be_ignored_one_by_one_or_together():

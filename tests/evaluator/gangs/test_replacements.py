@@ -7,15 +7,15 @@ from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembe
 
 def test_successor_in_an_admitted_gang_is_released_at_once(a_pod, space_of, decided):
     placed = [a_pod(f"a-{n}", "a", 3, node="x", admitted=50.0) for n in range(2)]
-    outcome = decided([*placed, a_pod("a-9", "a", 3)], space_of(placed, x=2))
-    assert released(outcome) == {GangReason.REPLACEMENT: {"a-9"}}
+    decisions = decided([*placed, a_pod("a-9", "a", 3)], space_of(placed, x=2))
+    assert released(decisions) == {GangReason.REPLACEMENT: {"a-9"}}
 
 
 def test_successor_waits_while_the_gang_lacks_others(a_pod, space_of, decided):
     pods = [a_pod("a-0", "a", 3, node="x", admitted=50.0), a_pod("a-9", "a", 3)]
-    outcome = decided(pods, space_of(pods, x=8))
-    assert not outcome.releases
-    assert message(outcome, "a") == (
+    decisions = decided(pods, space_of(pods, x=8))
+    assert not decisions.releases
+    assert message(decisions, "a") == (
         "2 of 3 pods of podGroup a exist; it was admitted before and waits for replacements"
     )
 
@@ -52,9 +52,9 @@ def test_pods_without_an_owner_are_replaced_by_name_only(a_pod, space_of, decide
     ]
     settled = decided(done, space_of(x=8), remembered(first), now=NOW + 1)
     new = [a_pod(f"b-{n}", "a", 2, owner=Owner()) for n in range(2)]
-    outcome = decided([*done, *new], space_of(x=1), settled.memory, now=NOW + 2)
-    assert not outcome.releases
-    assert state(outcome, "a") is GangState.TOO_LARGE
+    decisions = decided([*done, *new], space_of(x=1), settled.memory, now=NOW + 2)
+    assert not decisions.releases
+    assert state(decisions, "a") is GangState.TOO_LARGE
 
 
 def test_new_leader_completes_an_interrupted_release(a_pod, space_of, decided):
@@ -63,6 +63,6 @@ def test_new_leader_completes_an_interrupted_release(a_pod, space_of, decided):
         *(a_pod(f"a-{n}", "a", 3) for n in (1, 2)),
         *gang(a_pod, "b", 2, priority=9),
     ]
-    outcome = decided(pods, space_of(x=8), GangHistory())
-    assert released(outcome) == {GangReason.REPLACEMENT: {"a-1", "a-2"}}
-    assert state(outcome, "b") is GangState.WAITS_FOR_TURN
+    decisions = decided(pods, space_of(x=8), GangHistory())
+    assert released(decisions) == {GangReason.REPLACEMENT: {"a-1", "a-2"}}
+    assert state(decisions, "b") is GangState.WAITS_FOR_TURN

@@ -34,9 +34,9 @@ def decided(gangs_of, space_of):
 
 def test_succeeded_pods_of_the_last_run_do_not_complete_the_next(run, decided):
     done = run(1, 4, phase="Succeeded", node="x", admitted=50.0)
-    outcome = decided(done + run(2, 1))
-    assert not outcome.releases
-    said = outcome.verdicts[TRAIN]
+    decisions = decided(done + run(2, 1))
+    assert not decisions.releases
+    said = decisions.verdicts[TRAIN]
     assert (said.state, said.message) == (
         GangState.INCOMPLETE,
         "1 of 4 pods of podGroup train exist",

@@ -20,10 +20,10 @@ def released_after(name, gangs, capacity, memory, *, within):
     """Seconds until a gang is released if nothing else happens; None if it is not."""
     rng, now = random.Random(1), NOW
     while now < NOW + within:
-        outcome = decide(gangs, capacity, memory, TERMS, now=now, random=rng.random)
-        if any(release.gang.name == name for release in outcome.releases):
+        decisions = decide(gangs, capacity, memory, TERMS, now=now, random=rng.random)
+        if any(release.gang.name == name for release in decisions.releases):
             return now - NOW
-        memory, now = outcome.memory, max(outcome.again, now + 1)
+        memory, now = decisions.memory, max(decisions.again, now + 1)
     return None
 
 
@@ -48,19 +48,21 @@ def test_gangs_without_capacity_do_not_starve_those_that_fit(a_pod, space_of, ga
 
 def test_overdue_pods_are_not_released_a_second_time(a_pod, space_of, gangs_of):
     """Nor is its gang admitted: the younger pod waits."""
-    terms = GangTimings(gate_max_age=500)
+    timings = GangTimings(gate_max_age=500)
     old, young = a_pod("old", "train", 3), a_pod("young", "train", 3, created=900.0)
     placed = [a_pod("placed", "train", 3, node="x", admitted=50.0)]
     gangs, capacity = gangs_of([old, young, *placed]), space_of(placed, x=8)
-    outcome = decide(gangs, capacity, GangHistory(), terms, now=NOW, random=lambda: 0.0)
-    told = [(one.reason, [pod.name for pod in one.pods]) for one in outcome.releases]
+    decisions = decide(gangs, capacity, GangHistory(), timings, now=NOW, random=lambda: 0.0)
+    told = [(one.reason, [pod.name for pod in one.pods]) for one in decisions.releases]
     assert told == [(GangReason.OVERDUE, ["old"]), (GangReason.REPLACEMENT, ["young"])]
 
-    # As the pod is afterwards: nothing is noted on one that is let through.
+    # As the pod is afterwards: an overdue pod gets no admission time.
     gone = a_pod("old", "train", 3, gated=False)
     after = gangs_of([gone, a_pod("young", "train", 2, created=900.0, cpu=100)])
-    outcome = decide(after, capacity, GangHistory(fresh=False), terms, now=NOW, random=lambda: 0.0)
-    assert not outcome.releases
+    decisions = decide(
+        after, capacity, GangHistory(fresh=False), timings, now=NOW, random=lambda: 0.0
+    )
+    assert not decisions.releases
 
 
 def test_queue_is_not_blocked_for_a_gang_whose_policy_rejects_all_nodes(a_pod, space_of, gangs_of):
@@ -85,7 +87,7 @@ def test_unschedulable_gangs_do_not_keep_a_clusters_capacity_reserved(
     ]
     gangs = gangs_of(stuck + gang(a_pod, "next", 2, cpu=6, created=NOW))
     capacity, memory = space_of(x=16), GangHistory(fresh=False)
-    for moment in range(0, 3600, 5):  # past the first turn of each
+    for moment in range(0, 3600, 5):  # past the first reservation of each
         memory = decide(
             [one for one in gangs if one.key.name != "next"],
             capacity,

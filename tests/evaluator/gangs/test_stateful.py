@@ -12,7 +12,7 @@ def test_invariants_of_gangs_hold_under_random_events(soak):
         settings=settings(
             max_examples=20_000 if soak else 60,
             stateful_step_count=40,
-            derandomize=not soak,  # chance is for those who have the time to look into what it finds
+            derandomize=not soak,  # random runs are for a developer who investigates failures
             deadline=None,
             report_multiple_bugs=False,
         ),

@@ -52,9 +52,9 @@ def test_released_pods_are_those_due_for_ungating(a_pod, space_of, told, count_a
     pods = [made(a_pod, number, one) for number, one in enumerate(told)]
     keys = {gang_of(pod) for pod in pods} - {None}
     gangs = [gang_among(key, pods, count_all=count_all) for key in sorted(keys)]
-    terms = GangTimings(gate_max_age=500.0) if old else GangTimings()
+    timings = GangTimings(gate_max_age=500.0) if old else GangTimings()
     memory = GangHistory(fresh=False)
-    found = decide(gangs, space_of(pods, n=64), memory, terms, now=NOW, random=lambda: 0.0)
+    found = decide(gangs, space_of(pods, n=64), memory, timings, now=NOW, random=lambda: 0.0)
     for release in found.releases:
         (gang,) = [one for one in gangs if one.key == release.gang]
         meant, going = {pod.uid for pod in release.pods}, {pod.uid for pod in due(release, gang)}

@@ -85,7 +85,7 @@ def test_unchanged_record_or_metadata_is_no_renewal():
     annotated = {**held_by("other"), "metadata": {"name": "l", "resourceVersion": "8"}}
     seen = seen.read(held_by("other"), 55.0).read(annotated, 60.0)
     assert seen.changed == 50.0
-    assert seen.lease == annotated, "the version to write against is the last one"
+    assert seen.lease == annotated, "writes use the last version"
     assert seen.read(held_by("other", at="later"), 61.0).changed == 61.0
 
 
@@ -104,18 +104,18 @@ def test_acquire_time_and_transitions_are_written():
     assert renewed["spec"] == {**first["spec"], "renewTime": "T2"}
     taken = lease.held(ObservedLease(held_by("other", transitions=4)), "me", TERMS, at="T3")
     assert (taken["spec"]["acquireTime"], taken["spec"]["leaseTransitions"]) == ("T3", 5)
-    assert taken["metadata"]["resourceVersion"] == "7", "of two who try at once, one is refused"
+    assert taken["metadata"]["resourceVersion"] == "7", "of two simultaneous writes one is rejected"
 
 
 def test_lease_duration_is_rounded_up_to_whole_seconds():
-    terms = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
-    assert lease.held(ObservedLease(), "me", terms, at=AT)["spec"]["leaseDurationSeconds"] == 2
+    timings = LeaseTimings(duration=1.5, renew_deadline=1.0, retry=0.3)
+    assert lease.held(ObservedLease(), "me", timings, at=AT)["spec"]["leaseDurationSeconds"] == 2
 
 
 def test_released_lease_can_be_acquired_at_once():
     gone = lease.released(held_by("me"), at="T2")
     assert lease.decide(ObservedLease().read(gone, 100.0), "other", TERMS, 100.0) == Acquire()
-    assert gone["spec"]["leaseDurationSeconds"] == 1, "the API server takes no 0"
+    assert gone["spec"]["leaseDurationSeconds"] == 1, "the API server accepts no 0"
     assert gone["spec"]["acquireTime"] == AT
 
 
@@ -131,7 +131,7 @@ class Replica:
     cut_off: bool = False
     dead: bool = False
     robbed: bool = False
-    """The answer to its next write gets lost."""
+    """The response to its next write is lost."""
 
 
 class World:

@@ -84,7 +84,7 @@ async def test_write_in_flight_continues_while_leadership_is_renewed(fence, cloc
     write = asyncio.create_task(writes(fence, begun, end))
     await begun.wait()
     fence.extend(clock.now + 1000)
-    await asyncio.sleep(1.1)  # past its first end
+    await asyncio.sleep(1.1)  # past its first deadline
     end.set()
     await write
 
@@ -123,7 +123,7 @@ async def test_finish_lets_writes_in_flight_end_and_rejects_new_ones(fence):
     await write
     await finishing
     fence.extend()
-    assert not fence.is_leader(), "for good"
+    assert not fence.is_leader(), "permanently"
 
 
 async def test_finish_is_not_delayed_by_a_hanging_write(fence):

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from evaluator.model.decode import UNREADABLE
 from evaluator.model.gang_labels import membership
 from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.model.names import PolicyKey
 from evaluator.model.pods import decode
+from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}
@@ -58,9 +58,9 @@ def test_gang_labels_are_decoded(labels: Any, group: str, minimum: int, priority
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is no number: no gang"),
-        (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is no number"),
-        ({"podGroup": "train"}, "podGroup and no minAvailable: it waits for nobody"),
+        (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is not a number: no gang"),
+        (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is not a number"),
+        ({"podGroup": "train"}, "podGroup and no minAvailable: it is not held"),
         ({"minAvailable": "4"}, "minAvailable and no podGroup: no gang"),
         (GANG | {"podGroup": ""}, "minAvailable and no podGroup: no gang"),
     ],
@@ -87,7 +87,7 @@ def test_own_and_foreign_gates_are_distinguished() -> None:
 def test_admission_annotation_is_decoded_without_a_gang_too() -> None:
     meta = {"annotations": {ADMITTED: "2027-01-15T08:00:00.250Z", "other": "x" * 99}}
     assert told(GANG, meta=meta).admitted == told(meta=meta).admitted == 1_800_000_000.25
-    assert told(GANG, meta=meta, gates=[GATE]).admitted is None, "the mark of a template"
+    assert told(GANG, meta=meta, gates=[GATE]).admitted is None, "an annotation from a template"
     assert told(GANG).admitted is None
 
 
@@ -145,7 +145,7 @@ def test_large_constraints_are_decoded_and_not_cached() -> None:
 def test_unreadable_constraints_are_an_error_of_the_pod(field: str) -> None:
     with pytest.raises(UNREADABLE):
         read(GANG, spec={field: 7})
-    assert read(spec={field: 7}) is None, "nobody asks a pod that has nothing to do with gangs"
+    assert read(spec={field: 7}) is None, "pods without gang labels have no membership"
 
 
 def container(requests: Any = None, limits: Any = None) -> Any:

@@ -24,7 +24,7 @@ def test_objects_of_a_real_cluster_are_decoded(path):
     assert all(node.node_labels.labels["kubernetes.io/hostname"] for node in nodes)
     pod = decode_pod(json.dumps(request["Pod"]))
     assert str(pod) == "default/pod-nodes-3"
-    assert not pod.running  # it waits for a node: that is what was asked
+    assert not pod.running  # it waits for a node: that is what was requested
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

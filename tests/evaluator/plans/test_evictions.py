@@ -74,7 +74,7 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
         )
         return [eviction for eviction in found if eviction is not None]
 
-    assert plan() == [], "nobody, as long as no node was looked at"
+    assert plan() == [], "none before nodes were checked"
     for _ in places.catching_up():
         pass
     return plan()

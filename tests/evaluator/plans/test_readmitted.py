@@ -59,7 +59,7 @@ def test_times_are_of_feasible_nodes_not_rejected_again():
     assert opening.times(everywhere, refusing()) == [10.0, 10.0, 20.0]
     assert opening.times(everywhere, refusing("a", "c")) == [10.0]
     assert opening.times({"c"}, refusing()) == [20.0]
-    assert opening.times(everywhere, None) == [10.0, 10.0, 20.0], "its policy is gone"
+    assert opening.times(everywhere, None) == [10.0, 10.0, 20.0], "its policy was deleted"
 
 
 def test_node_readmitted_again_has_the_new_time():
@@ -73,7 +73,7 @@ def test_all_accepted_nodes_are_just_readmitted_after_startup():
     assert opening.times({"a"}, refusing("b")) == [5.0]
     assert opening.times({"b"}, refusing("b")) == []
     later = opening.with_nodes(mask(["b"]), 9.0)
-    assert later.times({"b"}, refusing()) == [9.0], "it was refused at the start"
+    assert later.times({"b"}, refusing()) == [9.0], "it was rejected at the start"
     assert later.times({"a", "b"}, refusing()) == [5.0, 9.0]
 
 

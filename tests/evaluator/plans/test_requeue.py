@@ -102,7 +102,7 @@ def test_readmitted_node_requeues_its_pod_once():
     queue.decide(decisions("b"), 10.0)
     assert queue.at(10.0) == ["web"]
     assert queue.at(10.1) == []
-    assert queue.at(200.0) == [], "refused again for the same decisions"
+    assert queue.at(200.0) == [], "rejected again for the same decisions"
     assert queue.again is None
 
 
@@ -160,7 +160,9 @@ def test_rejection_seen_after_a_readmission_counts_if_in_flight():
     queue.pods = [make_pod("in-flight")]
     assert queue.at(10.5) == ["in-flight"]
     queue.pods.append(make_pod("later"))
-    assert queue.at(15.0) == [], "it was refused although the node was open, so for another reason"
+    assert queue.at(15.0) == [], (
+        "it was rejected although the node was accepted, so for another reason"
+    )
 
 
 def test_flapping_node_requeues_with_growing_backoff():

@@ -79,7 +79,7 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     valid, _ = found.conditions
     assert (valid.type, valid.status) == ("Valid", "False")
     assert "rule 2: it has no metricname: left out" in valid.message
-    assert "strategy 'other' is not known" in valid.message
+    assert "strategy 'other' is unknown" in valid.message
 
 
 def test_ambiguous_series_are_a_problem_with_metric_and_count(status, demo):

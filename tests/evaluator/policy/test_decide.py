@@ -187,7 +187,7 @@ def test_first_namespace_wins_between_policies_of_one_name(store, decided, parse
     found = decided(c, b, a)
     assert found.labels == {"node-a": {key: "ns-a"}, "node-b": {key: "ns-b"}}
     assert found.policies[a.key].problems == ()
-    # Each is told by the policy that really won where it lost.
+    # Each conflict names the policy that won.
     assert found.policies[b.key].problems == (
         f"label {key}: policy ns-a/demo sets another value, and it wins",
     )

@@ -92,7 +92,7 @@ def test_for_requires_its_whole_duration(strategy):
     assert world.due == 30
     assert not world.at(29.999)
     assert world.at(30) == {"n"}
-    assert world.due > 1e5  # nothing else will come of time alone
+    assert world.due > 1e5  # time alone changes nothing else
     assert not world.at(31, FINE)
 
 
@@ -217,7 +217,9 @@ def test_for_and_clear_after_apply_to_missing_readings_too():
     assert not world.at(5, None)
     assert world.at(15) == {"n"}
     assert world.at(16, FINE) == {"n"}
-    assert world.decision.deschedule == {"n": "violating demo: m is missing"}, "why it began"
+    assert world.decision.deschedule == {"n": "violating demo: m is missing"}, (
+        "the reason of its start"
+    )
     assert not world.at(36)
 
 
@@ -227,7 +229,7 @@ def test_first_reading_clears_a_violation_by_absence_at_once():
     assert world.at(0) == {"n"}
     assert not world.at(1, FINE)
     assert world.at(2, None) == {"n"}
-    assert world.at(3, FINE) == {"n"}, "this one was lost, and came back"
+    assert world.at(3, FINE) == {"n"}, "this reading was lost, and returned"
 
 
 def test_label_of_a_missing_reading_loses_to_one_with_a_reading():
@@ -394,9 +396,9 @@ def test_pending_metric_stops_no_other_timer():
     assert world.at(30) == {"n"}
 
 
-# Whatever happens.
+# Random sequences.
 
-pauses = st.integers(2, 160).map(lambda quarters: quarters / 4)  # of which doubles lose nothing
+pauses = st.integers(2, 160).map(lambda quarters: quarters / 4)  # exact in doubles
 moments = st.lists(
     st.tuples(pauses, st.sampled_from([BROKEN, FINE, None])), min_size=1, max_size=25
 )
@@ -413,7 +415,7 @@ def test_timers_agree_with_a_sequential_model(happenings, hold, clear, when_miss
     violated, broken, since, second = False, False, 0.0, 0.0
     for pause, value in happenings:
         second += pause
-        if second > since + (hold if broken else clear):  # what time alone has done meanwhile
+        if second > since + (hold if broken else clear):  # changes by time alone meanwhile
             violated = broken
         if (value == BROKEN or (value is None and when_missing == "violate")) != broken:
             broken, since = not broken, second

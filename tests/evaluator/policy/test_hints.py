@@ -25,7 +25,7 @@ FS = '{fstype!="tmpfs"}'
 BUSY = '1 - avg(rate(node_cpu_seconds_total{mode="idle"}[1m]))'
 
 TABLE = [
-    # metric, how it is used, the series of deploy/rules that answers it, the expression
+    # metric, its use, the series of deploy/rules that replaces it, the expression
     ("cpu_seconds_total", ABOVE, "node_cpu_utilisation_ratio", BUSY),
     ("cpu_seconds_total", BELOW, "node_cpu_utilisation_ratio", BUSY),
     ("cpu_seconds_total", LEAST_WANTED, "node_cpu_utilisation_ratio", BUSY),

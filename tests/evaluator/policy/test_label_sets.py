@@ -49,7 +49,7 @@ def test_nodes_without_labels_are_absent(node):
 
 
 def test_thousands_of_nodes_have_labels_of_their_own():
-    nodes = NodeIndex(f"n{number}" for number in range(70_000))  # more than a short number holds
+    nodes = NodeIndex(f"n{number}" for number in range(70_000))  # more than a short integer holds
     chosen = np.zeros(len(nodes), dtype=bool)
     chosen[[1, 69_999]] = True
     found = LabelAssignments(nodes, [LabelAssignment("k", "v", NodeMask(nodes, chosen))])

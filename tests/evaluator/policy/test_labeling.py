@@ -142,7 +142,7 @@ MIXED = Strategy(
     [
         ({"m0": 11, "m1": 9}, None),  # high and low
         ({"m1": 9, "m2": 10}, None),  # low and high
-        ({"m0": 11, "m2": 10}, "high"),  # both want the same value
+        ({"m0": 11, "m2": 10}, "high"),  # both set the same value
         ({"m0": 11, "m3": 12}, "top"),  # one operator: the highest reading wins
         ({"m0": 11, "m2": 10, "m3": 12}, None),  # two operators, two values
         ({"m1": 9}, "low"),

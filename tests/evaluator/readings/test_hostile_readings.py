@@ -98,4 +98,4 @@ def test_values_of_one_node_never_change_decisions_about_another(
     told = strictly(dict(found.nodes))[MALLORY]["readings"]
     for metric, value in spoilt.items():
         if metric in told and not math.isfinite(value):
-            assert told[metric]["value"] == str(value), "which JSON has no number for"
+            assert told[metric]["value"] == str(value), "JSON has no such number"

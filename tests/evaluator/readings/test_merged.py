@@ -126,7 +126,7 @@ def test_preferred_source_is_pending_although_the_next_has_reported(sources):
 def test_next_source_is_not_pending_if_the_preferred_has_reported(sources):
     early = START + 1
     sources.agent("a", 2.0, at=early)
-    sources.agent("b", at=early)  # it has no such metric: then Prometheus' word counts
+    sources.agent("b", at=early)  # it has no such metric, so Prometheus' reading counts
     assert sources.column(now=early).unreported.tolist() == [False, True, True]
 
 
@@ -158,7 +158,7 @@ def test_policy_reports_a_metric_without_a_source(sources, parsed, rule):
     def problems(now):
         return decide([policy], NODES, sources.merged, now=now).policies[policy.key].problems
 
-    assert problems(START + 1) == ()  # awaited: it may come yet
+    assert problems(START + 1) == ()  # pending: it may still arrive
     assert problems(NOW) == (sentence,)
     sources.agent("a", 1.0)
     assert problems(NOW) == ()

@@ -50,7 +50,7 @@ def test_node_absent_from_a_response_is_missing(polls):
 
 def test_node_never_named_is_missing_too(polls):
     polls.answer("cpu", said(START, a=1.0), START)
-    polls.answer("mem", said(START, a=1.0, new=2.0), START)  # its row is beyond cpu's
+    polls.answer("mem", said(START, a=1.0, new=2.0), START)  # its row is beyond those of cpu
     for node in ("new", "unheard"):
         found = cell(polls, "cpu", node, START)
         assert (found["samples"], found["usable"], found["unreported"]) == (0, False, False)
@@ -78,7 +78,7 @@ def test_readings_fresh_before_a_suspend_are_pending_until_the_next_response(pol
     now = LATER + 10 * STALE
     polls.resume(LATER, now)
     assert cell(polls, "cpu", "a", now)["unreported"]
-    assert not cell(polls, "cpu", "b", now)["unreported"], "that was stale before"
+    assert not cell(polls, "cpu", "b", now)["unreported"], "it was stale before"
     assert polls.next_expiry(now) == now + STALE
     assert not cell(polls, "cpu", "a", now + STALE)["unreported"]
     polls.answer("cpu", said(now, a=2.0), now)
@@ -100,7 +100,7 @@ def test_response_with_a_flaw_counts_and_is_reported(polls):
 
 def test_everything_is_pending_until_the_first_response(polls):
     assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
-    polls.failed("cpu", "500")  # labels that are right must not go for a source that starts slowly
+    polls.failed("cpu", "500")  # correct labels must not be removed because a source starts slowly
     assert cell(polls, "cpu", "a", START + STALE - 1)["unreported"]
     assert not cell(polls, "cpu", "a", START + STALE)["unreported"]
     polls.answer("cpu", said(START, a=1.0), START)

@@ -165,7 +165,7 @@ def test_subscription_change_keeps_readings_of_remaining_metrics(store):
     assert cell(store, "mem", "b", START)["unread"]
     store.subscribe(["cpu", "mem"])
     assert store.reading("mem", "a") == Reading(1, 2.0, START)
-    assert store.reading("cpu", "a").at == NEVER  # not what it was before it was dropped
+    assert store.reading("cpu", "a").at == NEVER  # not its value before it was dropped
 
 
 def test_every_node_is_pending_at_startup(store):
@@ -293,7 +293,7 @@ def test_thousands_of_nodes_keep_their_rows_while_the_table_grows(store):
         assert cell(store, "mem", f"n{number}", START)["unread"]
 
 
-# The same store, written as dictionaries: slow, obvious, and without a table to get wrong.
+# The same store as dictionaries: slow and obvious.
 METRICS = ("m0", "m1", "m2")
 NODES = tuple(f"n{number}" for number in range(20))
 metric = st.sampled_from(METRICS)
@@ -373,7 +373,7 @@ def test_expected_node_is_pending_without_a_reading(store):
     assert found["unreported"]
     assert not found["usable"]
     assert store.reading("cpu", "a").samples == 0
-    assert not store.knows("a"), "changes to what the former node said make no sense"
+    assert not store.knows("a"), "changes relative to the former node's report are meaningless"
 
 
 def test_expected_node_is_pending_until_its_first_report(store):
@@ -459,7 +459,7 @@ def test_snapshot_is_consistent_during_later_reports(before, meanwhile):
             if number % 3 == 0:
                 frozen.column("cpu", nodes, now)
         found = [plain(frozen.column(metric, nodes, now)) for metric in ("cpu", "mem")]
-        assert repr(found) == repr(expected)  # NaN is NaN
+        assert repr(found) == repr(expected)  # NaN equals NaN
         assert frozen.next_expiry(now) == expiry
     after = [plain(store.column(metric, nodes, now + 60)) for metric in ("cpu", "mem")]
     anew = made()
@@ -509,5 +509,5 @@ def test_new_metrics_use_spare_columns_without_a_copy(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
     store.subscribe([f"m{number}" for number in range(100)])
     store.subscribe([f"m{number}" for number in range(100)] + ["cpu"])
-    assert store.reading("cpu", "a").samples == 0  # what its column held before is forgotten
+    assert store.reading("cpu", "a").samples == 0  # the earlier content of its column is dropped
     assert store.reading("m5", "a").samples == 0

@@ -31,7 +31,7 @@ def test_growth_triggers_no_full_collection():
     assert young > 0
     assert middle > 0
     assert full == 0
-    assert collections("")[2] > 0, "which is what Python does by default"
+    assert collections("")[2] > 0, "as Python does by default"
 
 
 def test_objects_are_frozen_once_and_after_readiness():
@@ -75,4 +75,4 @@ def test_no_collection_scans_many_objects_while_serving():
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )
     young, middle, _ = map(int, told.stdout.split())
-    assert young * (1 + middle) <= 20_000, "objects that one collection looks at, in about 2 ms"
+    assert young * (1 + middle) <= 20_000, "objects that one collection scans, in about 2 ms"

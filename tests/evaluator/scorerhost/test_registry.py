@@ -284,7 +284,7 @@ async def test_scorer_port_accepts_the_clients_of_the_scheduler_port(start, auth
         peer = await dial(evaluator.ports[server], scheduler)
         reply = await peer.ask(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (reply.status, reply.body.strip()) == (200, VERSION.encode())
-        # Nothing was listed yet: the API server is not there.
+        # Nothing was listed yet: there is no API server.
         asked = b'{"Pod":{"metadata":{"name":"web"}},"NodeNames":["a"]}'
         head = b"POST /scorers/template/filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
         reply = await peer.ask(head % len(asked) + asked)

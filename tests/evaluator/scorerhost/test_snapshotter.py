@@ -222,7 +222,7 @@ def test_no_snapshot_before_nodes_pods_and_first_reports() -> None:
     world.now += 0.125
     assert world.snapshotter.waiting_for == []
     assert world.snapshotter.known() is world.snapshotter.view()
-    world.cluster.nodes.put(node("late"))  # it joins later, and nobody waits
+    world.cluster.nodes.put(node("late"))  # it joins later, and nothing waits for it
     world.now += 0.125
     assert world.snapshotter.waiting_for == []
 

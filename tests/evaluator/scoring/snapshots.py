@@ -27,9 +27,9 @@ amounts = st.one_of(
     st.sampled_from((*_ODD, *_UNKNOWN)),
     st.floats(allow_nan=True, allow_infinity=True),
 )
-"""A number of anything, as anybody may have written it."""
+"""A number as any user may have written it."""
 requests = st.one_of(st.floats(0, 1e6), st.sampled_from((0.0, 1.0, 16.0, 1e9, 1e12, 1e18)))
-"""What the API server lets a pod ask for: nothing negative, and nothing infinite."""
+"""Requests that the API server accepts: not negative and not infinite."""
 
 
 def floats(count, values=amounts):
@@ -105,7 +105,7 @@ pods = st.builds(
     kind=st.sampled_from(("", "web")),
     requests=by(Resource, requests),
 )
-"""Anything that asks for something, or for nothing."""
+"""Pods with and without requests."""
 
 
 def reordered(value, order):

@@ -12,9 +12,10 @@ from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
 from sandbox.client.objects import CRDS
 from sandbox.endpoints import kubeconfig
-from sandbox.processes import HeldPort, Processes
+from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Processes
 
 pytestmark = pytest.mark.e2e
 
@@ -30,7 +31,7 @@ ALONE = {
     "above": (1000, dict(zip(CPU, ("95", "5"), strict=False))),
     "silent": (8000, {}),
 }
-"""Nodes without pods: milli-CPU, and what their annotations say."""
+"""Nodes without pods: milli-CPU and annotations."""
 CONGESTED = {
     "third": (8000, {"congestion-factor": "35"}),
     "little": (8000, {"congestion-factor": "5"}),
@@ -40,10 +41,10 @@ CONGESTED = {
     "silent": (8000, {}),
 }
 HELD = {"n1": (1000, 2048), "n2": (2000, 4096), "n3": (3600, 7000)}
-"""Nodes of 4000 milli-CPU and 8192 MiB, by what the one pod on each asks for."""
+"""Nodes of 4000 milli-CPU and 8192 MiB, by the requests of the one pod on each."""
 
 
-class Asked:
+class ScorerRequests:
     """A running evaluator with scorers, and requests by kube-safe-scheduler's and our own paths."""
 
     def __init__(self, session, names):
@@ -119,7 +120,7 @@ async def evaluator(folder, nodes, pods, *flags):
         await processes.start("evaluator", evaluator_command(launch))
         await ready(processes, ports[2].address)
         session = aiohttp.ClientSession(f"http://{ports[0].address}")
-        yield Asked(
+        yield ScorerRequests(
             await stack.enter_async_context(session), [one["metadata"]["name"] for one in nodes]
         )
 
@@ -192,7 +193,7 @@ async def test_pigeon_learns_the_demand(tmp_path):
         for number in range(9):
             await asked.scores(PIGEON, cpu=100, memory=128, name=f"small-{number}")
         await asked.scores(PIGEON, cpu=2000, memory=4096, name="large")
-        for _ in range(2):  # a pod that is tried again counts once
+        for _ in range(2):  # a repeated attempt counts once
             found = await asked.scores("/scorers/pigeon/prioritize", cpu=500, memory=1024)
         assert found == {"n1": 1, "n2": 10, "n3": 0}
 
@@ -204,9 +205,9 @@ async def test_congestion_reward_and_template_reproduce_the_documented_table(tmp
             "third": 7,
             "little": 10,
             "beyond": 0,
-            "below-zero": 5,  # unknown: as the others are on average
-            "a-word": 5,  # unknown: as the others are on average
-            "silent": 5,  # unknown: as the others are on average
+            "below-zero": 5,  # unknown: the mean of the others
+            "a-word": 5,  # unknown: the mean of the others
+            "silent": 5,  # unknown: the mean of the others
         }
         everywhere = dict.fromkeys(CONGESTED, 10)
         assert await asked.scores("/scheduler/priorities/rl-priority") == everywhere

@@ -34,7 +34,7 @@ def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
 def test_node_must_exist_once_nodes_are_listed():
     cluster = ClusterCache()
     verifier = agents_port.verifier(settings(unsafe=True), cluster, authority=None)
-    assert verifier.missing("node-a") is None, "nobody knows yet which nodes there are"
+    assert verifier.missing("node-a") is None, "the nodes are not known yet"
     cluster.nodes.replace([Node(ObjectMeta(name="node-b", uid="u"))])
     assert verifier.missing("node-b") is None
     assert verifier.missing("node-a").sentence == "there is no node node-a in the cluster"

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-class Operating:
+class OpsPort:
     def __init__(self):
         self.clock = Clock()
         self.metrics = Metrics()
@@ -46,7 +46,7 @@ class Operating:
 
 @pytest.fixture
 def world():
-    return Operating()
+    return OpsPort()
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_explain_shows_a_reading_with_its_age(world, get, demo):
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
     world.decider.evaluate()
     world.clock.now += 20
-    world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat decides nothing
+    world.store.report("node-a", Delta(), world.clock.now)  # a heartbeat changes no decision
     world.clock.now += 2.5
     status, text = await get("/explain/ns/demo")
     node = json.loads(text)["nodes"]["node-a"]
@@ -203,7 +203,7 @@ async def test_thousands_of_nodes_are_explained_while_others_are_answered(world,
         status, text = page.result()
         assert status == 200
         assert list(json.loads(text)["nodes"]) == nodes
-    assert asked > 20  # were a page made in one go, there would be no more than one or two between
+    assert asked > 20  # if a page were made in one step, there would be only one or two between
 
 
 async def test_many_page_requests_do_not_block_a_probe(world, port, dial, demo):

@@ -118,7 +118,7 @@ async def test_hanging_and_missing_metrics_delay_no_other(api, adapter, start, t
     await until_labelled(api, "node-a", violating=True)
     adapter.metrics["health_metric"] = {"node-a": "1500m", "node-b": "2k"}
     await until_labelled(api, "node-a", violating=False)
-    adapter.metrics["health_metric"] = {"node-a": "2"}  # and node-b is missing, not fine
+    adapter.metrics["health_metric"] = {"node-a": "2"}  # and node-b is missing, not zero
     await until_labelled(api, "node-a", violating=True)
 
     def says(text):
@@ -141,7 +141,7 @@ async def test_adapter_of_another_version_is_discovered_again(api, adapter, star
     await until_labelled(api, "node-a", violating=True)
     adapter.metrics = {"health_metric": 500}
     await evaluator.said("custom-metrics has no answer for health_metric: 500")
-    await until_labelled(api, "node-a", violating=False)  # nobody knows, and nobody may guess
+    await until_labelled(api, "node-a", violating=False)  # unknown and not guessed
     adapter.version, adapter.metrics = "v1beta2", {"health_metric": {"node-a": "0", "node-b": "2"}}
     await until_labelled(api, "node-b", violating=True)
 

@@ -22,7 +22,9 @@ def test_mapping_of_names_to_queries_is_read():
     }
     assert queries.parse('{"a": "b"}') == {"a": "b"}
     assert queries.parse("# nothing yet") == {}
-    assert queries.parse("a: !!python/object:os.system x") == {"a": "x"}  # a tag makes nothing
+    assert queries.parse("a: !!python/object:os.system x") == {
+        "a": "x"
+    }  # YAML tags create no objects
 
 
 @pytest.mark.parametrize(

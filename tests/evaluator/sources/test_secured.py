@@ -152,7 +152,7 @@ async def agent(pki):
             if sessions is not None:
                 options += [
                     ("grpc.ssl_session_cache", sessions),
-                    ("grpc.ssl_target_name_override", "evaluator"),  # sessions are kept by name
+                    ("grpc.ssl_target_name_override", "evaluator"),  # sessions are stored by name
                 ]
             channel = grpc.aio.secure_channel(f"127.0.0.1:{port.number}", secrets, options)
             await stack.enter_async_context(channel)
@@ -283,7 +283,7 @@ async def test_agent_over_the_report_rate_is_delayed(port, agent):
     async with asyncio.timeout(PATIENCE):
         for _ in range(20):
             await open_port.reports.get()
-    # Ten come through at once, the others at ten a second.
+    # Ten are accepted at once, the others at ten a second.
     assert asyncio.get_running_loop().time() - begin > 0.9
 
 
@@ -347,7 +347,7 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
     first = await agent(open_port, "node-a")
     await first.introduced()
 
-    os.truncate(tmp_path / "server.key", 10)  # what is broken leaves the old ones in force
+    os.truncate(tmp_path / "server.key", 10)  # an invalid file keeps the old ones in use
     second = await agent(open_port, "node-b", "node-b")
     await second.introduced()
 
@@ -362,10 +362,10 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
     assert (await third.introduced()).generation
     fourth = await agent(open_port, "node-b", "node-b", ca="other-ca.crt")
     await fourth.say()
-    assert (await fourth.ended())[0] is Code.UNAVAILABLE, "the old CA signs nobody any more"
+    assert (await fourth.ended())[0] is Code.UNAVAILABLE, "the old CA is no longer trusted"
     open_port.subscriptions.want(["a", "b"])
     async with asyncio.timeout(PATIENCE):
-        assert len((await second.stream.read()).metrics) == 2, "a stream that stands is left alone"
+        assert len((await second.stream.read()).metrics) == 2, "an open stream is kept"
     await open_port.agents.stop()
 
 

@@ -155,7 +155,7 @@ def renewed(pki, tmp_path):
 
     def put(**files):
         for place, source in files.items():
-            # Renamed into place, as a kubelet does: never is there half a file.
+            # Renamed into place, as a kubelet does, so no file is ever partial.
             new = tmp_path / "new"
             shutil.copy(pki / source, new)
             new.replace(places[place.replace("_", ".")])

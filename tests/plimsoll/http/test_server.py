@@ -44,7 +44,7 @@ async def test_head_has_the_headers_of_get_and_no_body(serve) -> None:
     client = await (await serve(echo)).connect()
     head = await client.get("/x", method="HEAD")
     assert int(head.headers["content-length"]) > 0
-    assert (await client.get("/y")).body.startswith(b"GET /y"), "nothing of a body lay in the way"
+    assert (await client.get("/y")).body.startswith(b"GET /y"), "no body was in the way"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ async def test_malformed_request_gets_an_error_and_ends_the_connection(
     client = await site.connect()
     await client.say(raw)
     assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == status
-    # What the client had still to say when the connection ended may come back to it as a reset.
+    # Bytes sent after the connection ended may cause a reset.
     with contextlib.suppress(ConnectionError):
         assert await asyncio.wait_for(client.ended(), PATIENCE)
     assert (await (await site.connect()).get("/")).status == 200

@@ -48,7 +48,7 @@ def log_to(clock):
 
     def start(stream):
         logger.propagate, logger.handlers[:] = False, [LineHandler(stream, clock=clock)]
-        logger.setLevel("WARNING")  # the level of the root logger is another test's
+        logger.setLevel("WARNING")  # another test sets the level of the root logger
         return logger
 
     yield start
@@ -66,7 +66,7 @@ def test_lines_lost_on_a_full_disk_are_counted_afterwards(log_to, clock, capfd):
     log.warning("room again")
     assert disk.written.splitlines() == [
         b"line 0",
-        b"line ",  # what was torn stays for itself
+        b"line ",  # the truncated line stays separate
         b"room again",
         b"4 log lines could not be written",
     ]

@@ -30,7 +30,7 @@ def lines():
         )
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout == b""
-        # What a terminal, journald and a container runtime take for the end of a line.
+        # What a terminal, journald or a container runtime treats as a line end.
         return re.split(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", done.stderr.decode())[:-1]
 
     return run

@@ -18,7 +18,7 @@ LIBRARY = "some.library"
 SPLIT = 16 << 10
 """Bytes of a line that container runtimes split."""
 HOSTILE = st.one_of(
-    st.text(st.characters(codec=None), max_size=60),  # any code point, halves of characters too
+    st.text(st.characters(codec=None), max_size=60),  # any code point, including lone surrogates
     st.text(' "=\\\n\r\t\0\x1b\x7f\x85\xa0\u2028\u2029\u202e\ud800abc,{}', max_size=60),
 )
 VALUES = st.one_of(
@@ -66,15 +66,11 @@ class Lines:
         self._out.truncate()
         assert text.endswith("\n")
         line = text[:-1]
-        assert line.isprintable(), (
-            "no end of a line, nothing that drives a terminal or turns text around"
-        )
+        assert line.isprintable(), "no line end, and no terminal or bidirectional control character"
         assert len(line.encode()) < SPLIT
         found = self._read(line)
         assert found.pop("ts")
-        "".join(
-            map(str, found.values())
-        ).encode()  # no halves of characters: strict readers refuse them
+        "".join(map(str, found.values())).encode()  # no lone surrogates: strict parsers reject them
         return found
 
 

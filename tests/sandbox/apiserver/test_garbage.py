@@ -79,7 +79,7 @@ async def test_namespace_deletion_includes_its_content(api, pod):
     version = (await api.get(path)).version
     async with api.watch("/api/v1/namespaces", resourceVersion=version) as watch:
         await api.delete(path)
-        # What is in it is still there to be deleted one by one, as `kubectl delete -f` does.
+        # The content can still be deleted one by one, as `kubectl delete -f` does.
         assert (await api.delete(f"{path}/configmaps/c")).code == 200
         assert [event["type"] for event in await watch.events(2)] == ["MODIFIED", "DELETED"]
     assert (await api.get(path)).code == 404

@@ -252,7 +252,7 @@ async def test_custom_resources_work(kubectl, crd):
 
 async def test_watch_works(kubectl, nodes, api, server):
     async def relabel():
-        # The watch is up once its first line is out; more changes than one leave no room for a race.
+        # The watch is established once its first line is printed; several changes avoid a race.
         for index in range(200):
             await api.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {"i": str(index)}}})
             await asyncio.sleep(0.02)

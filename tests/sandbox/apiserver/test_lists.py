@@ -100,7 +100,7 @@ async def test_pages_of_a_list_are_of_one_revision(api, five, node):
     first = await api.get(NODES, limit="2")
     assert [item["metadata"]["name"] for item in first.body["items"]] == ["n0", "n1"]
     assert first.body["metadata"]["remainingItemCount"] == 3
-    # What changes between the pieces does not show in them.
+    # Changes between the pages are not visible in them.
     await api.delete(f"{NODES}/n2")
     await api.post(NODES, node("n25"))
     await api.patch(f"{NODES}/n3", {"metadata": {"labels": {"late": "yes"}}})

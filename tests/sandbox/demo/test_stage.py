@@ -11,7 +11,7 @@ import pytest
 from sandbox.cluster import ClusterSpec
 from sandbox.config import DemoSettings
 from sandbox.demo.narrator import Narrator, NotSeenError
-from sandbox.demo.stage import Play, perform
+from sandbox.demo.stage import Demo, run_demo
 from sandbox.main import DEMOS
 
 pytestmark = pytest.mark.e2e
@@ -57,12 +57,14 @@ async def test_commands_of_a_demo_can_be_pasted(spawn, story, tmp_path):
 
 
 async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
-    async def tell(stage):
+    async def run_steps(stage):
         stage.narrator.step("Nothing will come of this")
         raise NotSeenError("a miracle")
 
-    play = Play("A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), tell, "up")
-    assert await perform(play, DemoSettings(dir=str(tmp_path))) == 1
+    play = Demo(
+        "A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), run_steps, "up"
+    )
+    assert await run_demo(play, DemoSettings(dir=str(tmp_path))) == 1
     said = capsys.readouterr().out
     assert "«a miracle» was not observed" in said
     evaluators = [line for line in said.splitlines() if "evaluator: " in line]
@@ -76,5 +78,5 @@ async def test_narrator_times_out(capsys):
         return None
 
     with pytest.raises(NotSeenError, match="snow"):
-        await Narrator(patience=0).sees("snow", never)
+        await Narrator(patience=0).wait_for("snow", never)
     assert "✗ snow" in capsys.readouterr().out

@@ -56,7 +56,7 @@ def test_filter_replies_are_decoded(node, reply, names, refused):
     ("reply", "text"),
     [
         ({"Error": "no policy"}, "no policy"),
-        ({"NodeNames": ["c"]}, "'c', which was not asked about"),
+        ({"NodeNames": ["c"]}, "'c', which is not in the request"),
         (None, "not an object"),
     ],
 )

@@ -79,7 +79,7 @@ def test_requeue_event_during_the_attempt_applies_when_it_ends(pending):
     assert pending.take(1) is None
     pending.refused("p", 2)
     assert pending.take(2) == "p"
-    pending.refused("p", 3)  # that nudge is used up
+    pending.refused("p", 3)  # that event is used up
     assert pending.take(3) is None
 
 

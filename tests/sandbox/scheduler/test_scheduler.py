@@ -18,7 +18,7 @@ CLASSES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
-class StandIn:
+class StubExtender:
     """An extender that rejects the given nodes with the given reason."""
 
     def __init__(self):
@@ -61,7 +61,7 @@ class StandIn:
 
 @pytest.fixture
 async def extender():
-    stand_in = StandIn()
+    stand_in = StubExtender()
     app = web.Application()
     app.router.add_post("/scheduler/filter", stand_in.filter)
     app.router.add_post("/scheduler/prioritize", stand_in.prioritize)
@@ -213,7 +213,7 @@ async def test_rejection_is_in_condition_and_event_and_the_pod_waits(
     )
     assert await events(client, "p") == [("FailedScheduling", text, 1)]
     assert binder.attempts["default/p"] == 1
-    # An annotation on the pod is the lightest nudge; the same refusal is then counted, not written anew.
+    # An annotation on the pod is the smallest requeue event; an equal rejection is then counted, not written again.
     await client.patch(PODS, "p", {"metadata": {"annotations": {"x": "1"}}}, "default")
     await says("p", text)
     extender.refuse = {}
@@ -247,7 +247,7 @@ async def test_constant_reason_does_not_spin_and_a_varying_one_does(
     binder = await start()
     await add_pod("p")
     await says("p", "hot")
-    # A heartbeat and a no-op are no reason to try again. The pod that follows is: it is tried, the first is not.
+    # A heartbeat and a no-op do not requeue. The later pod is tried, the first is not.
     status = {
         "status": {
             "conditions": [
@@ -283,7 +283,7 @@ async def test_requeue_event_during_a_filter_call_applies_when_it_ends(
     patched = await client.patch(NODES, "node-a", {"metadata": {"annotations": {"x": "y"}}})
     await eventually(lambda: binder._nodes.objects["node-a"] == patched)
     entered.clear()
-    leave.set()  # this call answers "hot"; the nudge makes it a second one
+    leave.set()  # this call answers "hot"; the event causes a second one
     await entered.wait()
     extender.refuse = {}
     await client.patch(PODS, "p", {"metadata": {"annotations": {"x": "y"}}}, "default")

@@ -65,7 +65,7 @@ class Server:
     def __init__(self):
         self.api = ApiServer(history=500, bookmark_interval=3.0)
         self.weather = {}
-        """By host; what is not here is `fine`. None: nothing listens."""
+        """Faults by host; missing: `fine`. None: nothing listens."""
         self._watches = {}
         self._runner = None
 
@@ -78,7 +78,7 @@ class Server:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
-        # Whoever makes a client of the Kubernetes library from now on is connected here.
+        # Clients of the Kubernetes library created from now on connect here.
         rest.RESTClientObject._create_connector = lambda _self: self.connector()
 
     async def close(self):
@@ -135,7 +135,7 @@ class Admin:
         self._server = server
         self.client = Client(f"http://{ADMIN}")
         self.theirs = {}
-        """(node, key) → the value of a label that somebody else has set."""
+        """(node, key) → label value set by another manager."""
 
     async def start(self):
         self.client._session = aiohttp.ClientSession(connector=self._server.connector())
@@ -181,7 +181,7 @@ class Admin:
             meta = {
                 **found["metadata"],
                 "resourceVersion": "",
-            }  # whoever writes its status meanwhile
+            }  # whichever controller writes its status meanwhile
             await self.client.update(POLICIES, {**found, "metadata": meta, "spec": spec})
             return
         meta = {"name": name, "namespace": NAMESPACE}
@@ -217,7 +217,7 @@ class Admin:
             if but(obj):
                 continue
             meta = obj["metadata"]
-            with contextlib.suppress(ApiError):  # somebody was faster
+            with contextlib.suppress(ApiError):  # another writer was faster
                 await self.client.delete(resource, meta["name"], meta.get("namespace", ""), grace=0)
 
     async def clear_leases(self):

@@ -7,15 +7,15 @@ import policies
 from nodes import Agent, random_readings
 
 STEADY = tuple(f"node-{letter}" for letter in "abcdefgh")
-"""Nodes that are always there, or soon again."""
+"""Nodes that always exist, or soon again."""
 NAMES = tuple(f"policy-{number}" for number in range(5))
 CALM = 75.0
-"""Seconds without a fault after which all has to be as decided: longer than every bound, back-off and lease together."""
+"""Seconds without a fault after which all must be as decided: longer than every bound, backoff and lease together."""
 STILL = 10.0
-"""Seconds after that in which nothing may change any more."""
+"""Seconds after that in which nothing may change."""
 
 
-class Storm:
+class FaultSchedule:
     """All faults: `rage()` for a while, then `settle()`. `pause`: mean seconds between two faults."""
 
     def __init__(self, world, rng, pause):
@@ -75,7 +75,7 @@ class Storm:
         await world.admin.clear_pods_and_events()
         await asyncio.sleep(CALM)
 
-    # What happens to nodes and their agents.
+    # Faults of nodes and their agents.
 
     def _agent(self):
         agents = self._world.agents
@@ -143,7 +143,7 @@ class Storm:
         for name in sorted(self._world.admin.nodes()):
             await self._world.admin.beat(name, self._world.clock)
 
-    # What people and others do.
+    # Changes by users and other controllers.
 
     async def _policy_is_edited(self):
         await self._world.admin.put_policy(self._rng.choice(NAMES), policies.random_spec(self._rng))
@@ -207,7 +207,7 @@ class Storm:
     async def _gate_of_others_goes(self):
         await self._world.gangs.take_theirs_off()
 
-    # What happens to the API server, and on the way to it.
+    # Faults of the API server and its connections.
 
     async def _weather(self):
         rng, server = self._rng, self._world.server
@@ -247,7 +247,7 @@ class Storm:
     async def _history_expires(self):
         self._world.server.expire()
 
-    # What happens to the replicas, and to the machine.
+    # Faults of the replicas and their machines.
 
     async def _replica_is_killed(self):
         await self._down(stop=False)

@@ -12,12 +12,12 @@ from sandbox.client.client import JSON_PATCH, ApiError
 from sandbox.client.objects import PODS
 
 NEEDED = {"pair": 2, "trio": 3, "crowd": 5}
-"""Gangs, and how many pods each needs."""
+"""Gangs and their minAvailable."""
 OURS, THEIRS = "plimsoll.io/gang", "example.com/theirs"
 MOST = 30
-"""Pods of all of them: there is room for as many."""
+"""Maximum pods of all gangs: all fit."""
 LATE = 100.0
-"""Seconds that a list and the patch after it may be under way together: the API server may be slow, or all be stopped."""
+"""Maximum seconds for a list and the following patch: the API server may be slow, or all be suspended."""
 
 
 class Gangs:
@@ -29,11 +29,11 @@ class Gangs:
         self._say = say
         self._made = 0
         self._whole = set()
-        """Gangs that have their quorum."""
+        """Gangs with quorum."""
         self._whole_at = {}
-        """Gang → when it last had, as of the last change."""
+        """Gang → when it last had quorum, as of the last change."""
         self._without_theirs = set()
-        """Pods off which their owner takes the other gate."""
+        """Pods whose owner lifts the foreign gate."""
         self.lifted = 0
         world.server.store.listen(self._changed)
 
@@ -42,7 +42,7 @@ class Gangs:
         found = self._world.admin.objects("pods")
         return [pod for pod in found if (name := group_of(pod)) and group in ("", name)]
 
-    # What happens.
+    # Events.
 
     async def come(self, group="", count=1):
         """Create pods of a gang."""
@@ -94,7 +94,7 @@ class Gangs:
             body = ({"op": "test", "path": f"{path}/name", "value": THEIRS},)
             body += ({"op": "remove", "path": path},)
             self._without_theirs.add(pod["metadata"]["uid"])
-            with contextlib.suppress(ApiError):  # ours went in the same moment
+            with contextlib.suppress(ApiError):  # our write happened at the same moment
                 await self._world.admin.client.patch(
                     PODS, name, body, NAMESPACE, content_type=JSON_PATCH
                 )
@@ -109,7 +109,7 @@ class Gangs:
                     with contextlib.suppress(ApiError):
                         await self._world.admin.client.bind(pod, self._rng.choice(nodes))
 
-    # What must be so.
+    # Invariants.
 
     def _changed(self, change):
         if change.collection != "pods" or change.record is None:

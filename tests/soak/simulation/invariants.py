@@ -20,10 +20,10 @@ from evaluator.readings.store import Store
 from wire.codec import Delta
 
 SLACK = 1.0
-"""Seconds that something may take that takes no time but a pause of ours."""
+"""Tolerance in seconds for what takes no time except pauses of the test."""
 
 
-class Audit:
+class InvariantChecks:
     """Collects violations as sentences."""
 
     def __init__(self, admin, server, clock):
@@ -34,9 +34,9 @@ class Audit:
         self._admin = admin
         self._clock = clock
         self._specs = defaultdict(list)
-        """Policy → (since when, spec; None: none)."""
+        """Policy → (since when, spec; None: deleted)."""
         self._born = {}
-        """Node → when it was made, or made anew."""
+        """Node → when it was created or recreated."""
         server.store.listen(self._changed)
 
     def say(self, sentence):
@@ -82,11 +82,11 @@ class Audit:
         self.answers += 1
         specs = self._specs_of_late(name)
         if replica.waiting_for:
-            return  # it has said so itself, where an operator looks
+            return  # it reported so itself
         known = self._clock.now - CLUSTER_STALE_AFTER - SLACK
         for node in nodes:
             if self._born[node] > known:
-                continue  # it need not have heard of it
+                continue  # it may not have received it
             recent = said(replica, node, self._clock.now - STALE_AFTER - SLACK)
 
             def candidates(metric, recent=recent):
@@ -109,7 +109,7 @@ class Audit:
         missing = [None] if first < 0 else []
         return missing + [spec for _, spec in known[max(0, first) :]]
 
-    # Once all is calm.
+    # In quiet periods.
 
     def check_calm(self, replicas, agents):
         """Labels, statuses and answers equal those of a decision from scratch."""

@@ -65,7 +65,7 @@ class Agent:
         self.off = False
         self.late = 0.0
         self.said = {}
-        """By replica: (when it arrived, what), the latest ones last."""
+        """By replica: (arrival time, report), the latest last."""
         self._clock = clock
         self._rng = rng
         self._woken = asyncio.Event()
@@ -119,7 +119,7 @@ class Agent:
             if serving.done():
                 await serving
         finally:
-            # As when a client goes away: gRPC cancels the servicer.
+            # As when a client disconnects: gRPC cancels the servicer.
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 

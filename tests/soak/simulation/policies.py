@@ -6,7 +6,7 @@ import math
 METRICS = ("heat", "load", "health", "errors", "free")
 OPERATORS = ("Equals", "LessThan", "GreaterThan")
 LONGEST = 8
-"""Seconds of a `for` or `clearAfter` at most."""
+"""Maximum seconds of `for` or `clearAfter`."""
 
 
 def random_spec(rng):

@@ -23,9 +23,9 @@ class Replica:
         self.up = False
         self.gone = True
         self.broken = []
-        """What ended a loop of it, which never should."""
+        """The error that ended a loop; there must be none."""
         self.intake = None
-        """Where a stream arrives; another one after each start."""
+        """Handles a new stream; replaced at each start."""
         self._folder = folder
         self._service = None
         self._kube = None
@@ -52,7 +52,7 @@ class Replica:
         self._service = Service(settings, self._kube)
         agents = self._service._ports._agents
         self._loops = [*self._service._start_loops(), asyncio.create_task(agents._announce())]
-        self.intake = lambda call: agents._answer(None, call)
+        self.intake = lambda call: agents._serve(None, call)
         self.up = True
 
     async def kill(self):
@@ -66,7 +66,7 @@ class Replica:
             self.broken.append(f"{loop.get_coro().__qualname__} was cancelled, and goes on")
             loop.cancel()
         await self._kube.close()
-        gc.unfreeze()  # a process that is gone keeps nothing
+        gc.unfreeze()  # a killed process keeps nothing
         self._service = self._kube = self.intake = None
         self._loops = []
         self.gone = True

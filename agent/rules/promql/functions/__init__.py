@@ -1,7 +1,8 @@
 """PromQL's functions by name, as plain functions of windows, vectors and numbers.
 
 Results equal those of Prometheus 2.42, including NaN, infinities and the order of additions. No function reads a clock or
-raises for a number.
+raises for a number. A new function is an entry in `RANGES` or `POINTWISE`, or, if it takes other arguments, in
+`compiler_calls._OTHERS`; list it in docs/rules.md.
 """
 
 from collections.abc import Callable, Mapping

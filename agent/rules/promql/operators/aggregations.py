@@ -46,15 +46,15 @@ def aggregator(op: str, grouping: Grouping) -> Aggregator:
 def _groups(grouping: Grouping, sets: LabelSets) -> list[tuple[Labels, Picker]]:
     """Return each group's labels and a picker of its elements."""
     members = _members(grouping, sets, range(len(sets)))
-    return [(labels, picker(places)) for labels, places in members.items()]
+    return [(labels, picker(indices)) for labels, indices in members.items()]
 
 
 def _members(
-    grouping: Grouping, sets: LabelSets, places: Iterable[int]
+    grouping: Grouping, sets: LabelSets, indices: Iterable[int]
 ) -> Mapping[Labels, list[int]]:
     members: dict[Labels, list[int]] = {}
-    for place in places:
-        members.setdefault(grouping(sets[place]), []).append(place)
+    for index in indices:
+        members.setdefault(grouping(sets[index]), []).append(index)
     return members
 
 
@@ -92,15 +92,15 @@ def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]])
     groups = latest(partial(_ordered_groups, grouping))
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
-        wanted = _integer(_number(parameter))
-        if wanted < 1:
+        count = _integer(_number(parameter))
+        if count < 1:
             return []
         sets, values = columns(vector)
         return [
-            (members[place], picked[place])
+            (members[index], picked[index])
             for members, pick in groups(sets)
             for picked in [pick(values)]
-            for place in largest(wanted, key(picked))
+            for index in largest(count, key(picked))
         ]
 
     return aggregate
@@ -110,7 +110,7 @@ def _ordered_groups(grouping: Grouping, sets: LabelSets) -> list[tuple[LabelSets
     """Return each group's elements ordered by labels, so that ties are resolved the same way after a restart."""
     ordered = sorted(range(len(sets)), key=sets.__getitem__)
     members = _members(grouping, sets, ordered).values()
-    return [(tuple([sets[place] for place in places]), picker(places)) for places in members]
+    return [(tuple([sets[index] for index in indices]), picker(indices)) for indices in members]
 
 
 def _count_values(grouping: Grouping) -> Aggregator:
@@ -118,8 +118,8 @@ def _count_values(grouping: Grouping) -> Aggregator:
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
         name = _label_name(parameter)
-        places = (_with_value(grouping, name, labels, value) for labels, value in vector)
-        return [(labels, float(count)) for labels, count in Counter(places).items()]
+        indices = (_with_value(grouping, name, labels, value) for labels, value in vector)
+        return [(labels, float(count)) for labels, count in Counter(indices).items()]
 
     return aggregate
 

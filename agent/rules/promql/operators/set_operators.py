@@ -48,10 +48,10 @@ def _sets(vector: Vector) -> LabelSets:
     return tuple([labels for labels, _ in vector])
 
 
-def _known(matching: Matching, asked: LabelSets, others: LabelSets) -> Sequence[bool]:
-    """Return for each element of `asked` whether one of the others matches it."""
+def _known(matching: Matching, sets: LabelSets, others: LabelSets) -> Sequence[bool]:
+    """Return for each element of `sets` whether one of the others matches it."""
     signatures: set[Labels] = set(map(matching.signature, others))
-    return [contains(signatures, matching.signature(labels)) for labels in asked]
+    return [contains(signatures, matching.signature(labels)) for labels in sets]
 
 
 SET_OPERATORS: Mapping[str, Callable[[Matching], Sides]] = {

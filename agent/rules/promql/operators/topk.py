@@ -7,18 +7,18 @@ heapq moves other entries when it removes the top.
 from collections.abc import Sequence
 
 
-def largest(wanted: int, numbers: Sequence[float]) -> list[int]:
-    """Return the indices of the `wanted` (>= 1) largest numbers, largest first and NaN last."""
+def largest(count: int, numbers: Sequence[float]) -> list[int]:
+    """Return the indices of the `count` (>= 1) largest numbers, largest first and NaN last."""
     heap: list[int] = []
-    for place, number in enumerate(numbers):
-        if len(heap) >= wanted:
+    for index, number in enumerate(numbers):
+        if len(heap) >= count:
             top = numbers[heap[0]]
             if not (top < number or top != top):
                 continue
             _take_top(heap, numbers)
-        _put(heap, numbers, place)
-    known = [place for place in heap if numbers[place] == numbers[place]]
-    known.sort(key=lambda place: (-numbers[place], place))
+        _put(heap, numbers, index)
+    known = [index for index in heap if numbers[index] == numbers[index]]
+    known.sort(key=lambda index: (-numbers[index], index))
     return known + sorted(set(heap).difference(known))
 
 
@@ -26,8 +26,8 @@ def _below(numbers: Sequence[float], one: int, other: int) -> bool:
     return numbers[one] != numbers[one] or numbers[one] < numbers[other]
 
 
-def _put(heap: list[int], numbers: Sequence[float], place: int) -> None:
-    heap.append(place)
+def _put(heap: list[int], numbers: Sequence[float], index: int) -> None:
+    heap.append(index)
     child = len(heap) - 1
     while child > 0:
         parent = (child - 1) // 2

@@ -50,33 +50,33 @@ def pair(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets
     """Return the matches of two vectors. Raises EvaluationError if the "one" side has several elements for a signature."""
     swapped = matching.card == "one-to-many"
     many, ones = (rights, lefts) if swapped else (lefts, rights)
-    places = _places(matching, ones, "left" if swapped else "right")
+    indices = _indices(matching, ones, "left" if swapped else "right")
     results, signatures, many_at, one_at = [], [], [], []
     for index, labels in enumerate(many):
         signature = matching.signature(labels)
-        place = places.get(signature)
-        if place is not None:
-            results.append(naming(matching, labels, ones[place]))
+        position = indices.get(signature)
+        if position is not None:
+            results.append(naming(matching, labels, ones[position]))
             signatures.append(signature)
             many_at.append(index)
-            one_at.append(place)
+            one_at.append(position)
     left_at, right_at = (one_at, many_at) if swapped else (many_at, one_at)
     distinct = all_distinct(results) and (matching.card != "one-to-one" or all_distinct(signatures))
     return Pairs(results, picker(left_at), picker(right_at), None if distinct else signatures)
 
 
-def _places(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, int]:
-    places: dict[Labels, int] = {}
+def _indices(matching: Matching, ones: LabelSets, side: str) -> Mapping[Labels, int]:
+    indices: dict[Labels, int] = {}
     for index, labels in enumerate(ones):
         signature = matching.signature(labels)
-        if signature in places:
+        if signature in indices:
             raise EvaluationError(
                 f"found duplicate series for the match group {series(signature)} on the {side} hand-side of the operation: "
-                f"[{series(labels)}, {series(ones[places[signature]])}]; "
+                f"[{series(labels)}, {series(ones[indices[signature]])}]; "
                 "many-to-many matching not allowed: matching labels must be unique on one side"
             )
-        places[signature] = index
-    return places
+        indices[signature] = index
+    return indices
 
 
 def must_match_once(

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from agent.rules.groups.file import RuleFile, RuleFileError, read, told_apart
+from agent.rules.groups.file import RuleFile, RuleFileError, merged_files, read
 from plimsoll import strictyaml
 
 GOOD = """
@@ -195,7 +195,7 @@ def test_yaml_aliases_cannot_multiply_rules_beyond_the_limit() -> None:
 def test_groups_of_one_name_are_distinguished_by_file() -> None:
     one = loaded("groups: [{name: a}, {name: b}]")
     other = loaded("groups: [{name: b, rules: [{record: x, expr: 'rate('}]}, {name: c}]")
-    found = told_apart({"/one": one, "/other": other})
+    found = merged_files({"/one": one, "/other": other})
     assert [group.name for group in found.groups] == ["a", "/one;b", "/other;b", "c"]
     assert [error.group for error in found.errors] == ["/other;b"]
 

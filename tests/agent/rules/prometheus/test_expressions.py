@@ -59,7 +59,7 @@ def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
 @pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
 def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, prometheus, moments):
     for text in expressions(line, names):
-        prometheus.ask(text, moments[0].time)  # which does not raise
+        prometheus.ask(text, moments[0].time)  # it does not raise
         with pytest.raises(ExpressionError) as caught:
             parse(text)
         assert caught.value.reason == "unsupported"

@@ -105,7 +105,7 @@ def exact(deeper):
         calls(deeper, EXACT_MATHS, EXACT_OVER_TIME)
         | combined(deeper, (*EXACT_ARITHMETIC, *compared))
         | aggregated(deeper, ("min", "max", "count", "group"))
-        # A label that sorts before those of `by` confuses Prometheus in a subquery.
+        # A label that sorts before those of `by` triggers a Prometheus bug in a subquery.
         | st.builds('count_values {}("zz", {})'.format, BY, deeper)
     )
 
@@ -118,7 +118,7 @@ def close(deeper):
         aggregated(deeper, ("sum", "avg", "min", "max", "count", "group")),
         aggregated(EXACT, ("stddev", "stdvar")),
         st.builds("quantile {}({}, {})".format, BY, number, deeper),
-        # Which of equals are left follows from the order of series, and that of computed ones is nobody's promise.
+        # Which of several equal elements are kept depends on the order of series, which is unspecified for computed ones.
         st.builds("{} {}({}, {})".format, *(ENDS, BY, one_of("1", "2"), one_of(*SELECTORS))),
         st.builds(
             "{}({} {}({}, {}))".format,
@@ -137,7 +137,7 @@ BY = st.just("") | st.builds("{} ({}) ".format, one_of("by", "without"), names)
 EXACT = st.recursive(
     st.builds("{}{}".format, one_of(*SELECTORS), one_of(*OFFSETS)), exact, max_leaves=4
 )
-# More than three subqueries in one another are too many steps for us.
+# More than three nested subqueries are too many steps for our limit.
 VECTORS = st.recursive(EXACT, close, max_leaves=3).filter(lambda text: text.count(":") <= 3)
 
 

@@ -23,7 +23,7 @@ RIGHT = (
     "quantile_over_time(0.5, flag[1h30m]) # as it should be",
     "clamp(round(waves, 0.1), -1, 1) <= 2 != bool 3",
 )
-# In other places, in other letters, and what only newer releases know.
+# Wrong places, wrong case, and syntax of newer releases.
 STRANGE = (
     *("BY", "Sum", "OFFSET", "oFfSeT", "AND", "Or", "UNLESS", "BOOL", "inf", "nan", "iNf", "ON", "GROUP_LEFT"),
     *("by", "on", "offset", "bool", "sum", "rate", "without", "group_right", "ignoring", "and", "start", "end"),
@@ -66,7 +66,7 @@ def test_random_typos_are_rejected_as_by_prometheus(both, moments, soak):
         try:
             parse(text)
         except ExpressionError:
-            return  # the parser takes no `01e2`; to refuse too much is no harm
+            return  # the parser rejects `01e2`; rejecting too much does no harm
         assert list(both.differences(text, moments[2:3])) == []
 
     compare()

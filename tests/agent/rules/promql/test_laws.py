@@ -13,7 +13,7 @@ from agent.rules.promql.values import Moment
 from agent.rules.storage.memory import MemoryStorage
 
 NOW = 10_000_000
-# Whole numbers, whose sums and differences are exact in any order.
+# Integers, whose sums and differences are exact in any order.
 numbers = st.integers(-(2**40), 2**40).map(float)
 pairs = st.fixed_dictionaries({}, optional={name: st.sampled_from("xyz") for name in "abc"})
 

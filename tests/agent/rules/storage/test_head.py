@@ -473,7 +473,7 @@ def test_reported_size_is_accurate_within_a_quarter(changing: int, reach: int, t
             )
         of_series.cache_clear()
         gc.collect()
-        # What other threads hold meanwhile, such as a server that another test left running, is not ours.
+        # Allocations of other threads, such as a server left by another test, do not count.
         ours = [tracemalloc.Filter(True, "*/agent/rules/*")]
         traces = tracemalloc.take_snapshot().filter_traces(ours).traces
         real = sum(trace.size for trace in traces)

@@ -53,7 +53,7 @@ def test_big_endian_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     (series,) = SAVED.series
     times, starts, values, gaps = SAVED.times[:], series.starts[:], series.values[:], series.gaps[:]
     for numbers in (times, starts, values, gaps):
-        numbers.byteswap()  # so they lie in the memory of such a machine
+        numbers.byteswap()  # as in the memory of such a machine
     there = SeriesSnapshot(series.labels, series.source, starts, values, gaps)
     monkeypatch.setattr(snapshot_codec, "_SWAPPED", True)
     assert b"".join(snapshot_codec.encode({"g": Snapshot(7, times, (there,))})) == WRITTEN

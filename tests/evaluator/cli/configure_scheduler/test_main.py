@@ -60,7 +60,7 @@ def test_manifest_names_an_existing_configuration(node, kubeadm):
     assert node.manifest.stat().st_mode & 0o777 == 0o600
     assert node.backups() == [kubeadm]
     assert list(node.manifests.iterdir()) == [node.manifest], (
-        "the kubelet starts whatever lies there"
+        "the kubelet starts every manifest in the folder"
     )
 
 

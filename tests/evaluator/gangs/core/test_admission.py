@@ -148,7 +148,7 @@ def test_other_pods_are_left_unchanged(labels):
 def test_invalid_gang_labels_are_a_warning_to_the_pods_creator(labels, named):
     (warning,) = response(ask(review_of(pod_of(labels))))["warnings"]
     assert named in warning
-    assert len(warning) < 256, "the API server cuts longer ones"
+    assert len(warning) < 256, "the API server truncates longer ones"
 
 
 @pytest.mark.parametrize("labels", [None, {"app": "web"}, GANG, {"groupPriority": "7"}], ids=str)

@@ -56,7 +56,7 @@ class World:
     def free(self, resource: str = "cpu") -> dict[str, float]:
         capacity = self.tracker.capacity()
         return dict(
-            zip(capacity.nodes, capacity.free[capacity.place[resource]].tolist(), strict=True)
+            zip(capacity.nodes, capacity.free[capacity.row_of[resource]].tolist(), strict=True)
         )
 
     def allowed(self, pod: PodRecord, tracker: CapacityTracker | None = None) -> list[str]:
@@ -209,7 +209,7 @@ def test_cordoned_or_not_ready_node_is_eligible_with_a_toleration(world: World) 
 def test_policy_limits_the_nodes(world: World) -> None:
     follows = world.pod("one", labels={"telemetry-policy": "cool"})
     other = world.pod("two")
-    assert world.allowed(follows) == ["a", "b", "c"], "a policy that there is not keeps nobody off"
+    assert world.allowed(follows) == ["a", "b", "c"], "a missing policy rejects no node"
     world.refuses("b", "gone")
     assert world.allowed(follows) == ["a", "c"]
     world.refuses("a", unreported=["c"])
@@ -252,9 +252,9 @@ def test_results_are_cached_and_dropped_with_their_last_pod(
     assert capacity.allowed(asked.where, asked.policy) is capacity.allowed(
         asked.where, asked.policy
     )
-    assert world.cluster.feasible_nodes._kinds
+    assert world.cluster.feasible_nodes._by_constraints
     world.inventory.pods.drop(follows)
-    assert not world.cluster.feasible_nodes._kinds
+    assert not world.cluster.feasible_nodes._by_constraints
 
 
 def test_objects_known_before_the_tracker_count_too(world: World) -> None:

@@ -24,9 +24,9 @@ POLICY = PolicyKey("default", "healthy")
 class World:
     """The state of an evaluator with gangs, set by hand."""
 
-    def __init__(self, gangs_of, space_of, terms):
+    def __init__(self, gangs_of, space_of, timings):
         self._gangs_of, self._space_of = gangs_of, space_of
-        self.outcome = GangDecisions()
+        self.decisions = GangDecisions()
         self.gangs, self.blockers, self.native = {}, {}, {}
         self.capacity = None
         self.now = NOW
@@ -34,9 +34,9 @@ class World:
         self.decides = True
         self.gang_explainer = GangExplainer(
             gangs=lambda: self.gangs,
-            outcome=lambda: self.outcome,
+            decisions=lambda: self.decisions,
             capacity=lambda: self.capacity,
-            terms=terms,
+            timings=timings,
             now=lambda: self.now,
             waiting_for=lambda: self.waits,
             undecided=lambda: self.undecided,
@@ -49,10 +49,10 @@ class World:
         """Set pods and nodes and decide about them."""
         self.gangs = {gang.key: gang for gang in self._gangs_of(pods)}
         self.capacity = self._space_of(pods, only=only, **nodes)
-        self.outcome = decide(
+        self.decisions = decide(
             self.gangs.values(),
             self.capacity,
-            self.outcome.memory,
+            self.decisions.memory,
             GangTimings(),
             now=self.now,
             random=lambda: 0.0,
@@ -60,20 +60,20 @@ class World:
 
     def release(self):
         """Apply the releases."""
-        memory = self.outcome.memory
-        for release in self.outcome.releases:
+        memory = self.decisions.memory
+        for release in self.decisions.releases:
             memory = memory.released(release, now=self.now)
-        self.outcome = GangDecisions(memory=memory)
+        self.decisions = GangDecisions(memory=memory)
 
 
 @pytest.fixture
-def terms():
+def timings():
     return GangTimings()
 
 
 @pytest.fixture
-def world(gangs_of, space_of, terms):
-    return World(gangs_of, space_of, terms)
+def world(gangs_of, space_of, timings):
+    return World(gangs_of, space_of, timings)
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ async def test_fitting_pods_per_node_are_explained(world, get, a_pod):
     }
 
 
-@pytest.mark.parametrize("terms", [GangTimings(fit=False)])
+@pytest.mark.parametrize("timings", [GangTimings(fit=False)])
 async def test_disabled_capacity_check_is_explained(world, get, a_pod):
     world.see(a_pod("t-0", "train", 2), a=8)
     status, page = await get("default/train")
@@ -208,7 +208,7 @@ async def test_capacity_reserved_for_another_gang_is_not_free(world, get, a_pod,
     one = [a_pod(f"one-{number}", "one", 2, cpu=2, priority=1) for number in range(2)]
     two = [a_pod(f"two-{number}", "two", 2, cpu=2) for number in range(2)]
     world.see(*one, *two, a=6)
-    assert [release.reason for release in world.outcome.releases] == [GangReason.ADMITTED]
+    assert [release.reason for release in world.decisions.releases] == [GangReason.ADMITTED]
     world.release()
     lifted = [with_membership(pod, gated=False, admitted=NOW) for pod in one]
     world.see(*lifted, *two, a=6)
@@ -306,7 +306,7 @@ async def test_disabled_gangs_are_reported(get):
 
 async def test_new_gang_is_reported_as_undecided(world, get, a_pod):
     world.see(a_pod("t-0", "train", 3), a=8)
-    world.outcome = GangDecisions(memory=GangHistory())
+    world.decisions = GangDecisions(memory=GangHistory())
     _, page = await get("default/train")
     assert page["state"] is None
     assert page["message"] == "no decision yet"

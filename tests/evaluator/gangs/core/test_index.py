@@ -136,7 +136,7 @@ def test_gated_pod_without_a_gang_is_its_own_gang_until_bound(world: World) -> N
     world.put("solo", group=None)
     assert world.names(key) == ["solo"]
     world.put("solo", group=None, gates=(), annotations=MARK)
-    assert world.names(key) == ["solo"], "room is kept for it"
+    assert world.names(key) == ["solo"], "capacity is reserved for it"
     world.put("solo", group=None, gates=(), annotations=MARK, node="n")
     assert world.names(key) is None
 
@@ -157,7 +157,7 @@ def test_pod_without_min_available_counts_for_its_group(
     assert found is not None
     assert not found.complete
     world.drop("a")
-    assert not world.index.gangs, "one who names no number makes no gang"
+    assert not world.index.gangs, "a pod without minAvailable makes no gang"
 
 
 def test_gang_among_pods_equals_the_indexed_gang(world: World) -> None:

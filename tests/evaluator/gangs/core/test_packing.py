@@ -46,7 +46,7 @@ def test_equal_pods_fill_the_capacity():
     packing = Packing(a_space([3000, 1000, 500]))
     assert packing.shortage({asking(1000): 4}, need=4) is None
     lacking = packing.shortage({asking(1000): 5}, need=5)
-    assert (lacking.fit, lacking.wanted, lacking.nodes, lacking.short) == (4, 5, 3, "cpu")
+    assert (lacking.fit, lacking.requested, lacking.nodes, lacking.short) == (4, 5, 3, "cpu")
 
 
 def test_taken_capacity_is_not_free():

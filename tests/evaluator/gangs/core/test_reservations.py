@@ -57,7 +57,7 @@ def test_capacity_is_reserved_for_released_pods_until_the_timeout(
     first = decided(pods, capacity)
     pods = after(first, with_membership, pods)
     after_timeout = decided(pods, capacity, remembered(first), now=NOW + 60)
-    assert released(after_timeout) == {GangReason.ADMITTED: {"b-0", "b-1"}}  # a rests
+    assert released(after_timeout) == {GangReason.ADMITTED: {"b-0", "b-1"}}  # a backs off
     second_turn = decided(pods, capacity, after_timeout.memory, now=NOW + 71)
     assert not second_turn.releases
     assert state(second_turn, "b") is GangState.WAITS_FOR_ROOM
@@ -68,7 +68,7 @@ def test_two_gangs_that_fit_alone_are_not_both_released(a_pod, space_of, decided
     capacity = space_of(x=2, y=2)
     first = decided(pods, capacity)
     assert [one.gang.name for one in first.releases] == ["a"]
-    # One of three has a node, and the others are being tried.
+    # One of three is bound, and the others are being tried.
     pods = after(first, with_membership, pods)
     pods[0] = a_pod("a-0", "a", 3, node="x", admitted=NOW)
     second = decided(pods, space_of(pods, x=2, y=2), remembered(first), now=NOW + 1)
@@ -87,7 +87,7 @@ def test_queue_is_blocked_for_an_aged_gang_until_its_turn_ends(a_pod, space_of, 
     ended = decided(pods, capacity, held.memory, now=aged + 60)
     assert ended.timeouts == (GangKey("default", "big"),)
     assert released(ended) == {GangReason.ADMITTED: {"small-0", "small-1"}}
-    # After its rest (10 s at first, then twice as long) the line is held again.
+    # After its backoff (10 s at first, then doubled) the queue is blocked again.
     resting = decided(pods, capacity, ended.memory, now=aged + 69)
     assert resting.releases
     again = decided(pods, capacity, resting.memory, now=aged + 70)
@@ -155,7 +155,7 @@ def test_single_pods_are_released_one_by_one_with_reservations(
     placed = [a_pod("a", node="x", admitted=NOW), pods[1]]
     third = decided(placed, space_of(placed, x=8), second.memory, now=NOW + 2)
     assert released(third) == {GangReason.ADMITTED: {"b"}}
-    assert not third.memory.admitted  # who has a node is nobody's to wait for
+    assert not third.memory.admitted  # bound pods are not waited for
 
 
 def test_used_reservation_does_not_delay_its_own_gang(a_pod, space_of, decided, with_membership):

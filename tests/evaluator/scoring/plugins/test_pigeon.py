@@ -87,7 +87,7 @@ def test_scores_between_best_and_worst_are_rounded():
 
 def test_pod_that_fills_a_node_exactly_fits():
     used, capacity = 777 + 0.1 + 0.2, 1777.3
-    assert used + 1000 > capacity, "rounding of a sum says that it does not"
+    assert used + 1000 > capacity, "a rounded sum says otherwise"
     view = cluster((used, 8192 - 1024), capacity=(capacity, 8192))
     for one, score in ((pod(1000, 1024), 10), (pod(1001, 1024), 0), (pod(1000, 1025), 0)):
         assert run_scorer(view, one)[0] == [score]
@@ -124,7 +124,7 @@ def test_resources_count_in_their_order():
 
 
 def test_insignificant_difference_is_a_tie():
-    # Of values near .06, the span is .6 %.
+    # With values near .06, the span is .6 %.
     view = cluster((1000, 2048), (1001, 2048), (1002, 2048))
     for objective in Objective:
         assert run_scorer(view, pod(500, 1024), objective)[0] == [10, 10, 10]

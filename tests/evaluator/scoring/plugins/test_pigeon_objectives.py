@@ -86,7 +86,7 @@ def test_consolidation_is_the_distance_from_full_and_empty(examples):
         found = pigeon_objectives.consolidate(*placement)
         exact = slowly(consolidation, *placement)
         means = placement[0].mean() + (placement[1] - placement[0])[:, 0] / len(placement[0])
-        near_one = np.abs(1 - means) < 1e-6  # on which side of it the mean is, is up to rounding
+        near_one = np.abs(1 - means) < 1e-6  # its side of the mean is up to rounding
         assert found[~near_one] == pytest.approx(np.array(exact)[~near_one], rel=1e-9, abs=1e-9)
 
     check()
@@ -100,9 +100,9 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
         before, after = placement
         exact = [abs(x - demand) for x in slowly(variation, before, after)]
         squared = (np.clip(before, 0, 1).sum(axis=0) ** 2).sum()
-        loose = squared < 1e-6  # nodes that are idle but for a millionth of one
+        loose = squared < 1e-6  # nodes that are idle except for a millionth of one
         found = pigeon_objectives.bin_pack(before, after, demand)
-        # The root of a variance that is 0 but for rounding, where several nodes even each other out.
+        # The root of a variance that is 0 except for rounding, where several nodes equalize each other.
         assert loose or found == pytest.approx(exact, rel=1e-9, abs=1e-7)
         regular = np.abs(np.array(exact) - demand) > 1e-6
         assert loose or found[regular] == pytest.approx(

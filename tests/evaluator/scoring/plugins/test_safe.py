@@ -96,7 +96,7 @@ TABLE = [
 def test_known_numbers_are_reproduced(view, pod, numbers, expected):
     found = Safe().score(view, pod)
     facts = [found.facts[f"cpu.{name}"][0] for name in ("mu", "sigma", "alpha", "beta", "risk")]
-    # The numbers have so many digits.
+    # The reference numbers have this many digits.
     assert facts == pytest.approx(numbers, rel=4e-4, abs=1e-9, nan_ok=True)
     assert answer(found) == expected
 
@@ -264,7 +264,7 @@ def test_risk_falls_as_capacity_grows(used, deviation, room, growth):
     found = Safe().score(view, asking())
     assume(not np.isnan(found.facts["cpu.alpha"]).any())  # a beta distribution fits both
     smaller, larger = found.facts["cpu.risk"]
-    # The tail of a beta distribution towards 0 gets thinner first when its mean moves off 1, where overload is all but certain.
+    # The tail of a beta distribution towards 0 first gets thinner when its mean moves off 1, where overload is all but certain.
     assert larger <= smaller + 1e-9 or (smaller > 0.97 and larger > 0.97)
 
 

@@ -27,7 +27,10 @@ AGENT = "system:serviceaccount:plimsoll:plimsoll-agent"
         ({"x509_common_name": [b""], "peer_dns": [b"node-a", b"node-b"]}, {"node-a", "node-b"}),
         ({"x509_common_name": [b"node-a\0.evil"]}, {"node-a\0.evil"}),
         ({"x509_common_name": [b"system:node:"]}, set()),
-        ({"x509_subject_alternative_name": [b"node-a"]}, set()),  # might be a URI or an e-mail
+        (
+            {"x509_subject_alternative_name": [b"node-a"]},
+            set(),
+        ),  # might be a URI or an email address
         ({"transport_security_type": [b"ssl"]}, set()),
         ({}, set()),
     ],

@@ -88,7 +88,7 @@ async def test_two_agents_of_one_name_replace_each_other_at_a_limited_rate(port,
         "streams of node node-a are opened too often",
     )
     evaluator.want("a", "b")
-    assert list((await second.hear()).metrics) == ["a", "b"], "the one that stands is left alone"
+    assert list((await second.hear()).metrics) == ["a", "b"], "the open one is kept"
     evaluator.clock.now += 5.1
     again = await agent(evaluator)
     await again.introduced()

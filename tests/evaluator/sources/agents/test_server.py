@@ -259,7 +259,7 @@ async def test_stream_ends_although_a_subscription_is_being_sent_to_a_slow_agent
         await node.say(generation=99)
     else:
         await node.stream.done_writing()
-    for _ in range(100):  # it does not read, so the list, of 2 MB, is still being written
+    for _ in range(100):  # it does not read, so the list, of 2 MB, is still being sent
         await asyncio.sleep(0)
     assert len((await node.hear()).metrics) == 20_000
     code, details = await node.ended()
@@ -369,7 +369,7 @@ class Broken:
 
 
 async def test_failed_abort_ends_the_stream_and_is_no_failure():
-    with pytest.raises(asyncio.CancelledError):  # what gRPC takes for the end, without a word
+    with pytest.raises(asyncio.CancelledError):  # gRPC ends the stream on it silently
         await server._abort(
             Broken(), StreamRejection(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
         )

@@ -28,7 +28,7 @@ NODES = [
         ({"node": "node-a"}, "node-a"),
         ({"node": "node-a", "instance": "10.0.0.2:9100"}, "node-a"),
         ({"node": "label-a"}, "node-a"),
-        ({"node": "ksm", "instance": "10.0.0.2:9100"}, None),  # about something else
+        ({"node": "ksm", "instance": "10.0.0.2:9100"}, None),  # about something else than a node
         ({"node": "", "instance": "10.0.0.2:9100"}, "node-b"),
         ({"instance": "node-b"}, "node-b"),
         ({"instance": "node-b:9100"}, "node-b"),

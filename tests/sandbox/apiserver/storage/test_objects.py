@@ -334,4 +334,4 @@ async def test_resource_quotas_are_empty_and_cannot_be_created(api):
     body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
     reply = await api.post(quotas, {**body, "spec": {"hard": {"pods": "1"}}})
     assert (reply.code, reply.reason) == (403, "Forbidden")
-    assert "nobody enforces quotas in this sandbox" in reply.body["message"]
+    assert "quotas are not enforced in this sandbox" in reply.body["message"]

@@ -67,7 +67,7 @@ async def test_objects_enter_and_leave_a_selection(api, node):
         ("DELETED", "a"),
         ("ADDED", "b"),
     ]
-    # The last sight of it is how it was, at the version that took it away.
+    # The deleted object has its last state, with the version of the deletion.
     assert seen[2]["object"]["metadata"]["labels"]["k"] == "v"
     assert seen[2]["object"]["metadata"]["resourceVersion"] == left.version
 

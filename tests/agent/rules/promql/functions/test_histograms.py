@@ -22,7 +22,7 @@ def series(le, counted, *, name="latency_bucket", **others):
         (0.5, [(INF, 8), (2, 6), (1, 2)], 1.5),
         (0.1, [(1, 2), (2, 6), (INF, 8)], 0.4),
         (0.25, [(1, 2), (2, 6), (INF, 8)], 1),
-        (0.9, [(1, 2), (2, 6), (INF, 8)], 2),  # beyond the last bound that is a number
+        (0.9, [(1, 2), (2, 6), (INF, 8)], 2),  # beyond the last finite bound
         (0, [(1, 2), (INF, 8)], 0),
         (1, [(1, 2), (INF, 2)], 1),
         (0.25, [(-1, 4), (2, 6), (INF, 8)], -1),  # the first bucket has no lower bound
@@ -34,7 +34,7 @@ def series(le, counted, *, name="latency_bucket", **others):
             0.5,
             [(1, 4), (2, 3), (4, 8), (INF, 8)],
             1,
-        ),  # a count that falls is taken as the one before
+        ),  # a falling count is replaced by the previous one
         (0.75, [(1, 4), (2, 3), (4, 8), (INF, 8)], 3),
         (0.5, [(1, 1), (1, 1), (2, 6), (INF, 8)], 1.5),  # one bound in two spellings
         (0.5, [(1, 2), (2, 4), (INF, NAN)], 2),
@@ -49,7 +49,7 @@ def test_quantiles_are_interpolated(q, buckets, found):
     ("q", "buckets"),
     [
         (NAN, [(1, 2), (INF, 8)]),
-        (0.5, [(1, 2), (2, 8)]),  # nothing says how many there are
+        (0.5, [(1, 2), (2, 8)]),  # the total is unknown
         (0.5, [(INF, 8)]),
         (0.5, [(INF, 4), (INF, 4)]),
         (0.5, [(1, 0), (INF, 0)]),

@@ -35,7 +35,7 @@ def replaced(replacement, pattern, *, dst="out", src="disk"):
     [
         ("$1", "nvme0"),
         ("${1}x", "nvme0x"),
-        ("$1x", ""),  # the group `1x`, which is not there
+        ("$1x", ""),  # the group `1x` does not exist
         ("$1-$2", "nvme0-n1"),
         ("$0", "nvme0n1"),
         ("$part", "n1"),

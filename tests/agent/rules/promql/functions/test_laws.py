@@ -136,7 +136,7 @@ def test_no_buckets_make_a_quantile_raise(buckets, q):
     st.floats(1e-6, 1),
 )
 def test_quantiles_are_monotonic(steps, one, other):
-    # But for the share zero: where the first bucket is empty that is NaN, in Prometheus too.
+    # Except for the quantile zero: with an empty first bucket it is NaN, in Prometheus too.
     counts = list(accumulate(steps))
     buckets = [
         *zip(map(float, range(1, len(counts))), counts, strict=False),

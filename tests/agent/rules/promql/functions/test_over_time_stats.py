@@ -22,7 +22,7 @@ def ask(name, window):
         ([1, 1e100, 1, -1e100], 2),
         ([1e100, 1e100, 1, -1e100, -1e100], 1),
         ([1, 1, 1e16, 1e16, -1e16, -1e16, 1], 3),
-        ([1e308, 1e308, -1e308, -1e308], INF),  # too great on the way, and so it stays
+        ([1e308, 1e308, -1e308, -1e308], INF),  # overflows on the way and stays infinite
         ([-1e308, 1e308, 1e308], 1e308),
         ([INF, 1, INF], INF),
         ([-INF, 1], -INF),
@@ -41,7 +41,7 @@ def test_sums_are_compensated(window, values, found):
         ([1e308] * 5, 1e308),
         ([1e308, 1e308, 1e307], 7e307),
         ([1e308, 1e308, -1e308], 1e308 / 3),
-        ([1, 1e100, 1, -1e100], -2.4283361152821613e83),  # what Prometheus makes of it
+        ([1, 1e100, 1, -1e100], -2.4283361152821613e83),  # as in Prometheus
         ([INF, 1, INF], INF),
         ([1, -INF, 1], -INF),
         ([1, INF], INF),
@@ -71,7 +71,7 @@ def test_sums_with_nan_and_infinity_follow_ieee(window, name, values):
         ([5, 5, 5], 0),
         ([2, 4, 4, 4, 5, 5, 7, 9], 4),
         ([1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16], 22.5),
-        ([1e15 + 2, 1e15 + 2, 1e15, 1e15], 1.03125),  # what Prometheus makes of it; it would be 1
+        ([1e15 + 2, 1e15 + 2, 1e15, 1e15], 1.03125),  # as in Prometheus; exactly it would be 1
         ([-1, -1, 1, 1], 1),
         ([0.1, 0.1, 0.1, 0.4], 0.016875),
     ],

@@ -24,9 +24,9 @@ def test_samples_at_both_ends_are_not_extrapolated(window):
     ("start", "end", "seconds"),
     [
         (0, 60, 60),
-        (-15, 60, 75),  # as far as the usual gap: the counter ran there too
-        (-16.4, 60, 76.4),  # up to a tenth further
-        (-16.5, 60, 67.5),  # no further: half a gap only
+        (-15, 60, 75),  # up to the average gap: extrapolated to the end
+        (-16.4, 60, 76.4),  # up to a tenth farther
+        (-16.5, 60, 67.5),  # farther: extrapolated by half a gap only
         (-60, 60, 67.5),
         (0, 76.4, 76.4),
         (0, 76.5, 67.5),
@@ -35,7 +35,7 @@ def test_samples_at_both_ends_are_not_extrapolated(window):
     ],
 )
 def test_rate_is_extrapolated_to_near_ends(window, start, end, seconds):
-    # Far from zero, so that its beginning has no say. By hand: 40 in 60 s.
+    # Far from zero, so the zero point does not matter. By hand: 40 in 60 s.
     samples = window([1e6, 1e6 + 10, 1e6 + 20, 1e6 + 30, 1e6 + 40])
     for name in ("increase", "delta"):
         assert ask(name, samples, start, end) == pytest.approx(40 * seconds / 60)
@@ -45,14 +45,14 @@ def test_rate_is_extrapolated_to_near_ends(window, start, end, seconds):
 @pytest.mark.parametrize(
     ("values", "found"),
     [
-        ([0, 10, 20], 20),  # it was zero right at the first sample
+        ([0, 10, 20], 20),  # zero was exactly at the first sample
         ([5, 15, 25], 25),  # and here 7.5 s before
         ([10, 20, 30], 30),
         (
             [100, 110, 120],
             20 * 45 / 30,
-        ),  # by its slope zero is long ago, but the end of the range is near
-        ([-5, 5, 15], 20 * 45 / 30),  # no counter, so nothing follows from zero
+        ),  # by its slope zero is far, but the end of the range is near
+        ([-5, 5, 15], 20 * 45 / 30),  # a gauge, so zero does not matter
     ],
 )
 def test_counter_is_not_extrapolated_below_zero(window, values, found):
@@ -76,7 +76,7 @@ def test_zero_point_may_be_farther_than_a_gap_within_the_range(window):
         ([5, 3, 2, 1], 6),
         ([9, 9, 4, 4], 4),
         ([1, NAN, 3, 4], 3),
-        ([5, NAN, 3, 4], -1),  # a fall that NaN hides is none
+        ([5, NAN, 3, 4], -1),  # a fall hidden by NaN is not counted
     ],
 )
 def test_value_before_a_counter_reset_counts(window, values, found):

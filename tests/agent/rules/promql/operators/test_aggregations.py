@@ -90,7 +90,7 @@ def test_elements_are_grouped_by_labels_and_lose_the_others(grouping, sums):
         ("sum", (1.0, 2.0, 4.5), 7.5),
         ("sum", (INF, -INF), NAN),
         ("sum", (1e308, 1e308), INF),
-        ("sum", (1e16, 1.0, -1e16), 0.0),  # added up one by one, nothing compensated
+        ("sum", (1e16, 1.0, -1e16), 0.0),  # summed one by one, without compensation
         ("min", (2.0, 1.0, 3.0), 1.0),
         ("min", (NAN, 2.0, 1.0), 1.0),
         ("min", (2.0, NAN, 1.0), 1.0),
@@ -102,7 +102,7 @@ def test_elements_are_grouped_by_labels_and_lose_the_others(grouping, sums):
         ("max", (NAN,), NAN),
         ("max", (NAN, -INF), -INF),
         ("avg", (1.0, 2.0, 6.0), 3.0),
-        ("avg", (1.7e308, 1.7e308, 1.7e308), 1.7e308),  # the sum would be infinite
+        ("avg", (1.7e308, 1.7e308, 1.7e308), 1.7e308),  # the sum would overflow
         ("avg", (INF, 1.0, INF), INF),
         ("avg", (1.0, -INF, 2.0), -INF),
         ("avg", (INF, -INF, 1.0), NAN),

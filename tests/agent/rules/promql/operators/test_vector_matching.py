@@ -113,7 +113,7 @@ def test_group_left_keeps_labels_of_the_many_side(matching):
     [
         (("zone",), {"zone": "a"}),
         (("zone", "nothing"), {"zone": "a"}),
-        (("code",), {"code": ""}),  # the side of one has none: taken away
+        (("code",), {"code": ""}),  # removed: the one side has none
         (("__name__",), {"__name__": "server"}),
     ],
 )

@@ -15,38 +15,42 @@ class RiskDemo:
         self._stage = stage
         self._cluster = stage.cluster
         self._api = stage.cluster.client
-        self._tell = stage.narrator
+        self._narrator = stage.narrator
         self._namespace = namespace
 
-    async def tell(self) -> None:
+    async def run_steps(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
-        self._tell.step("The scorer `safe` uses measured usage instead of requests")
-        self._tell.say(
+        self._narrator.step("The scorer `safe` uses measured usage instead of requests")
+        self._narrator.paragraph(
             "Pods request little CPU, so by requests node-a is almost empty, but 7.2 of its 8 cores are in use. kube-scheduler "
             "calls `safe` for all pods, also without a policy."
         )
         self.use("node-a", cores=7.2)
         small = {"requests": {"cpu": "500m"}}
-        await self._tell.sees(
+        await self._narrator.wait_for(
             "safe rejects node-a for a pod of half a core",
             lambda: self._unsafe("node-a", small),
         )
         await self._stage.create(self._pod("only-node-a", small, node="node-a"))
-        event = await self._tell.sees(
+        event = await self._narrator.wait_for(
             "a pod that requires node-a waits",
             lambda: events.find(
                 self._api, self._namespace, "only-node-a", "FailedScheduling", saying="overload"
             ),
         )
-        self._tell.shows(f"{event['reason']}: {event['message']}")
+        self._narrator.print_output(f"{event['reason']}: {event['message']}")
         await self._stage.create(self._pod("anywhere", small))
-        pod = await self._tell.sees("a pod that does not is placed on another node", self._settled)
-        self._tell.shows(f"anywhere is on {pod['spec']['nodeName']}")
-        risks = await self._tell.sees("/explain shows the risk of each node", self._risks)
+        pod = await self._narrator.wait_for(
+            "a pod that does not is placed on another node", self._settled
+        )
+        self._narrator.print_output(f"anywhere is on {pod['spec']['nodeName']}")
+        risks = await self._narrator.wait_for("/explain shows the risk of each node", self._risks)
         for node, (free, risk) in risks.items():
-            self._tell.shows(f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.1%}")
+            self._narrator.print_output(
+                f"{node}  {free / 1000:.1f} cores free, risk of overload {risk:.1%}"
+            )
         url = f"{self._cluster.endpoints.ops}/explain?pod={self._namespace}/only-node-a"
-        self._tell.types(f"curl '{url}'")
+        self._narrator.suggest(f"curl '{url}'")
 
     def use(self, node: str, *, cores: float) -> None:
         """Set the use of a node, in place of what its agent would measure of this machine."""
@@ -62,8 +66,8 @@ class RiskDemo:
         """Return whether `safe` rejects a node for such a pod."""
         names = [{"metadata": {"name": name}} for name in self._cluster.spec.nodes]
         spec = ExtenderSpec(f"{self._cluster.endpoints.extender}/scorers/safe")
-        async with Extender(spec) as asked:
-            answer = await asked.filter(self._pod("asked", resources), names)
+        async with Extender(spec) as extender:
+            answer = await extender.filter(self._pod("asked", resources), names)
         return True if node in answer.refused else None
 
     async def _settled(self) -> Object | None:
@@ -74,7 +78,7 @@ class RiskDemo:
 
     async def _risks(self) -> dict[str, tuple[float, float]] | None:
         """Return each node's free CPU in milli-CPU, and its overload risk with the waiting pod."""
-        page = await self._stage.explained(f"?pod={self._namespace}/only-node-a")
+        page = await self._stage.get_explain(f"?pod={self._namespace}/only-node-a")
         nodes = page.get("nodes", {})
         facts = {name: node["extenders"]["safe"]["facts"] for name, node in nodes.items()}
         return {name: (one["cpu.free"], one["cpu.risk"]) for name, one in facts.items()} or None

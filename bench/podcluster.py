@@ -24,7 +24,7 @@ _SIZES = {Resource.CPU: CORES * 1000.0, Resource.MEMORY: float(MEMORY)}
 Object = dict[str, Any]
 
 
-class Crowd:
+class PodCluster:
     """Nodes with their usage and pods."""
 
     def __init__(self, count: int) -> None:
@@ -113,7 +113,7 @@ def pod_view(cpu: float, memory: float) -> PodView:
     return PodView("bench/web-new", "uid-web-new", "web", amounts)
 
 
-def asked(names: Sequence[str]) -> list[str]:
+def shuffled(names: Sequence[str]) -> list[str]:
     """Return all names in random order, as kube-scheduler sends them."""
     found = list(names)
     random.Random(2).shuffle(found)

@@ -1,0 +1,94 @@
+"""A process that has imported a program and forks itself for each start of it: `forkserver.py <program> <listening socket>`.
+
+A connection carries one start: argv and environment as JSON after four bytes of length, with stdin, stdout and stderr; the
+answers are the pid and, later, the exit status. The server and its forks end when its stdin is closed.
+"""
+
+import array
+import contextlib
+import importlib
+import json
+import os
+import runpy
+import selectors
+import signal
+import socket
+import sys
+
+_STANDARD = 3
+"""stdin, stdout and stderr."""
+
+
+class Server:
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(listener, selectors.EVENT_READ, self._start)
+        self._ready.register(sys.stdin, selectors.EVENT_READ, self._stop)
+        self._running: dict[int, tuple[int, socket.socket]] = {}
+        """Pid and connection by pidfd."""
+
+    def serve(self) -> list[str]:
+        """Fork for each request. Returns, in a fork, what it has to run."""
+        while True:
+            for key, _ in self._ready.select():
+                if argv := key.data(key.fd):
+                    return argv
+
+    def _start(self, _fd: int) -> list[str] | None:
+        connection, _peer = self._listener.accept()
+        argv, env, fds = _request(connection)
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            for number, fd in enumerate(fds):
+                os.dup2(fd, number)
+            os.closerange(_STANDARD, max(*fds, connection.fileno(), *self._running) + 1)
+            os.environ.clear()
+            os.environ.update(env)
+            return argv
+        for fd in fds:
+            os.close(fd)
+        connection.sendall(b"%d\n" % pid)
+        handle = os.pidfd_open(pid)
+        self._running[handle] = pid, connection
+        self._ready.register(handle, selectors.EVENT_READ, self._ended)
+        return None
+
+    def _ended(self, handle: int) -> None:
+        pid, connection = self._running.pop(handle)
+        self._ready.unregister(handle)
+        os.close(handle)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(b"%d\n" % status)
+
+    def _stop(self, _fd: int) -> None:
+        for pid, _connection in self._running.values():
+            os.kill(pid, signal.SIGKILL)
+        os._exit(0)
+
+
+def _request(connection: socket.socket) -> tuple[list[str], dict[str, str], list[int]]:
+    head, ancillary, _flags, _address = connection.recvmsg(4, socket.CMSG_SPACE(_STANDARD * 4))
+    fds = array.array("i")
+    fds.frombytes(ancillary[0][2])
+    with connection.makefile("rb") as stream:
+        argv, env = json.loads(stream.read(int.from_bytes(head, "big")))
+    return argv, env, fds.tolist()
+
+
+def main() -> None:
+    program, number = sys.argv[1:]
+    importlib.import_module(f"{program}.main")
+    argv = Server(socket.socket(fileno=int(number))).serve()
+    if argv[0] == "-m":
+        sys.argv = argv[1:]
+        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = argv
+        runpy.run_path(argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Starts evaluators and agents as forks of a process that has imported them: importing takes most of the time of a start.
+
+They are processes of their own, as `python -P -m evaluator` starts them: with their own pid, session, environment, output,
+signals and exit status. Tests of a start itself start Python.
+"""
+
+import array
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from sandbox import processes
+
+PROGRAMS = ("evaluator", "agent")
+SERVER = Path(__file__).parent / "forkserver.py"
+
+
+class Preloaded:
+    """A running program; the methods are those of asyncio.subprocess.Process."""
+
+    def __init__(
+        self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stderr: asyncio.StreamReader | None = None
+        self._ended = asyncio.create_task(self._end(reader, writer))
+
+    async def _end(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        self.returncode = int(await reader.readline())
+        writer.close()
+        return self.returncode
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # its end is about to be reported
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+async def start(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    stdout: int | IO[bytes] = subprocess.DEVNULL,
+    stderr: int | IO[bytes] = subprocess.DEVNULL,
+) -> Preloaded:
+    """Start `python -P -m <program> [argument...]` or `python -P <script> [argument...]`; stdin is /dev/null.
+
+    `stdout` and `stderr` are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
+    """
+    program = program_of(argv)
+    assert program is not None, argv
+    with contextlib.ExitStack() as stack:
+        null = os.open(os.devnull, os.O_RDWR)
+        stack.callback(os.close, null)
+        pipe = -1
+        if stderr == subprocess.PIPE:
+            pipe, stderr = os.pipe()
+            stack.callback(os.close, stderr)
+        fds = [
+            null,
+            *(null if out == subprocess.DEVNULL else _number(out) for out in (stdout, stderr)),
+        ]
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(_server(program)))
+        request = json.dumps([list(argv[2:]), dict(env)]).encode()
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
+        connection.sendmsg([len(request).to_bytes(4, "big")], ancillary)
+        connection.sendall(request)
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    made = Preloaded(int(await reader.readline()), reader, writer)
+    if pipe >= 0:
+        made.stderr = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(made.stderr)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb"))
+    return made
+
+
+def program_of(argv: Sequence[str]) -> str | None:
+    """Return which program a command line starts; None if it is none of these."""
+    if tuple(argv[:3]) == (sys.executable, "-P", "-m"):
+        return argv[3] if argv[3] in PROGRAMS else None
+    if tuple(argv[:2]) == (sys.executable, "-P") and argv[2].endswith("tuned_evaluator.py"):
+        return "evaluator"
+    return None
+
+
+def _number(out: int | IO[bytes]) -> int:
+    return out if isinstance(out, int) else out.fileno()
+
+
+class Processes(processes.Processes):
+    """The sandbox's, which starts these programs as forks."""
+
+    async def _spawn(self, argv: Sequence[str], output: BinaryIO) -> Any:
+        if program_of(argv) is None:
+            return await super()._spawn(argv, output)
+        return await start(argv, processes.loopback_environment(), stdout=output, stderr=output)
+
+
+@functools.cache
+def _server(program: str) -> Path:
+    """Start the process to fork, once; it ends with this one, as do its forks. Returns its socket."""
+    path = Path(tempfile.mkdtemp(prefix="preloaded-")) / "socket"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    with listener:
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(SERVER), program, str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )
+    _servers.append(process)
+    return path
+
+
+_servers: list["subprocess.Popen[bytes]"] = []
+"""Held, because a server ends when its stdin is closed."""
+
+
+def stop() -> None:
+    """Stop the processes to fork."""
+    while _servers:
+        process = _servers.pop()
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait()
+    _server.cache_clear()
