@@ -11,6 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.e2e
+
 FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]
 SECONDS = 1.0

@@ -7,6 +7,8 @@ import pytest
 
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
+pytestmark = pytest.mark.e2e
+
 BURST = 10
 """Failed reviews of one address without delay; then one in 5 seconds."""
 ATTEMPTS = 40

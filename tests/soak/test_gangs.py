@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from sandbox.client.objects import PODS
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.controllers.nodes import CAPACITY
 from sandbox.programs import evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Cluster
 from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e

@@ -6,7 +6,8 @@ import pytest
 from sandbox.client import events
 from sandbox.client.client import JSON_PATCH, ensure
 from sandbox.client.objects import DEPLOYMENTS, PODS
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
+from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
 
