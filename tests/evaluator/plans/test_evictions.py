@@ -158,7 +158,7 @@ def test_pod_without_an_alternative_does_not_use_up_the_rate():
 
 
 @pytest.mark.parametrize(
-    ("refuge", "decisions"),
+    ("alternative", "decisions"),
     [
         (node("well", ready="False"), decided()),
         (node("well", ready="Unknown"), decided()),
@@ -182,8 +182,8 @@ def test_pod_without_an_alternative_does_not_use_up_the_rate():
         "pending",
     ],
 )
-def test_pod_without_an_alternative_node_stays(refuge, decisions):
-    assert planned([pod()], [node("sick"), refuge], decisions) == []
+def test_pod_without_an_alternative_node_stays(alternative, decisions):
+    assert planned([pod()], [node("sick"), alternative], decisions) == []
 
 
 def test_only_node_is_no_alternative():
