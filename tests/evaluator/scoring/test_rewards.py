@@ -101,7 +101,7 @@ def test_same_nodes_change_nothing():
 
 
 def test_least_recently_seen_kinds_are_dropped_when_full(monkeypatch):
-    monkeypatch.setattr(module, "_ROOM", 200)
+    monkeypatch.setattr(module, "_MOST_BYTES", 200)
     after = Rewards()
     for kind in ("one", "two", "three", "one", "four", "five", "six"):
         after = after.observed(kind, "a", 0)
@@ -110,7 +110,7 @@ def test_least_recently_seen_kinds_are_dropped_when_full(monkeypatch):
 
 
 def test_nodes_without_bound_leave_no_space_for_kinds(monkeypatch):
-    monkeypatch.setattr(module, "_ROOM", 200)
+    monkeypatch.setattr(module, "_MOST_BYTES", 200)
     nodes = {f"node-{number}" for number in range(100)}
     after = Rewards().among(nodes).observed("one", "node-1", 0)
     assert (after.kinds, after.dropped) == ({}, 1)
