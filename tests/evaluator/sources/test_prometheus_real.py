@@ -141,7 +141,7 @@ async def test_file_on_a_node_becomes_a_reading(fleet, source):
     for metric, reason, says in (
         ("nothing", "empty", "no series"),
         ("wrong", "http_400", "bad_data"),
-        ("no_node", "unjoined", "name no node"),
+        ("no_node", "unjoined", "no series belongs to a node"),
     ):
         with pytest.raises(SourceError, match=says) as caught:
             await asked.fetch(metric)
