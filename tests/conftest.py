@@ -142,7 +142,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="session")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+def untrusted(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     """A CA that no component trusts."""
     return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
 

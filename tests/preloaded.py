@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from sandbox import processes
+from sandbox import cluster, processes
 
 PROGRAMS = ("evaluator", "agent")
 SERVER = Path(__file__).parent / "forkserver.py"
@@ -115,6 +115,14 @@ class Processes(processes.Processes):
         if program_of(argv) is None:
             return await super()._spawn(argv, output)
         return await start(argv, processes.loopback_environment(), stdout=output, stderr=output)
+
+
+class Cluster(cluster.Cluster):
+    """The sandbox's, with its evaluator and agents as forks."""
+
+    def __init__(self, spec: cluster.ClusterSpec) -> None:
+        super().__init__(spec)
+        self.processes = Processes(self.dir / "logs", on_death=spec.on_death)
 
 
 @functools.cache

@@ -60,7 +60,7 @@ def plant(tmp_path: Path) -> Callable[[Mapping[str, str]], Host]:
 
 
 @pytest.fixture
-def ill() -> Callable[[Path], None]:
+def failing_reads() -> Callable[[Path], None]:
     """Make reads of a file fail with EIO, as for an attribute of a dead device."""
 
     def fall(path: Path) -> None:

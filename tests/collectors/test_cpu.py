@@ -79,7 +79,9 @@ def test_online_is_absent_if_the_first_cpu_has_no_state(plant, values) -> None:
     assert not any("online" in series for series in values(Cpu(host, Options()).collect()))
 
 
-def test_another_cpu_represents_a_core_when_the_first_goes_offline(plant, values, ill) -> None:
+def test_another_cpu_represents_a_core_when_the_first_goes_offline(
+    plant, values, failing_reads
+) -> None:
     files = {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/online": "0-1\n"}
     for cpu, count in (("cpu0", 5), ("cpu1", 6)):
         files |= {
@@ -96,7 +98,7 @@ def test_another_cpu_represents_a_core_when_the_first_goes_offline(plant, values
     (host.sysfs / "devices/system/cpu/cpu0/topology/core_id").unlink()
     plant({f"{CPUS}/online": "1\n"})
     assert values(collector.collect())[core] == 6
-    ill(host.sysfs / "devices/system/cpu/cpu1/thermal_throttle/core_throttle_count")
+    failing_reads(host.sysfs / "devices/system/cpu/cpu1/thermal_throttle/core_throttle_count")
     assert core not in values(collector.collect())
 
 

@@ -33,9 +33,9 @@ def test_every_listed_vulnerability_is_exported(machine, values) -> None:
     assert found[f"node_cpu_vulnerabilities_info{{{meltdown}}}"] == 1
 
 
-def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     directory = "sys/devices/system/cpu/vulnerabilities"
-    ill(tmp_path / directory / "mds")
+    failing_reads(tmp_path / directory / "mds")
     collector = CpuVulnerabilities(plant({}))
     with pytest.raises(CollectorError, match="can be read"):
         list(collector.collect())

@@ -36,7 +36,7 @@ def test_every_governor_and_the_active_one_are_exported(xeon) -> None:
 
 
 def test_hardware_frequency_is_exported_and_unreadable_files_are_skipped(
-    plant, values, ill, tmp_path: Path
+    plant, values, failing_reads, tmp_path: Path
 ) -> None:
     host = plant(
         {
@@ -46,7 +46,7 @@ def test_hardware_frequency_is_exported_and_unreadable_files_are_skipped(
         }
     )
     for file in ("scaling_max_freq", "scaling_governor", "cpuinfo_max_freq"):
-        ill(tmp_path / CPUS / "cpu0/cpufreq" / file)
+        failing_reads(tmp_path / CPUS / "cpu0/cpufreq" / file)
     assert values(CpuFreq(host).collect()) == {
         'node_cpu_frequency_hertz{cpu="0"}': 2.4e9,
         'node_cpu_frequency_avg_hertz{cpu="0"}': 2.3e9,

@@ -20,9 +20,9 @@ def test_labels_are_those_of_readable_files(machine) -> None:
     assert not labels.keys() & {"board_serial", "product_uuid", "chassis_type", "modalias"}
 
 
-def test_unreadable_file_has_no_label(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_has_no_label(plant, values, failing_reads, tmp_path: Path) -> None:
     host = plant({f"{ID}/bios_vendor": "Acme\n"})
-    ill(tmp_path / ID / "product_serial")
+    failing_reads(tmp_path / ID / "product_serial")
     assert values(Dmi(host).collect()) == {'node_dmi_info{bios_vendor="Acme"}': 1}
 
 

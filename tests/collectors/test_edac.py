@@ -40,10 +40,10 @@ def test_ranks_are_dimms_if_counted_by_rank(plant, values) -> None:
     }  # fmt: skip
 
 
-def test_unreadable_counter_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_counter_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     host = plant({f"{MC}/mc0/ce_count": "1\n", f"{MC}/mc0/csrow0/ch0_ce_count": "2\n"})
-    ill(tmp_path / MC / "mc0/ue_count")
-    ill(tmp_path / MC / "mc0/csrow0/ch0_dimm_label")
+    failing_reads(tmp_path / MC / "mc0/ue_count")
+    failing_reads(tmp_path / MC / "mc0/csrow0/ch0_dimm_label")
     assert values(Edac(host).collect()) == {
         'node_edac_correctable_errors_total{controller="0"}': 1,
         'node_edac_channel_correctable_errors_total{controller="0",csrow="0",channel="0",dimm_label="unknown"}': 2,

@@ -116,10 +116,10 @@ def test_help_names_the_element(name: str, kind: str, about: str) -> None:
     assert (family.type, family.help) == (kind, about)
 
 
-def test_unreadable_sensor_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_sensor_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     host = plant({f"{CHIP}/name": "drivetemp\n", f"{CHIP}/temp1_max": "70000\n"})
-    ill(tmp_path / CHIP / "temp1_input")
-    ill(tmp_path / CHIP / "temp1_label")
+    failing_reads(tmp_path / CHIP / "temp1_input")
+    failing_reads(tmp_path / CHIP / "temp1_label")
     found = values(HwMon(host, Options()).collect())
     assert found == {
         'node_hwmon_chip_names{chip="drivetemp",chip_name="drivetemp"}': 1,

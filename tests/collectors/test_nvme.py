@@ -51,13 +51,13 @@ def test_attribute_missing_in_an_older_kernel_is_absent(plant, values) -> None:
 
 
 def test_changing_values_are_read_each_time_and_an_unreadable_file_hides_no_other(
-    plant, values, ill, tmp_path: Path
+    plant, values, failing_reads, tmp_path: Path
 ) -> None:
     files = {f"{DEVICE}/state": "live\n", f"{DEVICE}/hwmon1/name": "nvme\n"}
     collector = Nvme(plant(files))
     assert 'state="live"' in str(values(collector.collect()))
     plant({f"{DEVICE}/state": "resetting\n", f"{DEVICE}/nvme0n2/size": "8\n"})
-    ill(tmp_path / DEVICE / "nvme0n2/nuse")
+    failing_reads(tmp_path / DEVICE / "nvme0n2/nuse")
     found = values(collector.collect())
     assert 'state="resetting"' in str(found)
     assert found['node_nvme_namespace_size_bytes{device="nvme0",nsid="2"}'] == 4096

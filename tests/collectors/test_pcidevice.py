@@ -68,12 +68,12 @@ def test_missing_file_of_names_is_an_error(machine, tmp_path: Path) -> None:
     assert not isinstance(caught.value, SourceAbsentError), "the operator has to be told in the log"
 
 
-def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     device = f"{DEVICES}/0000:00:02.0"
     host = plant({f"{device}/current_link_width": "16\n", f"{device}/max_link_speed": "Unknown\n"})
     plant({f"{device}/power_state": "\n", f"{device}/class": "n/a\n"})
     for file in ("max_link_width", "vendor"):
-        ill(tmp_path / device / file)
+        failing_reads(tmp_path / device / file)
     place = 'segment="0000",bus="00",device="02",function="0"'
     found = values(PciDevice(host, Options()).collect())
     assert found.pop(f"node_pcidevice_current_link_width{{{place}}}") == 16

@@ -62,10 +62,12 @@ def test_battery_and_mains_adapter_are_exported(laptop, values) -> None:
     }
 
 
-def test_removed_battery_exports_available_values(plant, values, ill, tmp_path: Path) -> None:
+def test_removed_battery_exports_available_values(
+    plant, values, failing_reads, tmp_path: Path
+) -> None:
     host = plant({f"{CLASS}/BAT1/present": "0\n", f"{CLASS}/BAT1/serial_number": "\n"})
     for file in ("voltage_now", "status"):
-        ill(tmp_path / CLASS / "BAT1" / file)
+        failing_reads(tmp_path / CLASS / "BAT1" / file)
     assert values(PowerSupplyClass(host, Options()).collect()) == {
         'node_power_supply_present{power_supply="BAT1"}': 0,
         'node_power_supply_info{power_supply="BAT1"}': 1,

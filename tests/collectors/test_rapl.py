@@ -74,9 +74,9 @@ def test_zone_without_a_counter_has_no_sample(plant, values) -> None:
     assert list(values(Rapl(host, Options()).collect()).values()) == [1]  # fmt: skip
 
 
-def test_counters_readable_by_root_only_are_reported(xeon, ill) -> None:
+def test_counters_readable_by_root_only_are_reported(xeon, failing_reads) -> None:
     for path in (xeon.sysfs / "class/powercap").glob("*/energy_uj"):
-        ill(path)
+        failing_reads(path)
     with pytest.raises(CollectorError, match="root") as caught:
         Rapl(xeon, Options()).collect()
     assert not isinstance(caught.value, SourceAbsentError)

@@ -330,7 +330,7 @@ def test_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path, read) -> None:
     assert read()["x"] == 2
 
 
-class TestWhileAFileIsYoung:
+class TestRecentFiles:
     """A file's time does not distinguish two writes within one kernel tick, and an in-place write has an
     empty moment.
     """

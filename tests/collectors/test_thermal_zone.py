@@ -19,7 +19,7 @@ def test_zones_and_cooling_devices_are_exported(machine, values) -> None:
     }
 
 
-def test_unreadable_zone_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_zone_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     host = plant(
         {
             f"{THERMAL}/thermal_zone{n}/{file}": text
@@ -28,7 +28,7 @@ def test_unreadable_zone_hides_no_other(plant, values, ill, tmp_path: Path) -> N
         }
     )
     plant({f"{THERMAL}/thermal_zone3/type": "iwlwifi_1\n"})
-    ill(tmp_path / THERMAL / "thermal_zone3/temp")
+    failing_reads(tmp_path / THERMAL / "thermal_zone3/temp")
     assert values(ThermalZone(host).collect()) == {
         'node_thermal_zone_temp{zone="0",type="acpitz"}': -5.5
     }

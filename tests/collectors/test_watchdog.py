@@ -19,10 +19,10 @@ def test_timer_with_its_attributes_is_exported(machine, values) -> None:
     }
 
 
-def test_unreadable_file_hides_no_other(plant, values, ill, tmp_path: Path) -> None:
+def test_unreadable_file_hides_no_other(plant, values, failing_reads, tmp_path: Path) -> None:
     host = plant({f"{TIMER}/timeout": "60\n", f"{TIMER}/pretimeout": "none\n"})
-    ill(tmp_path / TIMER / "timeleft")
-    ill(tmp_path / TIMER / "identity")
+    failing_reads(tmp_path / TIMER / "timeleft")
+    failing_reads(tmp_path / TIMER / "identity")
     found = values(Watchdog(host).collect())
     assert found.pop('node_watchdog_timeout_seconds{name="watchdog0"}') == 60
     (info,) = found

@@ -62,7 +62,7 @@ def settings(container):
     return flags.parse_settings(Settings, parser, argv=container["args"], env={})
 
 
-class TestWhatBelongsTogether:
+class TestGrouping:
     def test_evaluator_accepts_its_flags_and_lifts_its_own_gates(self, settings):
         assert settings.mistakes() == []
         assert settings.gangs
@@ -311,7 +311,7 @@ async def changes_nothing_else(cluster):
 
 
 @pytest.mark.e2e
-class TestThePolicy:
+class TestAdmissionPolicy:
     async def test_exactly_the_gang_pods_are_gated(self, by_policy):
         await holds_whom_it_should(by_policy)
 
@@ -320,7 +320,7 @@ class TestThePolicy:
 
 
 @pytest.mark.e2e
-class TestTheWebhook:
+class TestWebhook:
     async def test_exactly_the_gang_pods_are_gated(self, by_webhook):
         await holds_whom_it_should(by_webhook)
 

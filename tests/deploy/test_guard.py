@@ -76,7 +76,7 @@ async def evaluator(control_plane, token, tmp_path):
 
 
 @pytest.fixture
-async def thief(control_plane, token):
+async def stolen_token(control_plane, token):
     """Another client with the same token. The guard takes effect after a moment."""
     async with Client(control_plane.url, token=token, ca=control_plane.ca) as connected:
         async with asyncio.timeout(PATIENCE):
@@ -103,7 +103,7 @@ async def refused(client, kind, name, body, namespace="", sub=""):
     return False
 
 
-async def test_evaluator_can_do_its_work(thief, evaluator, administrator):
+async def test_evaluator_can_do_its_work(stolen_token, evaluator, administrator):
     node = await administrator.get(NODES, "node-a")
     uid = node["metadata"]["uid"]
     found = await evaluator.apply_node_labels(LabelApply("node-a", uid, FINE))
@@ -137,9 +137,11 @@ async def test_evaluator_can_do_its_work(thief, evaluator, administrator):
     ],
     ids=str,
 )
-async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(thief, administrator, body):
+async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
+    stolen_token, administrator, body
+):
     before = await administrator.get(NODES, "node-a")
-    assert await refused(thief, NODES, "node-a", body)
+    assert await refused(stolen_token, NODES, "node-a", body)
     after = await administrator.get(NODES, "node-a")
     assert (before["spec"], before["metadata"]["labels"]) == (
         after["spec"],
@@ -159,11 +161,11 @@ async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(thief, a
     ],
     ids=str,
 )
-async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(thief, body):
-    assert await refused(thief, PODS, "web", body, "default", "/status")
+async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(stolen_token, body):
+    assert await refused(stolen_token, PODS, "web", body, "default", "/status")
 
 
-async def test_evaluator_can_lift_its_gate_and_record_when(thief, evaluator, administrator):
+async def test_evaluator_can_lift_its_gate_and_record_when(stolen_token, evaluator, administrator):
     held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
     await evaluator.patch_pod(
         "default", "held", ungate.ungate_patch(held, "2026-01-01T00:00:00.000Z")
@@ -214,9 +216,9 @@ FORBIDDEN = [
 """Changes of a gated pod."""
 
 
-async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(thief):
+async def test_stolen_token_can_lift_our_gate_and_do_nothing_else_to_pods(stolen_token):
     for body in FORBIDDEN:
-        assert await refused(thief, PODS, "held", body, "default"), body
+        assert await refused(stolen_token, PODS, "held", body, "default"), body
 
 
 async def test_same_rights_without_the_guard_allow_all_that(administrator):
@@ -232,7 +234,7 @@ async def test_same_rights_without_the_guard_allow_all_that(administrator):
         await administrator.request("PATCH", path, body=body, content_type=MERGE)
 
 
-async def test_other_clients_with_the_same_rights_are_not_restricted(thief, administrator):
+async def test_other_clients_with_the_same_rights_are_not_restricted(stolen_token, administrator):
     """An administrator; the kubelet is another account too."""
     labels = {"metadata": {"labels": {"tier": "silver"}}, "spec": {"unschedulable": True}}
     path = NODES.path("", "node-a")
@@ -240,12 +242,12 @@ async def test_other_clients_with_the_same_rights_are_not_restricted(thief, admi
     assert found["spec"]["unschedulable"] is True
 
 
-async def test_rbac_alone_rejects_the_rest(thief):
+async def test_rbac_alone_rejects_the_rest(stolen_token):
     for method, path in (
         ("GET", "/api/v1/secrets"),
         ("DELETE", NODES.path("", "node-a")),
         ("DELETE", PODS.path("default", "web")),
     ):
         with pytest.raises(ApiError) as caught:
-            await thief.request(method, path)
+            await stolen_token.request(method, path)
         assert caught.value.status == 403

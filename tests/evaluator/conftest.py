@@ -67,7 +67,7 @@ def parsed():
     return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs))
 
 
-class Asked(NamedTuple):
+class RecordedRequest(NamedTuple):
     """A request as received by a stub server."""
 
     method: str
@@ -81,7 +81,7 @@ class Asked(NamedTuple):
         return json.loads(self.body)
 
 
-class Stand:
+class StubServer:
     """A stub HTTP server that answers requests by a script; further requests hang."""
 
     def __init__(self):
@@ -124,7 +124,7 @@ class Stand:
 
     async def _handle(self, request):
         seen = (dict(request.query), dict(request.headers), await request.read())
-        asked = Asked(request.method, request.path, *seen)
+        asked = RecordedRequest(request.method, request.path, *seen)
         async with self._told:
             self.asked.append(asked)
             self._told.notify_all()
@@ -201,9 +201,9 @@ def answer():
 
 
 @pytest.fixture
-async def stand():
+async def stub_server():
     """A stub of the API server, with scripted responses."""
-    made = Stand()
+    made = StubServer()
     await made.start()
     yield made
     await made.stop()

@@ -45,7 +45,7 @@ _LINES = re.compile(rb"[\r\n\0]")
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class HttpRequest:
     """Bytes to send. `whole`: one request with one response; else any response is valid, and the connection ends."""
 
     raw: bytes
@@ -59,7 +59,7 @@ class Shot:
     """Whether the exact response is known."""
 
 
-def question(path: bytes) -> Shot:
+def question(path: bytes) -> HttpRequest:
     """A filter or prioritize request of kube-scheduler about the two nodes."""
     meta = {"name": "web", "namespace": "default", "labels": {"telemetry-policy": "demo"}}
     body = {
@@ -67,7 +67,9 @@ def question(path: bytes) -> Shot:
         "Nodes": None,
         "NodeNames": ["node-a", "node-b"],
     }
-    return Shot(_framed(b"POST", path, json.dumps(body).encode()), frozenset({200}), right=True)
+    return HttpRequest(
+        _framed(b"POST", path, json.dumps(body).encode()), frozenset({200}), right=True
+    )
 
 
 ANSWERS = {
@@ -82,14 +84,14 @@ ANSWERS = {
 }
 
 
-class Shots:
+class RequestGenerator:
     """An endless generator, deterministic by seed."""
 
     def __init__(self, bodies: Sequence[bytes], rng: random.Random) -> None:
         self._bodies = bodies
         self.rng = rng
 
-    def whole(self) -> Shot:
+    def whole(self) -> HttpRequest:
         """A correctly framed request with any content."""
         rng = self.rng
         body = (
@@ -99,31 +101,33 @@ class Shots:
         )
         kind = rng.random()
         if kind < 0.75:
-            return Shot(_framed(b"POST", rng.choice(PATHS), body), READ)
+            return HttpRequest(_framed(b"POST", rng.choice(PATHS), body), READ)
         if kind < 0.85:
-            return Shot(_chunked(rng.choice(PATHS), body, rng), READ)
+            return HttpRequest(_chunked(rng.choice(PATHS), body, rng), READ)
         if kind < 0.90:
-            return Shot(_framed(b"POST", rng.choice(_OTHERS), body))
+            return HttpRequest(_framed(b"POST", rng.choice(_OTHERS), body))
         if kind < 0.95:
             method = rng.choice(_METHODS)
-            return Shot(_framed(method, rng.choice(PATHS), body), head=method == b"HEAD")
+            return HttpRequest(_framed(method, rng.choice(PATHS), body), head=method == b"HEAD")
         header, allowed = rng.choice(_HEADERS)
         raw = _framed(b"POST", rng.choice(PATHS), body, header)
-        return Shot(raw, frozenset(allowed), parting=True)
+        return HttpRequest(raw, frozenset(allowed), parting=True)
 
-    def broken(self) -> Shot:
+    def broken(self) -> HttpRequest:
         """Bytes like the start of a request, or random ones."""
         rng = self.rng
         if rng.random() < 0.1:
-            return Shot(rng.randbytes(rng.randrange(1, 400)), whole=False)
-        shot = self.whole().raw
-        head, _, body = shot.partition(b"\r\n\r\n")
+            return HttpRequest(rng.randbytes(rng.randrange(1, 400)), whole=False)
+        raw = self.whole().raw
+        head, _, body = raw.partition(b"\r\n\r\n")
         if rng.random() < 0.7:
             head = mutate(head, rng)
         raw = head + rng.choice((b"\r\n\r\n",) * 8 + (b"\n\n", b"", b"\r\n")) + body
-        return Shot(raw[: rng.randrange(len(raw) + 1)] if rng.random() < 0.3 else raw, whole=False)
+        return HttpRequest(
+            raw[: rng.randrange(len(raw) + 1)] if rng.random() < 0.3 else raw, whole=False
+        )
 
-    def page(self) -> Shot:
+    def page(self) -> HttpRequest:
         """A request for an ops page, with odd paths and headers."""
         rng = self.rng
         path = rng.choice(_PAGES)
@@ -133,7 +137,7 @@ class Shots:
         odd = (mutate(field, rng) if rng.random() < 0.7 else field for field in fields)
         headers = (b": ".join(_LINES.sub(b"", field).split(b": ", 1))[:4000] for field in odd)
         method = rng.choice((b"GET",) * 9 + (b"HEAD", b"POST"))
-        return Shot(
+        return HttpRequest(
             b"\r\n".join((b"%s %s HTTP/1.1" % (method, path), b"Host: x", *headers, b"", b"")),
             whole=False,
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from tests.fuzz.http_requests import ANSWERS, BOOK, PATHS, Shot, Shots, question
+from tests.fuzz.http_requests import ANSWERS, BOOK, PATHS, HttpRequest, RequestGenerator, question
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 _PLAIN_REFUSED = re.compile(rb"HTTP/1\.0 400 Bad Request\r\n(?:[ -~]+\r\n)+\r\n[ -~]+\n")
@@ -60,7 +60,7 @@ class ClosedError(Exception):
         self.begun = begun
 
 
-class Line:
+class Connection:
     """One connection with its unanswered requests."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None, kind: bytes = _JSON) -> None:
@@ -68,13 +68,13 @@ class Line:
         self._socket = tls.wrap_socket(raw, server_hostname="127.0.0.1") if tls else raw
         self._buffer = bytearray()
         self._kind = kind
-        self.open: list[Shot] = []
+        self.open: list[HttpRequest] = []
 
-    def send(self, *shots: Shot) -> None:
-        self.open += shots
+    def send(self, *generator: HttpRequest) -> None:
+        self.open += generator
         # A server that rejected one request may close before all have been sent.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
-            self._socket.sendall(b"".join(shot.raw for shot in shots))
+            self._socket.sendall(b"".join(sent_request.raw for sent_request in generator))
 
     def end(self) -> None:
         """Close the sending side."""
@@ -121,42 +121,42 @@ class Line:
         self._buffer += data
 
 
-class Gunner:
+class Sender:
     """`counted`: responses by status, and `closed` for connections that ended without a response."""
 
-    def __init__(self, port: int, shots: Shots, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, port: int, generator: RequestGenerator, tls: ssl.SSLContext | None) -> None:
         self.counted: collections.Counter[int | str] = collections.Counter()
         self._port = port
-        self._shots = shots
+        self._shots = generator
         self._tls = tls
-        self._rng = shots.rng
-        self._lines: list[Line] = []
+        self._rng = generator.rng
+        self._open: list[Connection] = []
 
     def fire(self, count: int) -> None:
         """Send this many requests; on return each has a response or a closed connection."""
         fired = 0
-        while len(self._lines) < _CONNECTIONS:
-            self._lines.append(Line(self._port, self._tls))
+        while len(self._open) < _CONNECTIONS:
+            self._open.append(Connection(self._port, self._tls))
         while fired < count:
             # Responses are read when it is this connection's turn again, so the sender does not wait.
-            line = self._lines.pop(0)
-            self._take(line)
+            connection = self._open.pop(0)
+            self._take(connection)
             batch = self._batch()
-            line.send(*batch)
-            self._lines.append(line)
+            connection.send(*batch)
+            self._open.append(connection)
             fired += len(batch)
             if self._rng.random() < 0.3:
                 self._spoil()
                 fired += 1
-        for line in self._lines:
-            self._take(line)
+        for connection in self._open:
+            self._take(connection)
 
     def close(self) -> None:
-        for line in self._lines:
-            line.close()
-        self._lines.clear()
+        for connection in self._open:
+            connection.close()
+        self._open.clear()
 
-    def _batch(self) -> list[Shot]:
+    def _batch(self) -> list[HttpRequest]:
         """Pipelined requests with a valid one first; one that ends the connection comes last."""
         batch = [question(self._rng.choice(PATHS))]
         size, most = 0, self._rng.choice((1, 2, 8, 40))
@@ -167,33 +167,33 @@ class Gunner:
                 break
         return batch
 
-    def _take(self, line: Line) -> None:
+    def _take(self, connection: Connection) -> None:
         """Read the responses to all open requests of a connection; replace it if it ends."""
-        while line.open:
-            shot = line.open.pop(0)
-            answer = line.answer(bodiless=shot.head)
-            self._judge(shot, answer)
+        while connection.open:
+            sent_request = connection.open.pop(0)
+            answer = connection.answer(bodiless=sent_request.head)
+            self._judge(sent_request, answer)
             if answer.last:
-                self._renew(line)
+                self._renew(connection)
 
-    def _renew(self, line: Line) -> None:
-        self.counted["unanswered"] += len(line.open)
-        line.close()
-        line.__init__(self._port, self._tls)  # type: ignore[misc]  # the same place in the queue
+    def _renew(self, connection: Connection) -> None:
+        self.counted["unanswered"] += len(connection.open)
+        connection.close()
+        connection.__init__(self._port, self._tls)  # type: ignore[misc]  # the same place in the queue
 
-    def _judge(self, shot: Shot, answer: Answer) -> None:
+    def _judge(self, sent_request: HttpRequest, answer: Answer) -> None:
         self.counted[answer.status] += 1
-        assert answer.status in shot.allowed, (answer, shot.raw[:2000])
-        if shot.head:
+        assert answer.status in sent_request.allowed, (answer, sent_request.raw[:2000])
+        if sent_request.head:
             return
         if answer.status != 200:
-            assert _decode_error(answer.body).Error, (answer, shot.raw[:2000])
+            assert _decode_error(answer.body).Error, (answer, sent_request.raw[:2000])
             return
         found = _decode(answer.body)
         if isinstance(found, list):
             assert all(0 <= score.Score <= 10 for score in found), answer
-        if shot.right:
-            path = shot.raw.split(b" ", 2)[1]
+        if sent_request.right:
+            path = sent_request.raw.split(b" ", 2)[1]
             assert json.loads(answer.body) == ANSWERS[path], answer
 
     def _spoil(self) -> None:
@@ -201,33 +201,36 @@ class Gunner:
         if self._tls:
             self._try_plain(self._shots.broken())
         else:
-            self.try_alone(self._shots.broken(), Line(self._port))
+            self.try_alone(self._shots.broken(), Connection(self._port))
 
-    def _try_plain(self, shot: Shot) -> None:
+    def _try_plain(self, sent_request: HttpRequest) -> None:
         """Send plain bytes to the TLS port: the response is a 400, or the connection is closed."""
-        line = Line(self._port)
+        connection = Connection(self._port)
         try:
-            line.send(shot)
-            line.end()
-            told = line.rest()
+            connection.send(sent_request)
+            connection.end()
+            told = connection.rest()
         finally:
-            line.close()
+            connection.close()
         # No other byte of this port is printable: a TLS alert begins with 0x15.
-        assert told[:1] in {b"", _ALERT} or _PLAIN_REFUSED.fullmatch(told), (told, shot.raw[:2000])
+        assert told[:1] in {b"", _ALERT} or _PLAIN_REFUSED.fullmatch(told), (
+            told,
+            sent_request.raw[:2000],
+        )
         self.counted[400 if told[:1] == b"H" else "closed"] += 1
 
-    def try_alone(self, shot: Shot, line: Line) -> None:
+    def try_alone(self, sent_request: HttpRequest, connection: Connection) -> None:
         """Send what may be no request at all, on a new connection."""
         try:
-            line.send(shot)
-            line.end()
+            connection.send(sent_request)
+            connection.end()
             while True:
-                answer = line.answer(bodiless=shot.raw.startswith(b"HEAD "))
+                answer = connection.answer(bodiless=sent_request.raw.startswith(b"HEAD "))
                 self.counted[answer.status] += 1
-                assert answer.status in BOOK, (answer, shot.raw[:2000])
+                assert answer.status in BOOK, (answer, sent_request.raw[:2000])
         except ClosedError as closed:
-            if closed.begun and b"HEAD" not in shot.raw:
-                raise AssertionError(shot.raw[:2000]) from closed
+            if closed.begun and b"HEAD" not in sent_request.raw:
+                raise AssertionError(sent_request.raw[:2000]) from closed
             self.counted["closed"] += 1
         finally:
-            line.close()
+            connection.close()

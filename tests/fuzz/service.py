@@ -43,7 +43,7 @@ LIMITED = (
 """Runs a program with a limit on open files."""
 
 
-class House:
+class Service:
     """The evaluator's process, its ports, and its log so far."""
 
     def __init__(self, folder, authority=None, *, open_files=0):

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tests.fuzz.http_requests import Shots
-from tests.fuzz.sender import Gunner, Line
-from tests.fuzz.service import House
+from tests.fuzz.http_requests import RequestGenerator
+from tests.fuzz.sender import Connection, Sender
+from tests.fuzz.service import Service
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 
@@ -27,50 +27,54 @@ PAGES_SMALL, PAGES_FULL = 300, 30_000
 
 
 @pytest.fixture(params=["plain", "tls"])
-async def house(request, tmp_path, authority):
-    made = House(tmp_path, authority if request.param == "tls" else None)
+async def service(request, tmp_path, authority):
+    made = Service(tmp_path, authority if request.param == "tls" else None)
     try:
         yield made
     finally:
         await made.close()
 
 
-async def test_random_requests_are_answered_as_by_the_rfc(house, corpus, soak):
+async def test_random_requests_are_answered_as_by_the_rfc(service, corpus, soak):
     level = "warn" if soak else "info"
-    await house.start(f"--log.level={level}", program=tuned(limits={"body_bytes": 12 << 10}))
-    kind = "tls" if house.tls else "plain"
+    await service.start(f"--log.level={level}", program=tuned(limits={"body_bytes": 12 << 10}))
+    kind = "tls" if service.tls else "plain"
     count = FULL if soak else SMALL
-    gunner = Gunner(house.ports["port"], Shots(corpus("extender"), random.Random(kind)), house.tls)
-    with contextlib.closing(gunner):
-        await asyncio.to_thread(gunner.fire, int(count * WARM_UP))
-    await _until(lambda: house.connections == 0)
-    warm, idle = house.resident, house.descriptors
-    with contextlib.closing(gunner):
-        await asyncio.to_thread(gunner.fire, count - int(count * WARM_UP))
-        grown = house.resident - warm
-    told = dict(gunner.counted)
+    sender = Sender(
+        service.ports["port"],
+        RequestGenerator(corpus("extender"), random.Random(kind)),
+        service.tls,
+    )
+    with contextlib.closing(sender):
+        await asyncio.to_thread(sender.fire, int(count * WARM_UP))
+    await _until(lambda: service.connections == 0)
+    warm, idle = service.resident, service.descriptors
+    with contextlib.closing(sender):
+        await asyncio.to_thread(sender.fire, count - int(count * WARM_UP))
+        grown = service.resident - warm
+    told = dict(sender.counted)
     memory = f"{warm >> 20} MiB when warm, {grown / (1 << 20):+.1f} MiB after"
     sys.stdout.write(f"{kind}: {told}, {memory}\n")
     assert grown <= GROWTH, told
-    await _until(lambda: house.connections == 0 and house.descriptors <= idle)
+    await _until(lambda: service.connections == 0 and service.descriptors <= idle)
     assert {200, 400, 404, 405} <= told.keys(), told
     assert not soak or {413, 417, 431, 501} <= told.keys(), told
-    await _is_unharmed(house)
+    await _is_unharmed(service)
 
 
-@pytest.mark.parametrize("house", ["plain"], indirect=True)
-async def test_random_pages_are_rejected_as_by_the_rfc(house, soak):
-    await house.start()
-    port, shots = house.ports["opsPort"], Shots((), random.Random("pages"))
-    gunner = Gunner(port, shots, None)
+@pytest.mark.parametrize("service", ["plain"], indirect=True)
+async def test_random_pages_are_rejected_as_by_the_rfc(service, soak):
+    await service.start()
+    port, generator = service.ports["opsPort"], RequestGenerator((), random.Random("pages"))
+    sender = Sender(port, generator, None)
 
     def fire():
         for _ in range(PAGES_FULL if soak else PAGES_SMALL):
-            gunner.try_alone(shots.page(), Line(port, kind=b""))
+            sender.try_alone(generator.page(), Connection(port, kind=b""))
 
     await asyncio.to_thread(fire)
-    assert {200, 400, 404, 405} <= gunner.counted.keys(), gunner.counted
-    await _is_unharmed(house)
+    assert {200, 400, 404, 405} <= sender.counted.keys(), sender.counted
+    await _is_unharmed(service)
 
 
 async def _until(predicate):
@@ -79,7 +83,7 @@ async def _until(predicate):
             await asyncio.sleep(0.05)
 
 
-async def _is_unharmed(house):
-    with house.log.open(encoding="utf-8") as log:
-        assert not [line for line in log if "Traceback" in line or "level=error" in line]
-    assert 'code="500"' not in await house.metrics()
+async def _is_unharmed(service):
+    with service.log.open(encoding="utf-8") as log:
+        assert not [link for link in log if "Traceback" in link or "level=error" in link]
+    assert 'code="500"' not in await service.metrics()

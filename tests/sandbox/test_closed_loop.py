@@ -13,8 +13,9 @@ from sandbox.client.objects import (
     POLICIES,
     REPLICASETS,
 )
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderSpec
+from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
 

@@ -7,8 +7,9 @@ import pytest
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, POLICIES
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderError, ExtenderSpec
+from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
 

@@ -5,8 +5,9 @@ import pytest
 
 from sandbox.client.client import ensure
 from sandbox.client.objects import PODS
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderSpec
+from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
 

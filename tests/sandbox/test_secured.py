@@ -10,9 +10,10 @@ import pytest
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, POLICIES
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.programs import agent_command
 from tests.patience import PATIENCE
+from tests.preloaded import Cluster
 
 pytestmark = [
     pytest.mark.e2e,

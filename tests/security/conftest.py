@@ -168,7 +168,7 @@ def server_tls(authority, pair):
     return context
 
 
-class House:
+class Installation:
     """All programs, with the evaluator and one agent at log level debug."""
 
     def __init__(self, folder, authority, secrets):
@@ -364,8 +364,8 @@ def secrets(monkeypatch):
 
 
 @pytest.fixture
-async def house(tmp_path, authority, secrets):
+async def installation(tmp_path, authority, secrets):
     async with contextlib.AsyncExitStack() as stack:
-        made = House(tmp_path, authority, secrets)
+        made = Installation(tmp_path, authority, secrets)
         await made.start(stack)
         yield made

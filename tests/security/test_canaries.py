@@ -37,7 +37,7 @@ def repeats(request):
 
 
 @pytest.fixture
-def read(house, secrets):
+def read(installation, secrets):
     """The response of a port for a path with headers; requests have secret headers too."""
 
     async def fetch(port, path, *, tls=None, auth=None):
@@ -45,43 +45,45 @@ def read(house, secrets):
         headers["Authorization"] = auth or f"Bearer {secrets.header}"
         async with (
             aiohttp.ClientSession(headers=headers) as session,
-            session.get(f"{house.url(port)}{path}", ssl=tls) as response,
+            session.get(f"{installation.url(port)}{path}", ssl=tls) as response,
         ):
             return f"{response.status} {dict(response.headers)}\n{await response.text()}"
 
     return fetch
 
 
-async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventually, review):
+async def test_no_secret_is_shown_written_or_logged(
+    installation, secrets, read, eventually, review
+):
     shown = []
-    house.prometheus.says = repeats
-    await house.start_evaluator()
-    await house.start_agent()
-    await house.ready()
+    installation.prometheus.says = repeats
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
 
     # An agent with an invalid token; the API server's rejection repeats all it received.
-    await house.start_agent("liar", token=secrets.false_token, port="liar")
-    await eventually(lambda: "agent rejected" in house.log("evaluator"))
-    await eventually(lambda: "rejected this agent" in house.log("liar"))
-    await eventually(lambda: "prometheus has no answer" in house.log("evaluator"))
-    house.api.weather = lambda request: repeats(request) if request.method != "GET" else None
-    (house.folder / "texts" / "health.prom").write_text("node_health_metric 0\n")
-    await eventually(lambda: " 403 " in house.log("evaluator"))
-    house.api.weather = None
+    await installation.start_agent("liar", token=secrets.false_token, port="liar")
+    await eventually(lambda: "agent rejected" in installation.log("evaluator"))
+    await eventually(lambda: "rejected this agent" in installation.log("liar"))
+    await eventually(lambda: "prometheus has no answer" in installation.log("evaluator"))
+    installation.api.weather = lambda request: repeats(request) if request.method != "GET" else None
+    (installation.folder / "texts" / "health.prom").write_text("node_health_metric 0\n")
+    await eventually(lambda: " 403 " in installation.log("evaluator"))
+    installation.api.weather = None
 
     # kube-scheduler's requests with all fields of a pod, and some invalid ones.
-    tls = house.authority.client(*house.scheduler)
-    question = {"Pod": house.pod(), "NodeNames": ["node-a"]}
+    tls = installation.authority.client(*installation.scheduler)
+    question = {"Pod": installation.pod(), "NodeNames": ["node-a"]}
     for verb in ("filter", "prioritize", "bind"):
         bodies = (json.dumps(question), json.dumps(question)[:-1], secrets.header, "")
-        path = f"{house.url('extender')}/scheduler/{verb}"
+        path = f"{installation.url('extender')}/scheduler/{verb}"
         shown += [await ask(path, body, tls, secrets) for body in bodies]
 
     # The admission review of such a pod.
-    trusting = house.authority.client()
-    gang = house.pod()
+    trusting = installation.authority.client()
+    gang = installation.pod()
     gang["metadata"]["labels"] |= {"podGroup": "train", "minAvailable": "four"}
-    path, body = f"{house.url('gangs')}/gangs/gate", json.dumps(review(gang))
+    path, body = f"{installation.url('gangs')}/gangs/gate", json.dumps(review(gang))
     for said in (body, body[:-1], secrets.header, ""):
         shown.append(await ask(path, said, trusting, secrets))
     assert "is 'four'" in shown[-4]
@@ -90,8 +92,8 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     gang["metadata"]["labels"]["minAvailable"] = "4"
     gang["metadata"]["name"] = "train-0"
     gang["spec"]["schedulingGates"] = [{"name": "plimsoll.io/gang"}]
-    await house.api.call("POST", "/api/v1/namespaces/default/pods", gang)
-    await eventually(lambda: any("GangIncomplete" in body for body in house.api.written))
+    await installation.api.call("POST", "/api/v1/namespaces/default/pods", gang)
+    await eventually(lambda: any("GangIncomplete" in body for body in installation.api.written))
 
     # The agent's port: by authorized and other clients, and an invalid web config meanwhile.
     right = basic("prom", secrets.scrape_password)
@@ -99,29 +101,31 @@ async def test_no_secret_is_shown_written_or_logged(house, secrets, read, eventu
     for path in AGENT:
         shown += [await read("agent", path, tls=trusting, auth=auth) for auth in (right, wrong)]
     assert "node_health_metric" in shown[-6]
-    config = house.folder / "web.yaml"
+    config = installation.folder / "web.yaml"
     whole = config.read_text()
-    kept = house.folder / "kept.yaml"
+    kept = installation.folder / "kept.yaml"
     kept.write_text(whole)
     secrets.files.append(kept)
     config.write_text(whole.replace("prom: ", "prom: '"))
     await read("agent", "/metrics", tls=trusting, auth=right)
-    await eventually(lambda: "web config is invalid" in house.log("agent"))
+    await eventually(lambda: "web config is invalid" in installation.log("agent"))
 
     pages = [await read("ops", path) for path in OPS]
     assert any("train-0" in page for page in pages)
     shown += pages
     for name in ("liar", "agent", "evaluator"):
-        await house.stop(name)
-        shown.append(house.log(name))
-    shown += house.api.written
+        await installation.stop(name)
+        shown.append(installation.log(name))
+    shown += installation.api.written
 
     # All secrets were used; otherwise their absence would prove nothing.
-    assert f"Bearer {secrets.kube_token}" in house.api.shown
-    assert {secrets.agent_token, secrets.false_token} <= set(house.api.reviewed)
-    assert any(header.startswith("Basic ") for header in house.prometheus.shown)
+    assert f"Bearer {secrets.kube_token}" in installation.api.shown
+    assert {secrets.agent_token, secrets.false_token} <= set(installation.api.reviewed)
+    assert any(header.startswith("Basic ") for header in installation.prometheus.shown)
     assert os.environ["DATABASE_PASSWORD"] == secrets.environment
-    assert any('"managedFields"' not in body and "violating" in body for body in house.api.written)
+    assert any(
+        '"managedFields"' not in body and "violating" in body for body in installation.api.written
+    )
 
     for text in shown:
         assert secrets.found_in(text) == set(), text
@@ -141,14 +145,14 @@ async def ask(url, body, tls, secrets):
         return f"{response.status} {dict(response.headers)}\n{await response.text()}"
 
 
-async def test_pages_reveal_no_files_or_flags(house, read):
+async def test_pages_reveal_no_files_or_flags(installation, read):
     """Clients with read access must not learn paths of keys or command lines."""
-    await house.start_evaluator()
-    await house.start_agent()
-    await house.ready()
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
     await asyncio.sleep(0)
     for path in OPS:
         text = await read("ops", path)
-        assert str(house.folder) not in text
-        assert house.api.url not in text
-        assert house.prometheus.url not in text
+        assert str(installation.folder) not in text
+        assert installation.api.url not in text
+        assert installation.prometheus.url not in text

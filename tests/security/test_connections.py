@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.processes import HeldPort
-from tests.fuzz.service import House
+from tests.fuzz.service import Service
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 
@@ -32,7 +32,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
 REFUSED = (OSError, asyncio.IncompleteReadError)
 
 
-class Attacked(House):
+class Attacked(Service):
     """An evaluator with TLS and the gangs' webhook."""
 
     async def begin(self):
@@ -70,8 +70,8 @@ class Attacked(House):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory, authority):
-    made = Attacked(tmp_path_factory.mktemp("house"), authority)
+async def installation(tmp_path_factory, authority):
+    made = Attacked(tmp_path_factory.mktemp("service"), authority)
     try:
         await made.begin()
         yield made
@@ -95,10 +95,10 @@ async def repeated(times, act):
 def shake_hands(port):
     """Do a TLS handshake without a certificate and read the result."""
 
-    async def act(house, authority):
+    async def act(installation, authority):
         with contextlib.suppress(*REFUSED):
             reader, writer = await asyncio.open_connection(
-                "127.0.0.1", house.ports[port], ssl=authority.client()
+                "127.0.0.1", installation.ports[port], ssl=authority.client()
             )
             try:
                 await asyncio.wait_for(reader.read(1), 1.0)
@@ -110,18 +110,18 @@ def shake_hands(port):
     return act
 
 
-async def break_off_a_handshake(house, authority):
+async def break_off_a_handshake(installation, authority):
     with contextlib.suppress(*REFUSED):
-        _, writer = await asyncio.open_connection("127.0.0.1", house.ports["port"])
+        _, writer = await asyncio.open_connection("127.0.0.1", installation.ports["port"])
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
         await writer.drain()
         writer.transport.abort()
 
 
-async def break_off_a_body(house, authority):
+async def break_off_a_body(installation, authority):
     with contextlib.suppress(*REFUSED):
         _, writer = await asyncio.open_connection(
-            "127.0.0.1", house.ports["webhook"], ssl=authority.client()
+            "127.0.0.1", installation.ports["webhook"], ssl=authority.client()
         )
         head = b"POST /gangs/gate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
         writer.write(head % (BODY_BYTES * 2) + bytes(BODY_BYTES))
@@ -138,22 +138,22 @@ async def break_off_a_body(house, authority):
         pytest.param(BODIES, break_off_a_body, id="half-a-body-9443"),
     ],
 )
-async def test_memory_is_released_when_connections_end(house, authority, times, act):
-    before = house.resident
-    await repeated(times, lambda: act(house, authority))
+async def test_memory_is_released_when_connections_end(installation, authority, times, act):
+    before = installation.resident
+    await repeated(times, lambda: act(installation, authority))
     async with asyncio.timeout(PATIENCE):
-        while house.resident > before * MEMORY:  # noqa: ASYNC110 (another process tells nobody)
+        while installation.resident > before * MEMORY:  # noqa: ASYNC110 (another process tells nobody)
             await asyncio.sleep(0.1)
-    assert await house.filtered() == ["node-b"]
+    assert await installation.filtered() == ["node-b"]
 
 
 @contextlib.asynccontextmanager
-async def kept_alive(house, address):
+async def kept_alive(installation, address):
     """Idle connections on all but one slot of the ops port, each of which has had a response."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(PLACES - 1):
             reader, writer = await asyncio.open_connection(
-                "127.0.0.1", house.ports["opsPort"], local_addr=(address, 0)
+                "127.0.0.1", installation.ports["opsPort"], local_addr=(address, 0)
             )
             stack.callback(writer.close)
             writer.write(GET % (b"/healthz", b"keep-alive"))
@@ -162,14 +162,14 @@ async def kept_alive(house, address):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"], ids=["same", "another"])
-async def test_flood_of_connections_fails_no_probe(house, address):
+async def test_flood_of_connections_fails_no_probe(installation, address):
     """From the kubelet's own address, which other clients may share, or from another one."""
     flood = []
-    async with kept_alive(house, address):
+    async with kept_alive(installation, address):
         try:
             for number in range(PROBES):
-                async with house.probing() as probe:
-                    flood += [await connected(house, address) for _ in range(BETWEEN)]
+                async with installation.probing() as probe:
+                    flood += [await connected(installation, address) for _ in range(BETWEEN)]
                     answer = await probe(b"/readyz" if number % 2 else b"/healthz")
                     assert answer == b"HTTP/1.1 200 OK", f"probe {number}"
         finally:
@@ -177,39 +177,39 @@ async def test_flood_of_connections_fails_no_probe(house, address):
                 connection.close()
 
 
-async def connected(house, address):
+async def connected(installation, address):
     """A silent connection."""
-    target = ("127.0.0.1", house.ports["opsPort"])
+    target = ("127.0.0.1", installation.ports["opsPort"])
     return await asyncio.to_thread(socket.create_connection, target, PATIENCE, (address, 0))
 
 
 async def test_silent_connections_of_one_port_leave_descriptors_to_the_others(tmp_path, authority):
-    house = Attacked(tmp_path, authority, open_files=OPEN_FILES)
+    installation = Attacked(tmp_path, authority, open_files=OPEN_FILES)
     silent = []
     try:
-        await house.begin()
-        address = ("127.0.0.1", house.ports["agentPort"])
+        await installation.begin()
+        address = ("127.0.0.1", installation.ports["agentPort"])
         silent += [socket.create_connection(address) for _ in range(SILENT)]
-        await taken(house)
-        assert house.descriptors < OPEN_FILES
+        await taken(installation)
+        assert installation.descriptors < OPEN_FILES
         async with asyncio.timeout(PATIENCE):
-            async with house.probing() as probe:
+            async with installation.probing() as probe:
                 assert await probe() == b"HTTP/1.1 200 OK"
-            assert await house.filtered() == ["node-b"]
-        assert "cannot accept" not in house.log.read_text()
+            assert await installation.filtered() == ["node-b"]
+        assert "cannot accept" not in installation.log.read_text()
     finally:
         for connection in silent:
             connection.close()
-        await house.close()
+        await installation.close()
 
 
-async def taken(house):
+async def taken(installation):
     """Wait until the evaluator has accepted as many connections as it does."""
     steady, before = 0, -1
     while steady < 5:
         await asyncio.sleep(0.1)
-        steady = steady + 1 if house.descriptors == before else 0
-        before = house.descriptors
+        steady = steady + 1 if installation.descriptors == before else 0
+        before = installation.descriptors
 
 
 @pytest.fixture
@@ -245,8 +245,8 @@ def _openssl(*argv):
 class Resuming:
     """A client of kube-scheduler's port that resumes its last TLS session."""
 
-    def __init__(self, house, context, version):
-        self._address = ("127.0.0.1", house.ports["port"])
+    def __init__(self, installation, context, version):
+        self._address = ("127.0.0.1", installation.ports["port"])
         self._context = context
         self._context.minimum_version = self._context.maximum_version = version
         self._session = None
@@ -274,11 +274,11 @@ class Resuming:
 
 
 async def test_expired_client_certificate_is_rejected_in_a_resumed_session(
-    house, authority, expiring
+    installation, authority, expiring
 ):
     ends, pair = expiring()
     versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
-    clients = [Resuming(house, authority.client(*pair), version) for version in versions]
+    clients = [Resuming(installation, authority.client(*pair), version) for version in versions]
     for client in clients:
         assert await client.status() == b"HTTP/1.1 404 Not Found"
     await asyncio.sleep(max(ends - time.time(), 0) + 1.1)

@@ -11,6 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.e2e
+
 FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]
 SECONDS = 1.0
@@ -70,22 +74,29 @@ async def flooded(kind, port, connections, *tls):
 
 
 async def test_kube_schedulers_p99_beside_floods_is_below_three_times_its_quiet_value_and_no_probe_fails(
-    house, dial
+    installation, dial
 ):
-    await house.start_evaluator()
-    await house.start_agent()
-    await house.ready()
-    peer = await dial(house.port("extender"), house.authority.client(*house.scheduler))
-    ops, gangs = house.port("ops"), house.port("gangs")
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
+    peer = await dial(
+        installation.port("extender"), installation.authority.client(*installation.scheduler)
+    )
+    ops, gangs = installation.port("ops"), installation.port("gangs")
     floods = {
         "chunks of one byte": ("chunks", ops, 30),
         "3,000 header fields": ("fields", ops, 30),
         "reviews of 8 MiB": ("large_reviews", gangs, 8, "tls"),
         "reviews of 4 MiB": ("reviews", gangs, 8, "tls"),
-        "handshakes without a certificate": ("connections", house.port("extender"), 8, "tls"),
-        "bodies without a certificate": ("chunks", house.port("extender"), 8, "tls"),
+        "handshakes without a certificate": (
+            "connections",
+            installation.port("extender"),
+            8,
+            "tls",
+        ),
+        "bodies without a certificate": ("chunks", installation.port("extender"), 8, "tls"),
         "new connections to the port of probes": ("connections", ops, 30),
-        "silent connections to the port of agents": ("silent", house.port("agents"), 300),
+        "silent connections to the port of agents": ("silent", installation.port("agents"), 300),
     }
     await p99(peer)  # warms up
     slower = {what: await slowdown(peer, dial, ops, flood) for what, flood in floods.items()}
@@ -111,11 +122,11 @@ async def slowdown(peer, dial, ops, flood):
 
 
 async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
-    house, dial, eventually
+    installation, dial, eventually
 ):
-    await house.start_agent(more=("--web.config.file=",))
-    await eventually(lambda: "listening" in house.log("agent"))
-    port = house.port("agent")
+    await installation.start_agent(more=("--web.config.file=",))
+    await eventually(lambda: "listening" in installation.log("agent"))
+    port = installation.port("agent")
     while (await asked(dial, port, b"/readyz")).status != 200:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     for kind in ("chunks", "fields"):

@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from sandbox.controllers.nodes import node_object
-from tests.fuzz.service import READINGS, House
+from tests.fuzz.service import READINGS, Service
 from tests.patience import PATIENCE
 from tests.security import rawh2
 from tests.security.rawh2 import (
@@ -56,14 +56,14 @@ LIMITS = {
 }
 
 
-class Mallory:
+class Attacker:
     """The attacker: a certificate of node-m, a raw HTTP/2 client, and a well-behaved gRPC client."""
 
-    def __init__(self, house, authority):
-        self.house = house
+    def __init__(self, installation, authority):
+        self.installation = installation
         self.authority = authority
         self.pair = authority.issue(MALLORY)
-        self.port = house.ports["agentPort"]
+        self.port = installation.ports["agentPort"]
         self._peers = []
 
     def tls(self, *, certified=True):
@@ -107,17 +107,17 @@ class Mallory:
                 return await call.code()
 
 
-async def another_nodes_name_at_first(mallory):
-    async with mallory.stream("node-b") as call:
+async def another_nodes_name_at_first(attacker):
+    async with attacker.stream("node-b") as call:
         assert await call.code() is Code.PERMISSION_DENIED
 
 
-async def another_nodes_name_later(mallory):
+async def another_nodes_name_later(attacker):
     fields = {"full": True, "indices": [0], "values": [1.0]}
-    assert await mallory.says(node_name="node-b", **fields) is Code.INVALID_ARGUMENT
+    assert await attacker.says(node_name="node-b", **fields) is Code.INVALID_ARGUMENT
 
 
-async def names_that_no_node_has(mallory):
+async def names_that_no_node_has(attacker):
     for name in (
         "NODE-B",
         "node-b\n",
@@ -128,38 +128,38 @@ async def names_that_no_node_has(mallory):
         "x" * 254,
         "-",
     ):
-        async with mallory.stream(name) as call:
+        async with attacker.stream(name) as call:
             assert await call.code() is Code.INVALID_ARGUMENT
 
 
-async def indices_out_of_range(mallory):
+async def indices_out_of_range(attacker):
     for index in (1, 2**31, 2**32 - 1):
         fields = {"full": True, "indices": [index], "values": [1.0]}
-        assert await mallory.says(**fields) is Code.INVALID_ARGUMENT
+        assert await attacker.says(**fields) is Code.INVALID_ARGUMENT
 
 
-async def huge_counts(mallory):
+async def huge_counts(attacker):
     several = [telemetry_pb2.Several(index=0, samples=2**32 - 1)]
-    assert await mallory.says(full=True, several=several) is Code.INVALID_ARGUMENT
+    assert await attacker.says(full=True, several=several) is Code.INVALID_ARGUMENT
     for fields in ({"absent": [0] * 100_000}, {"indices": [0] * 9_000, "values": [1.0] * 9_000}):
-        assert await mallory.says(full=True, **fields) is Code.INVALID_ARGUMENT
+        assert await attacker.says(full=True, **fields) is Code.INVALID_ARGUMENT
 
 
-async def the_same_metric_again_and_again(mallory):
+async def the_same_metric_again_and_again(attacker):
     fields = {"full": True, "indices": [0], "values": [1.0], "absent": [0]}
-    assert await mallory.says(**fields) is Code.INVALID_ARGUMENT
+    assert await attacker.says(**fields) is Code.INVALID_ARGUMENT
 
 
-async def games_with_generations(mallory):
+async def games_with_generations(attacker):
     for generation in (0, 1, 2**63, 2**64 - 1):
         fields = {"full": True, "generation": generation}
-        assert await mallory.says(**fields) is Code.INVALID_ARGUMENT
-    assert await mallory.says(full=False) is Code.INVALID_ARGUMENT
+        assert await attacker.says(**fields) is Code.INVALID_ARGUMENT
+    assert await attacker.says(full=False) is Code.INVALID_ARGUMENT
 
 
-async def values_that_are_no_numbers(mallory):
+async def values_that_are_no_numbers(attacker):
     """Valid frames at an excessive rate."""
-    async with mallory.stream() as call:
+    async with attacker.stream() as call:
         generation = (await call.read()).generation
         for value in (math.nan, math.inf, -math.inf, -0.0, 1e308, 5e-324) * 3:
             await call.write(
@@ -173,39 +173,39 @@ async def values_that_are_no_numbers(mallory):
             )
 
 
-async def a_report_that_is_too_large(mallory):
+async def a_report_that_is_too_large(attacker):
     fields = {"indices": [0] * 100_000, "values": [1.0] * 100_000}
-    assert await mallory.says(**fields) is Code.RESOURCE_EXHAUSTED
+    assert await attacker.says(**fields) is Code.RESOURCE_EXHAUSTED
 
 
-async def a_message_that_is_no_report(mallory):
-    peer = await mallory.peer()
+async def a_message_that_is_no_report(attacker):
+    peer = await attacker.peer()
     await peer.call(1, message(b"\xff" * 100))
     assert await peer.until(HEADERS), "the stream ends, the connection stays open"
     peer.vanish()
 
 
-async def half_a_message(mallory):
+async def half_a_message(attacker):
     for _ in range(5):
-        peer = await mallory.peer()
+        peer = await attacker.peer()
         await peer.call(1, message(b"\x0a", size=200_000))
         await asyncio.sleep(0)
         peer.vanish()
-    waiting = await mallory.peer()
+    waiting = await attacker.peer()
     await waiting.call(1, message(b"\x0a", size=200_000))
     assert await waiting.closed(), "a silent client is closed when the first report is due"
 
 
-async def garbage_instead_of_http(mallory):
+async def garbage_instead_of_http(attacker):
     for garbage in (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"\x00" * 5000, bytes(range(256)) * 40):
-        peer = await mallory.peer(greet=False)
+        peer = await attacker.peer(greet=False)
         await peer.send(garbage)
         assert await peer.closed()
 
 
-async def garbage_instead_of_tls(mallory):
+async def garbage_instead_of_tls(attacker):
     for garbage in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\x00" * 9000):
-        reader, writer = await asyncio.open_connection("127.0.0.1", mallory.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", attacker.port)
         writer.write(garbage)
         async with asyncio.timeout(PATIENCE):
             with contextlib.suppress(ConnectionError):
@@ -213,18 +213,18 @@ async def garbage_instead_of_tls(mallory):
         writer.transport.abort()
 
 
-async def no_certificate(mallory):
+async def no_certificate(attacker):
     with contextlib.suppress(ConnectionError, ssl.SSLError):
-        peer = await Peer.connect(mallory.port, mallory.tls(certified=False))
+        peer = await Peer.connect(attacker.port, attacker.tls(certified=False))
         try:
             assert await peer.closed()
         finally:
             peer.vanish()
 
 
-async def handshakes_that_are_never_made(mallory):
+async def handshakes_that_are_never_made(attacker):
     """All are closed at the handshake timeout."""
-    opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(100)]
+    opened = [await asyncio.open_connection("127.0.0.1", attacker.port) for _ in range(100)]
     async with asyncio.timeout(PATIENCE):
         for reader, writer in opened:
             with contextlib.suppress(ConnectionError):
@@ -232,20 +232,20 @@ async def handshakes_that_are_never_made(mallory):
             writer.transport.abort()
 
 
-async def a_greeting_that_never_comes(mallory):
-    peers = [await mallory.peer(greet=False) for _ in range(20)]
+async def a_greeting_that_never_comes(attacker):
+    peers = [await attacker.peer(greet=False) for _ in range(20)]
     assert all([await peer.closed() for peer in peers])
 
 
-async def connections_without_streams(mallory):
-    peers = [await mallory.peer() for _ in range(20)]
+async def connections_without_streams(attacker):
+    peers = [await attacker.peer() for _ in range(20)]
     assert all([await peer.closed() for peer in peers])
 
 
-async def more_connections_than_there_may_be(mallory):
+async def more_connections_than_there_may_be(attacker):
     """Connections beyond `AgentLimits.streams` are closed at once, and open ones are kept."""
-    opened = [await asyncio.open_connection("127.0.0.1", mallory.port) for _ in range(400)]
-    assert mallory.house.descriptors < mallory.house.descriptors_before + 220
+    opened = [await asyncio.open_connection("127.0.0.1", attacker.port) for _ in range(400)]
+    assert attacker.installation.descriptors < attacker.installation.descriptors_before + 220
     async with asyncio.timeout(PATIENCE):
         for reader, writer in opened:
             with contextlib.suppress(ConnectionError):
@@ -253,23 +253,23 @@ async def more_connections_than_there_may_be(mallory):
             writer.transport.abort()
 
 
-async def broken_headers(mallory):
+async def broken_headers(attacker):
     for block in (b"\xff" * 50, b"\x00\x7f\xff\xff\xff\xff\xff\xff", b"\x80"):
-        peer = await mallory.peer()
+        peer = await attacker.peer()
         await peer.send(frame(HEADERS, END_HEADERS, 1, block))
         assert await peer.closed()
 
 
-async def headers_without_end(mallory):
-    peer = await mallory.peer()
+async def headers_without_end(attacker):
+    peer = await attacker.peer()
     await peer.send(frame(HEADERS, 0, 1, rawh2.call_headers()))
     for _ in range(200):
         await peer.send(frame(CONTINUATION, 0, 1, rawh2.literal("x", "y" * 10_000)))
     peer.vanish()
 
 
-async def metadata_beyond_all_measure(mallory):
-    peer = await mallory.peer()
+async def metadata_beyond_all_measure(attacker):
+    peer = await attacker.peer()
     await peer.call(1, report(node_name=MALLORY), more=[("x", "y" * 16_000)] * 1)
     await peer.send(frame(HEADERS, 0, 3, rawh2.call_headers()))
     await peer.send(*[frame(CONTINUATION, 0, 3, rawh2.literal("x", "y" * 15_000))] * 20)
@@ -277,8 +277,8 @@ async def metadata_beyond_all_measure(mallory):
     peer.vanish()
 
 
-async def a_flood_of_pings(mallory):
-    few, many = await mallory.peer(), await mallory.peer()
+async def a_flood_of_pings(attacker):
+    few, many = await attacker.peer(), await attacker.peer()
     await few.call(1, report(node_name=MALLORY))
     await few.send(*[frame(PING, 0, 0, bytes(8))] * 10)
     assert await few.until(GOAWAY), "the limit applies"
@@ -287,15 +287,15 @@ async def a_flood_of_pings(mallory):
     assert await many.closed(), "and later bytes are not read"
 
 
-async def a_flood_of_settings(mallory):
-    peer = await mallory.peer()
+async def a_flood_of_settings(attacker):
+    peer = await attacker.peer()
     for _ in range(20):
         await peer.send(*[frame(SETTINGS, 0, 0)] * 500)
     peer.vanish()
 
 
-async def streams_that_are_reset_at_once(mallory):
-    peer = await mallory.peer()
+async def streams_that_are_reset_at_once(attacker):
+    peer = await attacker.peer()
     for first in range(1, 4000, 400):
         for stream in range(first, first + 400, 2):
             await peer.call(stream)
@@ -303,8 +303,8 @@ async def streams_that_are_reset_at_once(mallory):
     peer.vanish()
 
 
-async def thousands_of_streams_on_one_connection(mallory):
-    peer = await mallory.peer()
+async def thousands_of_streams_on_one_connection(attacker):
+    peer = await attacker.peer()
     for stream in range(1, 6001, 2):
         await peer.call(stream, report(node_name=MALLORY))
     refused = await peer.until(RST_STREAM)
@@ -314,11 +314,11 @@ async def thousands_of_streams_on_one_connection(mallory):
     peer.vanish()
 
 
-async def two_that_fight_for_a_name(mallory):
+async def two_that_fight_for_a_name(attacker):
     """Streams of one node are rate-limited, whichever client opens them."""
     codes = []
     async with contextlib.AsyncExitStack() as stack:
-        calls = [await stack.enter_async_context(mallory.stream(patient=False)) for _ in range(30)]
+        calls = [await stack.enter_async_context(attacker.stream(patient=False)) for _ in range(30)]
         asking = {asyncio.ensure_future(call.code()) for call in calls[:-1]}
         while Code.RESOURCE_EXHAUSTED not in codes:
             done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
@@ -331,17 +331,17 @@ async def two_that_fight_for_a_name(mallory):
     assert set(codes) <= {Code.RESOURCE_EXHAUSTED, Code.ALREADY_EXISTS}
 
 
-async def one_that_never_reads(mallory):
+async def one_that_never_reads(attacker):
     """The client reads nothing and keeps the window closed: a new stream still replaces it."""
-    deaf = await mallory.peer()
+    deaf = await attacker.peer()
     await deaf.send(frame(SETTINGS, 0, 0, bytes([0, 4, 0, 0, 0, 0])))
     await deaf.call(1, report(node_name=MALLORY))
     await asyncio.sleep(0.5)
-    await mallory.house.answers_for_mallory(mallory)
+    await attacker.installation.answers_for_mallory(attacker)
     deaf.vanish()
 
 
-async def frames_against_the_book(mallory):
+async def frames_against_the_book(attacker):
     peers = []
     for broken in (
         frame(DATA, 0, 1, b"x"),
@@ -354,27 +354,27 @@ async def frames_against_the_book(mallory):
         frame(CONTINUATION, END_HEADERS, 1, b""),
         b"\xff\xff\xff" + bytes(6) + b"\x00" * 20_000,
     ):
-        peers.append(await mallory.peer())
+        peers.append(await attacker.peer())
         await peers[-1].send(broken)
     assert all([await peer.closed() for peer in peers])
 
 
-async def data_beyond_the_window(mallory):
-    peer = await mallory.peer()
+async def data_beyond_the_window(attacker):
+    peer = await attacker.peer()
     await peer.call(1, report(node_name=MALLORY))
     for _ in range(100):
         await peer.send(frame(DATA, 0, 1, message(b"", size=200_000) + b"\x00" * 16_000))
     peer.vanish()
 
 
-async def an_end_in_the_middle(mallory):
+async def an_end_in_the_middle(attacker):
     for ending in (
         frame(RST_STREAM, 0, 1, bytes(4)),
         frame(GOAWAY, 0, 0, bytes(8)),
         frame(DATA, rawh2.END_STREAM, 1),
         b"",
     ):
-        peer = await mallory.peer()
+        peer = await attacker.peer()
         await peer.call(1, report(node_name=MALLORY))
         assert await peer.until(DATA), "the subscription"
         await peer.send(frame(DATA, 0, 1, message(b"\x0a\x06node", size=50)), ending)
@@ -416,7 +416,7 @@ ATTACKS = [
 ]
 
 
-class Attacked(House):
+class Attacked(Service):
     """The programs with one more node, whose agent is the attacker."""
 
     async def begin(self):
@@ -452,11 +452,11 @@ class Attacked(House):
             assert answer.status == 200
             return await answer.json()
 
-    async def answers_for_mallory(self, mallory):
+    async def answers_for_mallory(self, attacker):
         """A well-behaved stream of the attacker's node is served."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                async with mallory.stream() as call:
+                async with attacker.stream() as call:
                     if await call.read() is not grpc.aio.EOF:
                         return
                 await asyncio.sleep(0.1)
@@ -478,8 +478,8 @@ class Attacked(House):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def house(tmp_path_factory, authority):
-    made = Attacked(tmp_path_factory.mktemp("house"), authority)
+async def installation(tmp_path_factory, authority):
+    made = Attacked(tmp_path_factory.mktemp("service"), authority)
     try:
         await made.begin()
         yield made
@@ -488,11 +488,11 @@ async def house(tmp_path_factory, authority):
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-async def test_attack_by_one_nodes_agent_affects_no_other_node(house, authority, attack):
+async def test_attack_by_one_nodes_agent_affects_no_other_node(installation, authority, attack):
     async with asyncio.timeout(PATIENCE):
-        mallory = Mallory(house, authority)
+        attacker = Attacker(installation, authority)
         try:
-            await attack(mallory)
+            await attack(attacker)
         finally:
-            mallory.vanish()
-        await house.is_as_it_was()
+            attacker.vanish()
+        await installation.is_as_it_was()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.e2e
+
 WATCHDOG = 90
 """Seconds after which a test fails: far more than anything takes on a busy machine."""
 LIMIT = 192 << 20

@@ -7,6 +7,8 @@ import pytest
 
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
+pytestmark = pytest.mark.e2e
+
 BURST = 10
 """Failed reviews of one address without delay; then one in 5 seconds."""
 ATTEMPTS = 40
@@ -15,13 +17,13 @@ SPARE = 12
 
 
 @pytest.fixture
-def introduce(house):
+def introduce(installation):
     """Open a stream with a token; return its final status."""
 
     async def attempt(token):
-        shown = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
+        shown = grpc.ssl_channel_credentials(installation.authority.file.read_bytes())
         options = [("grpc.use_local_subchannel_pool", 1)]
-        address = f"127.0.0.1:{house.port('agents')}"
+        address = f"127.0.0.1:{installation.port('agents')}"
         async with grpc.aio.secure_channel(address, shown, options) as channel:
             metadata = (("authorization", f"Bearer {token}"),)
             call = telemetry_pb2_grpc.TelemetryStub(channel).Stream(metadata=metadata)
@@ -33,27 +35,27 @@ def introduce(house):
 
 
 async def test_flood_of_invalid_tokens_causes_few_reviews_and_ends_no_stream(
-    house, introduce, eventually
+    installation, introduce, eventually
 ):
-    await house.start_evaluator()
-    await house.start_agent()
-    await eventually(lambda: "agent connected" in house.log("evaluator"))
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await eventually(lambda: "agent connected" in installation.log("evaluator"))
     ends = await asyncio.gather(*(introduce(f"made-up-{n}") for n in range(ATTEMPTS)))
-    reviewed = [token for token in house.api.reviewed if token.startswith("made-up")]
+    reviewed = [token for token in installation.api.reviewed if token.startswith("made-up")]
     assert len(reviewed) <= BURST + SPARE
     assert ends.count(grpc.StatusCode.UNAUTHENTICATED) == len(reviewed)
     assert ends.count(grpc.StatusCode.UNAVAILABLE) == ATTEMPTS - len(reviewed)
-    await house.ready()
+    await installation.ready()
     # The agent's token is cached: it is accepted from the flooded address, too.
-    await house.stop("agent")
-    await house.start_agent()
-    await eventually(lambda: house.log("evaluator").count("agent connected") == 2)
+    await installation.stop("agent")
+    await installation.start_agent()
+    await eventually(lambda: installation.log("evaluator").count("agent connected") == 2)
 
 
-async def test_policy_of_megabytes_is_not_decoded_and_its_status_says_so(house):
-    await house.start_evaluator()
-    await house.start_agent()
-    await house.ready()
+async def test_policy_of_megabytes_is_not_decoded_and_its_status_reports_it(installation):
+    await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
     labels = [f"label-{number}=value" for number in range(50_000)]
     rules = [{"metricname": "m", "operator": "Equals", "target": 1, "labels": labels}]
     policy = {
@@ -63,8 +65,8 @@ async def test_policy_of_megabytes_is_not_decoded_and_its_status_says_so(house):
         "spec": {"strategies": {"labeling": {"rules": rules}}},
     }
     path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
-    await house.api.call("POST", path, policy)
+    await installation.api.call("POST", path, policy)
     async with asyncio.timeout(40):
-        while "more than 262144" not in str(await house.api.call("GET", f"{path}/huge")):  # noqa: ASYNC110
+        while "more than 262144" not in str(await installation.api.call("GET", f"{path}/huge")):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    await house.ready()
+    await installation.ready()

@@ -47,30 +47,32 @@ LONGEST = 16 << 10
 
 
 @pytest.fixture(params=["logfmt", "json"])
-async def lines(request, house, read_logfmt):
+async def lines(request, installation, read_logfmt):
     """Start the evaluator with a log format, stop it, and return its log lines."""
-    await house.start_evaluator(f"--log.format={request.param}", "--staleAfter=1s")
-    await house.ready()
+    await installation.start_evaluator(f"--log.format={request.param}", "--staleAfter=1s")
+    await installation.ready()
     read = json.loads if request.param == "json" else read_logfmt
 
     async def take():
-        await house.stop("evaluator")
-        return [(line, read(line)) for line in house.log("evaluator").split("\n")[:-1]]
+        await installation.stop("evaluator")
+        return [(line, read(line)) for line in installation.log("evaluator").split("\n")[:-1]]
 
     return take
 
 
-async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually, stranger, review):
-    tls = house.authority.client(*house.scheduler)
-    await ask_as_a_scheduler(house, dial, tls)
-    await ask_as_an_api_server(house, dial, review)
-    await speak_badly(dial, house.port("extender"), tls)
-    await speak_badly(dial, house.port("gangs"), house.authority.client())
-    await speak_badly(dial, house.port("ops"), None)
-    await speak_badly(dial, house.port("agents"), None)
-    await shake_hands_badly(house, dial, stranger)
-    await report_as(house)
-    await answer_badly(house, eventually)
+async def test_no_input_forges_a_log_line_or_key(
+    installation, lines, dial, eventually, untrusted, review
+):
+    tls = installation.authority.client(*installation.scheduler)
+    await ask_as_a_scheduler(installation, dial, tls)
+    await ask_as_an_api_server(installation, dial, review)
+    await speak_badly(dial, installation.port("extender"), tls)
+    await speak_badly(dial, installation.port("gangs"), installation.authority.client())
+    await speak_badly(dial, installation.port("ops"), None)
+    await speak_badly(dial, installation.port("agents"), None)
+    await shake_hands_badly(installation, dial, untrusted)
+    await report_as(installation)
+    await answer_badly(installation, eventually)
     found = await lines()
     assert len(found) > 40
     messages = [fields["msg"] for _, fields in found]
@@ -87,9 +89,9 @@ async def test_no_input_forges_a_log_line_or_key(house, lines, dial, eventually,
         assert fields["ts"].startswith("20")
 
 
-async def ask_as_a_scheduler(house, dial, tls):
+async def ask_as_a_scheduler(installation, dial, tls):
     """Hostile names of the pod, the policy and the nodes."""
-    peer = await dial(house.port("extender"), tls)
+    peer = await dial(installation.port("extender"), tls)
     for name in NAMES:
         for metadata, nodes in (
             ({"name": name}, ["node-a"]),
@@ -109,9 +111,9 @@ async def ask_as_a_scheduler(house, dial, tls):
                 json.loads(reply.body)
 
 
-async def ask_as_an_api_server(house, dial, review):
+async def ask_as_an_api_server(installation, dial, review):
     """Hostile names and labels of a created pod, which are not validated yet."""
-    peer = await dial(house.port("gangs"), house.authority.client())
+    peer = await dial(installation.port("gangs"), installation.authority.client())
     for name in NAMES:
         for metadata in (
             {"name": name, "namespace": name},
@@ -148,25 +150,25 @@ async def speak_badly(dial, port, tls):
         peer.vanish()
 
 
-async def shake_hands_badly(house, dial, stranger):
+async def shake_hands_badly(installation, dial, untrusted):
     """Certificates and trust of another CA, on every TLS port."""
-    pair = stranger.issue("forged=1")
-    for trusting in (house.authority.client(*pair), stranger.client(*pair)):
+    pair = untrusted.issue("forged=1")
+    for trusting in (installation.authority.client(*pair), untrusted.client(*pair)):
         trusting.set_alpn_protocols(["h2", "http/1.1"])
         for port in ("extender", "agents", "gangs"):
             with contextlib.suppress(ssl.SSLError, OSError):
-                peer = await dial(house.port(port), trusting)
+                peer = await dial(installation.port(port), trusting)
                 await peer.say(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + NASTY.encode())
                 await peer.rest()
 
 
-async def report_as(house):
+async def report_as(installation):
     """Hostile node name, version, token and metadata of an agent."""
-    credentials = grpc.ssl_channel_credentials(house.authority.file.read_bytes())
+    credentials = grpc.ssl_channel_credentials(installation.authority.file.read_bytes())
     options = [("grpc.primary_user_agent", "forged=1 level=error")]
-    target = f"127.0.0.1:{house.port('agents')}"
+    target = f"127.0.0.1:{installation.port('agents')}"
     for name in (*NAMES[:2], NAMES[3]):
-        for token in (house.secrets.agent_token, 'forged" level=error'):
+        for token in (installation.secrets.agent_token, 'forged" level=error'):
             async with grpc.aio.secure_channel(target, credentials, options=options) as channel:
                 stub = telemetry_pb2_grpc.TelemetryStub(channel)
                 metadata = (("authorization", f"Bearer {token}"), ("x-nasty-bin", NASTY.encode()))
@@ -208,30 +210,30 @@ def nasty_policy(name, longest):
     }
 
 
-async def answer_badly(house, eventually):
+async def answer_badly(installation, eventually):
     """Hostile error messages of the API server and Prometheus, and hostile policies."""
-    house.prometheus.says = lambda request: web.json_response(
+    installation.prometheus.says = lambda request: web.json_response(
         next((said for name, said in SAID.items() if name in request.query["query"]), {})
     )
-    house.api.weather = lambda request: (
+    installation.api.weather = lambda request: (
         web.json_response({"message": NASTY + LONG, "details": {"causes": []}}, status=403)
         if request.method in {"PATCH", "POST"}
         else None
     )
     path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
     for policy in (nasty_policy("nasty", 20_000), nasty_policy("huge", 200_000)):
-        await house.api.call("POST", path, policy)
-    await eventually(lambda: "status not written" in house.log("evaluator"))
-    await eventually(lambda: "the policy is not enforced" in house.log("evaluator"))
+        await installation.api.call("POST", path, policy)
+    await eventually(lambda: "status not written" in installation.log("evaluator"))
+    await eventually(lambda: "the policy is not enforced" in installation.log("evaluator"))
     for name in SAID:
         told = f"prometheus has no answer for {name}"
-        await eventually(lambda told=told: told in house.log("evaluator"))
+        await eventually(lambda told=told: told in installation.log("evaluator"))
 
 
 async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
-    house, dial, eventually, read_logfmt
+    installation, dial, eventually, read_logfmt
 ):
-    folder = house.folder / "texts"
+    folder = installation.folder / "texts"
     folder.mkdir()
     tame = NASTY.replace("/", "_")[:60]
     for number, text in enumerate(
@@ -248,11 +250,11 @@ async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
         (folder / f"{tame}{number}.prom").write_text(text)
     (folder / "link.prom").symlink_to(tame)
     (folder / os.fsdecode(b"\xff\xfe.prom")).write_text("bytes_in_a_name 1\n")
-    await house.start_agent()
-    await eventually(lambda: house.log("agent").count("text file not exported") >= 4)
-    tls = house.authority.client()
-    login = base64.b64encode(f"prom:{house.secrets.scrape_password}".encode())
-    peer = await dial(house.port("agent"), tls)
+    await installation.start_agent()
+    await eventually(lambda: installation.log("agent").count("text file not exported") >= 4)
+    tls = installation.authority.client()
+    login = base64.b64encode(f"prom:{installation.secrets.scrape_password}".encode())
+    peer = await dial(installation.port("agent"), tls)
     page = await peer.ask(
         b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic " + login + b"\r\n\r\n"
     )
@@ -264,9 +266,9 @@ async def test_files_on_a_node_forge_nothing_in_the_agents_log_and_metrics(
     assert ("good", 'a\nb"c') in samples
     assert ("bytes_in_a_name", None) in samples
     assert not any(name.startswith("forged") for name, _ in samples)
-    await speak_badly(dial, house.port("agent"), tls)
-    await house.stop("agent")
-    for line in house.log("agent").split("\n")[:-1]:
+    await speak_badly(dial, installation.port("agent"), tls)
+    await installation.stop("agent")
+    for line in installation.log("agent").split("\n")[:-1]:
         assert line.isprintable(), line
         assert len(line.encode()) < LONGEST, line[:300]
         assert {"ts", "level", "msg"} <= read_logfmt(line).keys()

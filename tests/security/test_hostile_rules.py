@@ -20,6 +20,8 @@ from agent.rules.storage.head import Head
 from agent.rules.storage.memory import MemoryStorage
 from plimsoll import strictyaml
 
+pytestmark = pytest.mark.e2e
+
 SECONDS = 30
 """Processor seconds per file; accepted files take a few, on a slow machine too."""
 MEMORY = 1 << 30

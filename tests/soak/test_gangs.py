@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from sandbox.client.objects import PODS
-from sandbox.cluster import Cluster, ClusterSpec
+from sandbox.cluster import ClusterSpec
 from sandbox.controllers.nodes import CAPACITY
 from sandbox.programs import evaluator_command
 from tests.patience import PATIENCE
+from tests.preloaded import Cluster
 from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e
@@ -67,7 +68,7 @@ class Gang:
         }
 
 
-class Storm:
+class GangLoad:
     """Generates events, and checks each observed list of all pods."""
 
     def __init__(self, cluster, rng, count):
@@ -159,11 +160,11 @@ async def test_gangs_run_while_the_evaluator_is_killed(tmp_path, soak):
     rng = random.Random(int(os.environ.get("PLIMSOLL_SEED", "7")))
     spec = ClusterSpec(dir=tmp_path, nodes=("a", "b", "c"), gangs=True, evaluator=quick)
     async with Cluster(spec) as cluster:
-        storm = Storm(cluster, rng, 300 if soak else 12)
+        load = GangLoad(cluster, rng, 300 if soak else 12)
         try:
-            await storm.run()
+            await load.run()
         except TimeoutError:
-            storm.wrong.append(f"still waiting: {storm.waiting()}")
+            load.wrong.append(f"still waiting: {load.waiting()}")
         log = cluster.processes.log_end("evaluator")
-    assert not storm.wrong, "\n".join((*storm.wrong[:10], log))
+    assert not load.wrong, "\n".join((*load.wrong[:10], log))
     assert "Traceback" not in (tmp_path / "logs" / "evaluator.log").read_text()

@@ -164,7 +164,7 @@ async def test_users_change_on_open_connections(site, write) -> None:
 
 
 async def test_certificates_change_during_open_connections(
-    site, write, tmp_path, authority, stranger, server_pair
+    site, write, tmp_path, authority, untrusted, server_pair
 ) -> None:
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     for path, source in zip((cert, key), server_pair, strict=True):
@@ -173,10 +173,10 @@ async def test_certificates_change_during_open_connections(
     standing = await place.connect(authority.client())
     assert (await standing.get("/")).status == 200
     # Sequential, as requests arrive; in between they are inconsistent.
-    for path, source in zip((cert, key), stranger.issue("server"), strict=True):
+    for path, source in zip((cert, key), untrusted.issue("server"), strict=True):
         path.write_bytes(source.read_bytes())
         assert (await standing.get("/")).status == 200
-    assert (await (await place.connect(stranger.client())).get("/")).status == 200
+    assert (await (await place.connect(untrusted.client())).get("/")).status == 200
     with pytest.raises(ssl.SSLCertVerificationError):
         await place.connect(authority.client())
 

@@ -58,30 +58,30 @@ async def test_certificate_and_key_may_be_inline(serve, server_pair, authority) 
 
 
 async def test_client_that_does_not_trust_the_certificate_is_not_served(
-    serve, plain, stranger
+    serve, plain, untrusted
 ) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
-        await asks(serve, plain, stranger.client())
+        await asks(serve, plain, untrusted.client())
 
 
-async def test_client_certificate_may_be_required(serve, mutual, authority, stranger) -> None:
+async def test_client_certificate_may_be_required(serve, mutual, authority, untrusted) -> None:
     pair = authority.issue("prometheus", san="DNS:prometheus")
     assert await asks(serve, mutual, authority.client(*pair)) == 200
     with pytest.raises(REFUSED):
         await asks(serve, mutual, authority.client())
     with pytest.raises(REFUSED):
-        await asks(serve, mutual, authority.client(*stranger.issue("prometheus")))
+        await asks(serve, mutual, authority.client(*untrusted.issue("prometheus")))
 
 
 async def test_optional_client_certificate_must_be_valid(
-    serve, mutual, authority, stranger
+    serve, mutual, authority, untrusted
 ) -> None:
     given = dataclasses.replace(mutual, client_auth_type="VerifyClientCertIfGiven")
     assert await asks(serve, given, authority.client()) == 200
     with pytest.raises(REFUSED):
-        await asks(serve, given, authority.client(*stranger.issue("other")))
+        await asks(serve, given, authority.client(*untrusted.issue("other")))
     ignored = dataclasses.replace(mutual, client_auth_type="RequestClientCert")
-    assert await asks(serve, ignored, authority.client(*stranger.issue("other"))) == 200
+    assert await asks(serve, ignored, authority.client(*untrusted.issue("other"))) == 200
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def test_non_number_is_none(tmp_path: Path, text: str) -> None:
     assert sysfs.number(f"{tmp_path}/file") is None
 
 
-def test_unreadable_attribute_is_none(tmp_path: Path, ill) -> None:
-    ill(tmp_path / "sick")
+def test_unreadable_attribute_is_none(tmp_path: Path, failing_reads) -> None:
+    failing_reads(tmp_path / "sick")
     (tmp_path / "directory").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     for name in ("sick", "directory", "loop", "missing", "missing/file"):

@@ -257,7 +257,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
     @settings(max_examples=3000 if soak else 50, deadline=None)
     @given(STEPS)
     def check(steps: list[tuple[str, Any]]) -> None:
-        world, expected = World(), Ledger()
+        world, expected = World(), ReferenceSums()
         for what, value in steps:
             inventory = world.inventory
             if what == "wait":
@@ -274,7 +274,7 @@ def test_incremental_sums_equal_sums_from_scratch(soak: bool) -> None:
     check()
 
 
-class Ledger:
+class ReferenceSums:
     """The reference: every pod with its binding time, summed from scratch."""
 
     def __init__(self) -> None:

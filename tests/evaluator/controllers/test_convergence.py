@@ -103,7 +103,7 @@ class KilledError(Exception):
     """The process was killed and lost its state."""
 
 
-class Life:
+class EvaluatorRun:
     """One evaluator process, from its start to its kill after `steps` steps (None: not killed)."""
 
     def __init__(self, api, policies, steps):
@@ -191,7 +191,7 @@ def right_labels(policies, readings):
 
 def live(api, policies, readings, *, order, steps):
     """One run; `order` ranks its events. Agents report after the policies are known, which name the metrics."""
-    life = Life(api, policies, steps)
+    life = EvaluatorRun(api, policies, steps)
     ranks = iter(order)
     kinds = sorted(("policies", "nodes", "pods"), key=lambda _: next(ranks))
     for kind in kinds:
@@ -249,7 +249,7 @@ def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
     policies, readings, before, theirs, lives, arrivals
 ):
     wanted = right_labels(policies, readings)
-    api = Watched(ApplyServer(), wanted)
+    api = CheckedServer(ApplyServer(), wanted)
     for node in NODES:
         api.add(node, **theirs.get(node, {}))
         ours = {k: v for k, v in before.get(node, {}).items() if k not in theirs.get(node, {})}
@@ -271,7 +271,7 @@ def test_labels_converge_after_a_kill_at_any_step_and_none_is_wrongly_removed(
     assert len(last.writes) == again, "a second decision must have nothing to do"
 
 
-class Watched:
+class CheckedServer:
     """The API server, with a check that no correct label is ever removed."""
 
     def __init__(self, api, wanted):
@@ -320,7 +320,7 @@ def test_no_label_is_written_while_reports_are_pending(policies):
     for node in NODES:
         api.add(node)
         api.apply(node, f"uid-{node}", {"demo": "violating"})
-    life = Life(api, policies, None)
+    life = EvaluatorRun(api, policies, None)
     for kind in ("policies", "nodes", "pods"):
         life.hear_of(kind)
     life.hear_from("node-a", {"health": 0.0, "load": 0.0})

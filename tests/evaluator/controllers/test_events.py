@@ -175,66 +175,66 @@ async def test_rate_limited_event_is_written_later_with_its_count(
     await told({VIOLATED: 5, CLEARED: 5})
 
 
-async def test_restart_repeats_no_event(stand, answer, recording, demo, tas, rule):
-    stand.otherwise(answer.says(201, {}))
-    world = await recording(stand.url)
+async def test_restart_repeats_no_event(stub_server, answer, recording, demo, tas, rule):
+    stub_server.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
     true = [{"type": "DescheduleViolated", "status": "True"}]
     flawed = [*true, {"type": "Valid", "status": "False", "observedGeneration": 1}]
     world.status[KEY] = {"conditions": flawed}
     bad = parse(tas("demo", "default", deschedule=[rule("health Equals 2"), {}]))
     world.decide(bad, n0=2.0)
     world.decide(bad, n0=0.0)
-    (asked,) = await stand.until(1)
+    (asked,) = await stub_server.until(1)
     assert asked.json["reason"] == "StrategyCleared"
 
 
-async def test_problem_of_an_edit_during_downtime_is_reported(stand, answer, recording, tas):
-    stand.otherwise(answer.says(201, {}))
-    world = await recording(stand.url)
+async def test_problem_of_an_edit_during_downtime_is_reported(stub_server, answer, recording, tas):
+    stub_server.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
     world.status[KEY] = {
         "conditions": [{"type": "Valid", "status": "False", "observedGeneration": 1}]
     }
     world.decide(parse(tas("demo", "default", generation=2, nonsense=[])), n0=2.0)
-    (asked,) = await stand.until(1)
+    (asked,) = await stub_server.until(1)
     assert asked.json["reason"] == "PolicyProblem"
 
 
 async def test_only_the_leader_writes_events_and_a_new_one_writes_changes(
-    stand, answer, recording, demo, until
+    stub_server, answer, recording, demo, until
 ):
-    stand.otherwise(answer.says(201, {}))
-    world = await recording(stand.url)
+    stub_server.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
     world.is_leader = False
     world.decide(parse(demo), n0=2.0)
     world.is_leader = True
     world.recorder.start_over()
-    (asked,) = await stand.until(1)
+    (asked,) = await stub_server.until(1)
     assert asked.json["reason"] == "StrategyViolated"
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, 2), (429, 2), (403, 1), (422, 1)])
 async def test_rejected_event_is_retried_only_if_that_can_help(
-    stand, answer, recording, demo, status, tries
+    stub_server, answer, recording, demo, status, tries
 ):
-    world = await recording(stand.url)
-    stand.then(answer.refuses(status))
-    stand.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
+    stub_server.then(answer.refuses(status))
+    stub_server.otherwise(answer.says(201, {}))
     world.decide(parse(demo), n0=2.0)
-    asked = await stand.until(tries)
+    asked = await stub_server.until(tries)
     world.decide(parse(demo), n0=0.0)
-    asked = await stand.until(tries + 1)
+    asked = await stub_server.until(tries + 1)
     reasons = [one.json["reason"] for one in asked]
     assert reasons == ["StrategyViolated"] * tries + ["StrategyCleared"]
 
 
-async def test_deleted_policy_is_forgotten(stand, answer, recording, demo, until):
-    stand.otherwise(answer.says(201, {}))
-    world = await recording(stand.url)
+async def test_deleted_policy_is_forgotten(stub_server, answer, recording, demo, until):
+    stub_server.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
     world.decide(parse(demo), n0=2.0)
-    await stand.until(1)
+    await stub_server.until(1)
     world.decide(n0=2.0)
     await until(lambda: not world.recorder._states)
     again = parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}})
     world.decide(again, n0=2.0)
-    asked = await stand.until(2)
+    asked = await stub_server.until(2)
     assert asked[1].json["involvedObject"]["uid"] == "another"

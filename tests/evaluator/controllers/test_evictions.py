@@ -162,7 +162,7 @@ async def test_no_pod_is_evicted_before_the_first_decision(api, world, until):
 
 
 async def test_recreated_pod_of_the_same_name_is_not_evicted(
-    api, stand, answer, connect, until, background, rng
+    api, stub_server, answer, connect, until, background, rng
 ):
     """The eviction has a uid precondition: it must not evict a successor that the watch has not reported yet."""
     world = Evicting(await connect(api.url), rng)
@@ -178,8 +178,8 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
         },
         "spec": {"nodeName": "node-b"},
     }
-    stand.then(answer.lists(old))
-    behind = await connect(stand.url)
+    stub_server.then(answer.lists(old))
+    behind = await connect(stub_server.url)
     background(Reflector(behind, LINKED_PODS, cluster.decode_pod, world.cluster.pods).run())
     background(world.watchers[0].run())
     background(world.evictor.run())
@@ -190,14 +190,14 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
 
 
 async def test_errors_are_counted_and_the_loop_continues(
-    stand, answer, connect, rng, background, until
+    stub_server, answer, connect, rng, background, until
 ):
-    world = Evicting(await connect(stand.url), rng)
+    world = Evicting(await connect(stub_server.url), rng)
     world.cluster.nodes.replace(
         [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
     )
     world.cluster.pods.replace([cluster.decode_pod(POD)])
-    stand.then(
+    stub_server.then(
         answer.refuses(500),
         answer.says(201, {}),
         answer.refuses(403),  # the event fails, the eviction stands

@@ -253,12 +253,12 @@ def answers_but(refused, status):
 
 
 @pytest.fixture
-async def failing(stand, connect, rng, background):
+async def failing(stub_server, connect, rng, background):
     """node-bad and node-good on a server that rejects the first writes to node-bad."""
 
     async def start(refused, status=500):
-        stand.otherwise(answers_but(refused, status))
-        made = Labeling(await connect(stand.url), rng)
+        stub_server.otherwise(answers_but(refused, status))
+        made = Labeling(await connect(stub_server.url), rng)
         made.cluster.nodes.replace(
             [
                 Node(ObjectMeta(name=n, uid=f"u-{n}", resource_version="1"))
@@ -280,7 +280,7 @@ async def test_response_older_than_the_watch_is_ignored(failing, until):
     assert world.cluster.nodes.objects["node-good"] == newer
 
 
-async def test_decision_made_during_a_write_is_written_afterwards(failing, stand, until):
+async def test_decision_made_during_a_write_is_written_afterwards(failing, stub_server, until):
     """Also if the watch was faster than the response, which then adds nothing."""
     go = asyncio.Event()
     answer = answers_but(0, 500)
@@ -290,9 +290,9 @@ async def test_decision_made_during_a_write_is_written_afterwards(failing, stand
         return await answer(request)
 
     world = await failing(0)
-    stand.then(slowly)
+    stub_server.then(slowly)
     world.want(node_good={"demo": "1"})
-    await stand.until(1)
+    await stub_server.until(1)
     ours = ObjectMeta(
         name="node-good",
         uid="u-node-good",
@@ -304,10 +304,10 @@ async def test_decision_made_during_a_write_is_written_afterwards(failing, stand
     world.want(node_good={"demo": "2"})
     for _ in range(50):  # event loop iterations in which a second write would start
         await asyncio.sleep(0.001)
-    assert len(stand.asked) == 1
+    assert len(stub_server.asked) == 1
     go.set()
     await until(lambda: world.written() == 2)
-    assert [asked.json["metadata"]["labels"] for asked in stand.asked] == [
+    assert [asked.json["metadata"]["labels"] for asked in stub_server.asked] == [
         {"demo": "1"},
         {"demo": "2"},
     ]
@@ -321,21 +321,21 @@ async def test_failed_write_is_retried(failing, until, status):
     assert world.written("error") == 2
 
 
-async def test_failing_node_delays_no_other(failing, stand, until):
+async def test_failing_node_delays_no_other(failing, stub_server, until):
     """An admission webhook that rejects one node must not delay the labels of all others."""
     world = await failing(10**6)
     world.want(node_bad={"demo": "violating"})
     await until(lambda: world.written("error") == 6)  # by now its next attempt is a second away
-    tries = len(stand.asked)
+    tries = len(stub_server.asked)
     for value in range(20):
         world.want(node_bad={"demo": "violating"}, node_good={"value": str(value)})
         await until(lambda wanted=value + 1: world.written() == wanted)
-    assert len(stand.asked) - tries <= 20 + 2
+    assert len(stub_server.asked) - tries <= 20 + 2
 
 
-async def test_nodes_beyond_one_batch_are_all_written(stand, connect, rng, background, until):
-    stand.otherwise(answers_but(0, 500))
-    world = Labeling(await connect(stand.url), rng)
+async def test_nodes_beyond_one_batch_are_all_written(stub_server, connect, rng, background, until):
+    stub_server.otherwise(answers_but(0, 500))
+    world = Labeling(await connect(stub_server.url), rng)
     names = [f"n{number}" for number in range(150)]
     world.cluster.nodes.replace(
         [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
@@ -344,15 +344,15 @@ async def test_nodes_beyond_one_batch_are_all_written(stand, connect, rng, backg
     world.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
     world.labeler.wake()
     await until(lambda: world.written() == len(names))
-    assert sorted(a.path.rpartition("/")[2] for a in stand.asked) == sorted(names)
+    assert sorted(a.path.rpartition("/")[2] for a in stub_server.asked) == sorted(names)
 
 
 @pytest.fixture
-async def crowd(stand, connect, rng, background):
+async def crowd(stub_server, connect, rng, background):
     """Nodes that all need a label, on a stub server."""
 
     async def start(count, bucket=None):
-        made = Labeling(await connect(stand.url), rng, bucket)
+        made = Labeling(await connect(stub_server.url), rng, bucket)
         names = [f"n{number}" for number in range(count)]
         made.cluster.nodes.replace(
             [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
@@ -365,12 +365,12 @@ async def crowd(stand, connect, rng, background):
 
 
 async def test_conflicts_on_many_nodes_are_one_repeated_line(
-    stand, connect, rng, background, until, log_lines
+    stub_server, connect, rng, background, until, log_lines
 ):
     """A policy named like a label of all nodes, repeatedly toggled."""
     lines = log_lines("logfmt")
-    stand.otherwise(answers_but(0, 500))
-    world = Labeling(await connect(stand.url), rng)
+    stub_server.otherwise(answers_but(0, 500))
+    world = Labeling(await connect(stub_server.url), rng)
     names = [f"n{number}" for number in range(300)]
     theirs = [
         Node(ObjectMeta(name=n, uid=n, resource_version="1", labels={"demo": "mine"}))
@@ -392,51 +392,51 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
     assert all(line.count("n1") <= 10 for line in found)
 
 
-async def test_lost_leadership_stops_the_batch(crowd, stand, until):
+async def test_lost_leadership_stops_the_batch(crowd, stub_server, until):
     """Eight requests are in flight: they are cancelled, and no other is sent."""
     world = await crowd(100)
     world.labeler.wake()
-    await stand.until(8)
+    await stub_server.until(8)
     world.fence.end()
     await until(lambda: world.labeler.idle)
     world.labeler.wake()
     for _ in range(50):  # event loop iterations in which an unfenced controller would have written
         await asyncio.sleep(0.001)
-    assert len(stand.asked) == 8
+    assert len(stub_server.asked) == 8
     assert world.written("error") == 0
-    stand.otherwise(answers_but(0, 500))
+    stub_server.otherwise(answers_but(0, 500))
     world.fence.extend()
     world.labeler.start_over()
     await until(lambda: world.written() == 100)
 
 
-async def test_process_suspended_past_its_lease_writes_nothing(crowd, stand, until):
+async def test_process_suspended_past_its_lease_writes_nothing(crowd, stub_server, until):
     world = await crowd(3)
     world.fence.extend(world.clock.now + 10)
     world.clock.now += 60  # suspended, and resumed a minute later: no timer has run
     world.labeler.wake()
     for _ in range(50):
         await asyncio.sleep(0.001)
-    assert stand.asked == []
-    stand.otherwise(answers_but(0, 500))
+    assert stub_server.asked == []
+    stub_server.otherwise(answers_but(0, 500))
     world.fence.extend(world.clock.now + 10)
     world.labeler.start_over()
     await until(lambda: world.written() == 3)
 
 
-async def test_writes_respect_the_rate_limit(crowd, stand, until):
+async def test_writes_respect_the_rate_limit(crowd, stub_server, until):
     """A burst at once; the next write is allowed an hour later."""
-    stand.otherwise(answers_but(0, 500))
+    stub_server.otherwise(answers_but(0, 500))
     world = await crowd(20, TokenBucket(rate=1 / 3600, burst=5))
     world.labeler.wake()
     await until(lambda: world.written() == 5)
     for _ in range(50):
         world.labeler.wake()
         await asyncio.sleep(0.001)
-    assert len(stand.asked) == 5
+    assert len(stub_server.asked) == 5
 
 
-async def test_retry_after_is_respected(crowd, stand, until):
+async def test_retry_after_is_respected(crowd, stub_server, until):
     """429 with Retry-After: no node is written before then."""
 
     class Noting(TokenBucket):
@@ -448,7 +448,7 @@ async def test_retry_after_is_respected(crowd, stand, until):
     async def busy(_request):
         return web.Response(status=429, headers={"Retry-After": "7"})
 
-    stand.otherwise(busy)
+    stub_server.otherwise(busy)
     bucket = Noting(rate=1e6, burst=1000)
     world = await crowd(1, bucket)
     before = time.monotonic()

@@ -42,7 +42,7 @@ def reasons(refused):
     return dict.fromkeys(sorted(refused), REASON)
 
 
-class Nudging:
+class RequeueWorld:
     """A requeue controller in a fake environment: given rejections, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
@@ -88,7 +88,7 @@ class Nudging:
 async def world(api, connect, rng, background):
     for node in ("node-a", "node-b"):
         await api.node(node)
-    made = Nudging(await connect(api.url), rng)
+    made = RequeueWorld(await connect(api.url), rng)
     for watcher in made.watchers:
         background(watcher.run())
     made.refuse("node-a", "node-b")
@@ -97,7 +97,7 @@ async def world(api, connect, rng, background):
 
 
 @pytest.fixture
-def turn_away(api):
+def add_rejected_pod(api):
     """Create a pod that the scheduler could not place."""
 
     async def add(name, message=f"0/2 nodes are available: 2 {REASON}."):
@@ -122,9 +122,11 @@ async def annotation(api, name):
     return ((await api.get(f"{PODS}/{name}"))["metadata"].get("annotations") or {}).get(REQUEUED_AT)
 
 
-async def test_only_the_pod_with_a_new_feasible_node_is_requeued(api, world, until, turn_away):
-    await turn_away("web")
-    await turn_away("full", "0/2 nodes are available: 2 Insufficient cpu.")
+async def test_only_the_pod_with_a_new_feasible_node_is_requeued(
+    api, world, until, add_rejected_pod
+):
+    await add_rejected_pod("web")
+    await add_rejected_pod("full", "0/2 nodes are available: 2 Insufficient cpu.")
     await until(lambda: len(refused(world)) == 2)
     world.refuse("node-b")
     await until(lambda: world.counted("ok") == 1)
@@ -132,8 +134,8 @@ async def test_only_the_pod_with_a_new_feasible_node_is_requeued(api, world, unt
     assert await annotation(api, "full") is None
 
 
-async def test_clock_set_back_delays_no_requeue(api, world, until, turn_away):
-    await turn_away("web")
+async def test_clock_set_back_delays_no_requeue(api, world, until, add_rejected_pod):
+    await add_rejected_pod("web")
     await until(lambda: len(refused(world)) == 1)
     world.refuse("node-b")
     await until(lambda: world.counted("ok") == 1)
@@ -144,12 +146,12 @@ async def test_clock_set_back_delays_no_requeue(api, world, until, turn_away):
     assert await annotation(api, "web") == "2027-01-15T07:00:00.000Z"
 
 
-async def test_replica_requeues_once_it_leads(api, world, until, turn_away):
+async def test_replica_requeues_once_it_leads(api, world, until, add_rejected_pod):
     world.leads = False
-    await turn_away("web")
+    await add_rejected_pod("web")
     await until(lambda: refused(world))
     world.refuse("node-b")
-    await turn_away("later")
+    await add_rejected_pod("later")
     await until(lambda: len(refused(world)) == 2)
     assert world.counted("ok") == 0
     world.leads = True
@@ -157,20 +159,20 @@ async def test_replica_requeues_once_it_leads(api, world, until, turn_away):
     await until(lambda: world.counted("ok") == 2)
 
 
-async def test_pod_deleted_meanwhile_is_no_error(api, world, until, turn_away):
-    await turn_away("web")
+async def test_pod_deleted_meanwhile_is_no_error(api, world, until, add_rejected_pod):
+    await add_rejected_pod("web")
     await until(lambda: refused(world))
     (pod,) = refused(world)
     pod.metadata.uid = "another"  # as if it had been recreated without a watch event yet
     world.refuse("node-b")
-    await turn_away("next")
+    await add_rejected_pod("next")
     await until(lambda: world.counted("ok") == 1)
     assert await annotation(api, "next")
     assert world.counted("error") == 0
 
 
-async def test_failed_requeue_is_retried(stand, answer, connect, rng, background, until):
-    world = Nudging(await connect(stand.url), rng)
+async def test_failed_requeue_is_retried(stub_server, answer, connect, rng, background, until):
+    world = RequeueWorld(await connect(stub_server.url), rng)
     world.refuse("node-a", "node-b")
     condition = {
         "type": "PodScheduled",
@@ -191,12 +193,12 @@ async def test_failed_requeue_is_retried(stand, answer, connect, rng, background
     node = {"metadata": {"name": "node-a"}, "status": ready}
     world.cluster.pods.put(cluster.decode_pod(json.dumps(pod)))
     world.cluster.nodes.put(cluster.decode_node(json.dumps(node)))
-    stand.then(answer.refuses(500), answer.refuses(429), answer.says(200, pod))
+    stub_server.then(answer.refuses(500), answer.refuses(429), answer.says(200, pod))
     world.refuse("node-b")
     background(world.requeuer.run())
     await until(lambda: world.counted("ok") == 1)
     assert world.counted("error") == 2
-    asked = stand.asked[-1]
+    asked = stub_server.asked[-1]
     assert (asked.method, asked.path) == ("PATCH", f"{PODS}/web/status")
     assert asked.json["metadata"]["uid"] == "u"
 
@@ -257,7 +259,7 @@ def test_incremental_scan_finds_the_same_pods_as_a_full_scan(happened):
 
 
 async def compare(happened):
-    patient, thorough = (Nudging(None, None) for _ in range(2))
+    patient, thorough = (RequeueWorld(None, None) for _ in range(2))
     for what, subject, more in happened:
         for world in (patient, thorough):
             befall(world, what, subject, more)

@@ -138,21 +138,21 @@ async def test_write_conflict_reads_again(api, replica):
     assert (await written(api)).kinds.keys() == {"db"}
 
 
-async def test_outcomes_wait_until_stored_rewards_are_read(stand, answer, replica):
+async def test_outcomes_wait_until_stored_rewards_are_read(stub_server, answer, replica):
     state = reward_codec.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
     found = {"metadata": {"resourceVersion": "7"}, "data": state}
-    stand.then(answer.refuses(503, message="not yet"), answer.says(200, found))
-    stand.otherwise(answer.says(200, {"metadata": {"resourceVersion": "8"}}))
-    one = await replica(stand.url)
+    stub_server.then(answer.refuses(503, message="not yet"), answer.says(200, found))
+    stub_server.otherwise(answer.says(200, {"metadata": {"resourceVersion": "8"}}))
+    one = await replica(stub_server.url)
     one.fails()
     await one.round()
     await one.round()
-    assert (one.value(), len(stand.asked)) == (1.0, 1)
+    assert (one.value(), len(stub_server.asked)) == (1.0, 1)
     await one.round(60)
     assert one.value() == pytest.approx(0.81)
     await one.round(60)
-    assert [asked.method for asked in stand.asked] == ["GET", "GET", "PUT"]
-    assert stand.asked[-1].json["metadata"]["resourceVersion"] == "7"
+    assert [asked.method for asked in stub_server.asked] == ["GET", "GET", "PUT"]
+    assert stub_server.asked[-1].json["metadata"]["resourceVersion"] == "7"
 
 
 async def test_corrupt_rewards_are_replaced_and_logged_as_lost(api, replica, log_lines):

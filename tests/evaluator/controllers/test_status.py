@@ -104,46 +104,48 @@ async def test_label_conflict_is_in_the_status_of_its_policy(api, world, demo):
     )
 
 
-async def test_unchanged_status_is_not_written_again(stand, answer, connect, rng, background, demo):
-    world = Reporting(await connect(stand.url), rng)
+async def test_unchanged_status_is_not_written_again(
+    stub_server, answer, connect, rng, background, demo
+):
+    world = Reporting(await connect(stub_server.url), rng)
     background(world.reporter.run())
-    stand.otherwise(answer.says(200, {}))
+    stub_server.otherwise(answer.says(200, {}))
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
+    await stub_server.until(1)
     for _ in range(5):
         world.decide(parse(demo), n0=1.0)  # another reading, the same verdict
         await asyncio.sleep(0.01)
     world.decide(parse(demo), n0=2.0)
-    await stand.until(2)
-    assert [asked.json["status"]["compliance"] for asked in stand.asked] == [
+    await stub_server.until(2)
+    assert [asked.json["status"]["compliance"] for asked in stub_server.asked] == [
         "Compliant",
         "Violated",
     ]
 
 
 async def test_failed_write_is_retried_and_delays_no_other(
-    stand, answer, connect, rng, background, tas, rule
+    stub_server, answer, connect, rng, background, tas, rule
 ):
-    world = Reporting(await connect(stand.url), rng)
+    world = Reporting(await connect(stub_server.url), rng)
     one, two = (
         parse(tas(name, "default", deschedule=[rule("health Equals 2")])) for name in ("a", "b")
     )
-    stand.then(answer.refuses(500), answer.says(200, {}), answer.says(200, {}))
+    stub_server.then(answer.refuses(500), answer.says(200, {}), answer.says(200, {}))
     background(world.reporter.run())
     world.decide(one, two, n0=0.0)
-    asked = await stand.until(3)
+    asked = await stub_server.until(3)
     assert [a.path.split("/")[-2] for a in asked] == ["a", "b", "a"]
 
 
-async def test_deleted_policy_is_no_failure(stand, answer, connect, rng, background, demo):
-    world = Reporting(await connect(stand.url), rng)
-    stand.then(answer.refuses(404), answer.says(200, {}))
+async def test_deleted_policy_is_no_failure(stub_server, answer, connect, rng, background, demo):
+    world = Reporting(await connect(stub_server.url), rng)
+    stub_server.then(answer.refuses(404), answer.says(200, {}))
     background(world.reporter.run())
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
+    await stub_server.until(1)
     world.decide(n0=0.0)
     await asyncio.sleep(0.05)
-    assert len(stand.asked) == 1
+    assert len(stub_server.asked) == 1
 
 
 async def test_recreated_policy_gets_its_status_again(api, world, demo, until):
@@ -158,18 +160,18 @@ async def test_recreated_policy_gets_its_status_again(api, world, demo, until):
 
 
 async def test_nothing_is_written_before_the_first_decision(
-    stand, answer, connect, rng, background, demo
+    stub_server, answer, connect, rng, background, demo
 ):
-    world = Reporting(await connect(stand.url), rng)
-    stand.otherwise(answer.says(200, {}))
+    world = Reporting(await connect(stub_server.url), rng)
+    stub_server.otherwise(answer.says(200, {}))
     background(world.reporter.run())
     world.decided.waiting_for = ["nodes"]
     world.decide(parse(demo), n0=0.0)
     await asyncio.sleep(0.05)
-    assert stand.asked == []
+    assert stub_server.asked == []
     world.decided.waiting_for = []
     world.reporter.wake()
-    await stand.until(1)
+    await stub_server.until(1)
 
 
 OLD = "2020-02-02T02:02:02Z"
@@ -191,38 +193,42 @@ def since(asked):
 
 
 @pytest.fixture
-def silent_world(stand, answer, connect, rng, background):
+def silent_world(stub_server, answer, connect, rng, background):
     """A status controller whose API server accepts everything."""
 
     async def start():
-        stand.otherwise(answer.says(200, {}))
-        made = Reporting(await connect(stand.url), rng)
+        stub_server.otherwise(answer.says(200, {}))
+        made = Reporting(await connect(stub_server.url), rng)
         background(made.reporter.run())
         return made
 
     return start
 
 
-async def test_restart_is_no_transition(silent_world, stand, demo):
+async def test_restart_is_no_transition(silent_world, stub_server, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="True")
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
-    assert since(stand.asked[0]) == {"Valid": True, "DescheduleViolated": False}
+    await stub_server.until(1)
+    assert since(stub_server.asked[0]) == {"Valid": True, "DescheduleViolated": False}
 
 
-async def test_only_changed_conditions_have_a_new_time(silent_world, stand, demo):
+async def test_only_changed_conditions_have_a_new_time(silent_world, stub_server, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0, n1=0.0)
-    await stand.until(1)
+    await stub_server.until(1)
     world.decide(parse(demo), n0=0.0, n1=2.0)
-    await stand.until(2)
+    await stub_server.until(2)
     world.decide(parse(demo), n0=2.0, n1=2.0)  # more nodes, the same condition
-    await stand.until(3)
-    assert [since(asked)["DescheduleViolated"] for asked in stand.asked] == [True, False, False]
-    assert all(since(asked)["Valid"] for asked in stand.asked)
-    second, third = (asked.json["status"]["conditions"][1] for asked in stand.asked[1:])
+    await stub_server.until(3)
+    assert [since(asked)["DescheduleViolated"] for asked in stub_server.asked] == [
+        True,
+        False,
+        False,
+    ]
+    assert all(since(asked)["Valid"] for asked in stub_server.asked)
+    second, third = (asked.json["status"]["conditions"][1] for asked in stub_server.asked[1:])
     assert second["lastTransitionTime"] == third["lastTransitionTime"]
 
 
@@ -235,31 +241,31 @@ async def test_only_changed_conditions_have_a_new_time(silent_world, stand, demo
         {"conditions": [{"type": "Valid", "status": "True", "lastTransitionTime": None}]},
     ],
 )
-async def test_invalid_existing_status_is_replaced(silent_world, stand, demo, status):
+async def test_invalid_existing_status_is_replaced(silent_world, stub_server, demo, status):
     world = await silent_world()
     world.status[KEY] = status
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
-    times = [c["lastTransitionTime"] for c in stand.asked[0].json["status"]["conditions"]]
+    await stub_server.until(1)
+    times = [c["lastTransitionTime"] for c in stub_server.asked[0].json["status"]["conditions"]]
     assert all(time.endswith("Z") for time in times)
 
 
-async def test_new_leader_keeps_the_transition_times_of_the_last(silent_world, stand, demo):
+async def test_new_leader_keeps_the_transition_times_of_the_last(silent_world, stub_server, demo):
     world = await silent_world()
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
+    await stub_server.until(1)
     world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.reporter.start_over()
-    await stand.until(2)
-    assert since(stand.asked[1]) == {"Valid": True, "DescheduleViolated": True}
+    await stub_server.until(2)
+    assert since(stub_server.asked[1]) == {"Valid": True, "DescheduleViolated": True}
 
 
-async def test_recreated_policy_has_its_own_transition_times(silent_world, stand, demo):
+async def test_recreated_policy_has_its_own_transition_times(silent_world, stub_server, demo):
     world = await silent_world()
     world.status[KEY] = said(Valid="True", DescheduleViolated="False")
     world.decide(parse(demo), n0=0.0)
-    await stand.until(1)
+    await stub_server.until(1)
     world.status[KEY] = {}
     world.decide(parse({**demo, "metadata": {**demo["metadata"], "uid": "another"}}), n0=0.0)
-    await stand.until(2)
-    assert since(stand.asked[1]) == {"Valid": False, "DescheduleViolated": False}
+    await stub_server.until(2)
+    assert since(stub_server.asked[1]) == {"Valid": False, "DescheduleViolated": False}

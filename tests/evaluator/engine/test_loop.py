@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
 
-class Deciding:
+class DecisionLoopWorld:
     def __init__(self, stale_after=STALE, clock=None, **settings):
         self.clock = clock or Clock()
         self.cluster = ClusterCache(stale_after=60.0)
@@ -84,7 +84,7 @@ def demo(tas, rule):
 
 @pytest.fixture
 def world(demo):
-    made = Deciding()
+    made = DecisionLoopWorld()
     made.know(demo())
     made.decider.evaluate()
     return made
@@ -104,7 +104,7 @@ def test_not_ready_while_the_api_server_does_not_serve_policies(world, demo):
 
 
 def test_not_ready_until_every_kind_is_listed_and_every_node_has_reported(demo):
-    world = Deciding()
+    world = DecisionLoopWorld()
     decider = world.decider
     assert list(decider.waiting_for) == ["policies", "nodes", "pods"]
     with pytest.raises(NotReadyError, match="waiting for policies, nodes, pods"):
@@ -192,7 +192,7 @@ def test_ready_without_silent_nodes_after_the_stale_time(world):
 
 
 def test_ready_at_once_if_no_policy_names_a_metric():
-    world = Deciding()
+    world = DecisionLoopWorld()
     world.know()
     world.decider.evaluate()
     assert not world.decider.waiting_for
@@ -242,7 +242,7 @@ def test_agents_are_subscribed_to_the_metrics_of_policies(world, parsed, rule):
 
 
 def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
-    world = Deciding(scorers_take=frozenset({"used"}))
+    world = DecisionLoopWorld(scorers_take=frozenset({"used"}))
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
     world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
     world.decider.evaluate()
@@ -258,7 +258,7 @@ def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
             return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
 
     view = None
-    world = Deciding(scoring=Scoring({"safe": Scorer()}, lambda: view))
+    world = DecisionLoopWorld(scoring=Scoring({"safe": Scorer()}, lambda: view))
     world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the first report of 1 node"]
@@ -269,7 +269,7 @@ def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
 
 
 def test_policy_over_the_metric_limit_reports_so_and_blocks_no_other(demo, parsed, rule):
-    world = Deciding(most_metrics=2)
+    world = DecisionLoopWorld(most_metrics=2)
     greedy = parsed("greedy", dontschedule=[rule(f"m{n} Equals 1") for n in range(4)])
     world.know(demo(), greedy)
     world.decider.evaluate()
@@ -359,7 +359,7 @@ def test_confirmed_reading_is_explained_with_its_current_age(world):
 
 def test_log_keeps_the_phrases_of_tas(log_lines, demo):
     said = since(log_lines("logfmt"))
-    world = Deciding()
+    world = DecisionLoopWorld()
     world.know(demo())
     world.hear(node_a=0.0, node_b=0.0)
     world.decider.evaluate()
@@ -388,7 +388,7 @@ def since(read):
 
 def test_violations_of_many_nodes_name_some_and_count_the_rest(log_lines, demo):
     said = since(log_lines("logfmt"))
-    world = Deciding()
+    world = DecisionLoopWorld()
     nodes = [f"node_{number:04}" for number in range(5_000)]
     world.know(demo(), nodes=[node.replace("_", "-") for node in nodes])
     world.decider.evaluate()
@@ -411,7 +411,7 @@ def test_violations_of_many_nodes_name_some_and_count_the_rest(log_lines, demo):
 
 def test_problems_and_deletions_are_logged_once(log_lines, parsed, rule):
     said = since(log_lines("logfmt"))
-    world = Deciding()
+    world = DecisionLoopWorld()
     bad = parsed("demo-policy", dontschedule=[rule("m Equals 1"), {}])
     world.know(bad, nodes=[])
     world.decider.evaluate()
@@ -438,7 +438,7 @@ async def decided(world, predicate):
 
 async def test_loop_evaluates_after_a_change(demo, background):
     loop = asyncio.get_running_loop()
-    world = Deciding(clock=loop.time)
+    world = DecisionLoopWorld(clock=loop.time)
     background(world.decider.run())
     world.know(demo())
     await decided(world, lambda decisions: KEY in decisions.policies)
@@ -450,7 +450,7 @@ async def test_loop_evaluates_after_a_change(demo, background):
 
 async def test_evaluation_yields_to_the_event_loop(parsed, rule, background):
     loop = asyncio.get_running_loop()
-    world = Deciding(clock=loop.time, slice_=0.0)
+    world = DecisionLoopWorld(clock=loop.time, slice_=0.0)
     policies = [parsed(f"p{number}", dontschedule=[rule("cpu Equals 1")]) for number in range(50)]
     world.know(*policies)
     background(world.decider.run())
@@ -469,7 +469,7 @@ async def test_evaluation_yields_to_open_requests(demo, background, monkeypatch)
         looked.set()
         return asking
 
-    world = Deciding(clock=asyncio.get_running_loop().time)
+    world = DecisionLoopWorld(clock=asyncio.get_running_loop().time)
     world.decider.give_way(asked)
     background(world.decider.run())
     world.know(demo())
@@ -481,7 +481,7 @@ async def test_evaluation_yields_to_open_requests(demo, background, monkeypatch)
 
 
 async def test_constant_requests_do_not_starve_evaluation(demo, background):
-    world = Deciding(clock=asyncio.get_running_loop().time)
+    world = DecisionLoopWorld(clock=asyncio.get_running_loop().time)
     world.decider.give_way(lambda: True)
     background(world.decider.run())
     world.know(demo())
@@ -503,7 +503,7 @@ def test_newest_decisions_are_not_replaced_by_an_older_evaluation(world):
 
 async def test_loop_evaluates_nothing_before_every_kind_is_listed(demo, background):
     """Policies without nodes, or nodes without policies, must not be evaluated."""
-    world = Deciding(clock=asyncio.get_running_loop().time)
+    world = DecisionLoopWorld(clock=asyncio.get_running_loop().time)
     background(world.decider.run())
     world.cluster.policies.replace([demo()])
     world.cluster.nodes.replace([Node(ObjectMeta(name="node-a"))])
@@ -518,7 +518,7 @@ async def test_loop_evaluates_nothing_before_every_kind_is_listed(demo, backgrou
 async def test_loop_evaluates_when_readings_turn_stale(demo, background):
     """A node without an agent: no report announces that its reading turned stale."""
     now = 1000.0
-    world = Deciding(stale_after=0.3, clock=lambda: now)
+    world = DecisionLoopWorld(stale_after=0.3, clock=lambda: now)
     background(world.decider.run())
     world.know(demo(), nodes=["node-a"])
     await decided(world, lambda decisions: KEY in decisions.policies)
@@ -532,7 +532,7 @@ async def test_loop_evaluates_when_readings_turn_stale(demo, background):
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_loop_ends_when_cancelled_during_a_change(demo, turns):
-    made = Deciding()
+    made = DecisionLoopWorld()
     made.know(demo())
     loop = asyncio.create_task(made.decider.run())
     await asyncio.sleep(0.05)
@@ -546,7 +546,7 @@ async def test_loop_ends_when_cancelled_during_a_change(demo, turns):
 
 async def test_burst_of_changes_causes_few_evaluations(demo, background):
     loop = asyncio.get_running_loop()
-    world = Deciding(clock=loop.time)
+    world = DecisionLoopWorld(clock=loop.time)
     background(world.decider.run())
     world.know(demo())
     await decided(world, lambda decisions: KEY in decisions.policies)
@@ -561,7 +561,7 @@ async def test_burst_of_changes_causes_few_evaluations(demo, background):
 
 async def test_loop_evaluates_when_for_and_clear_after_expire(parsed, rule, background):
     loop = asyncio.get_running_loop()
-    world = Deciding(clock=loop.time)
+    world = DecisionLoopWorld(clock=loop.time)
     background(world.decider.run())
     patient = {**rule("health_metric Equals 1"), "for": "200ms", "clearAfter": "200ms"}
     world.know(parsed("demo-policy", dontschedule=[patient]), nodes=["node-a"])
@@ -575,7 +575,7 @@ async def test_loop_evaluates_when_for_and_clear_after_expire(parsed, rule, back
 
 
 def test_own_label_of_an_earlier_process_is_kept_for_clear_after(parsed, rule):
-    world = Deciding()
+    world = DecisionLoopWorld()
     patient = {**rule("health_metric Equals 2"), "clearAfter": "60s"}
     ours = frozenset({"demo-policy"})
     world.know(parsed("demo-policy", deschedule=[patient]), nodes=[])
@@ -600,7 +600,7 @@ def test_own_label_of_an_earlier_process_is_kept_for_clear_after(parsed, rule):
 
 
 def test_violations_by_missing_readings_are_counted(parsed, rule):
-    world = Deciding()
+    world = DecisionLoopWorld()
     strict = {**rule("health_metric Equals 2"), "whenMissing": "violate"}
     world.know(parsed("demo-policy", dontschedule=[strict]))
     world.decider.evaluate()

@@ -44,7 +44,7 @@ async def is_kept_out(dial, port, context):
         await (await dial(port, context)).ask(ASKED)
 
 
-class TestWhoGetsIn:
+class TestAccess:
     async def test_client_certificate_of_the_ca_is_accepted(self, port, dial, scheduler):
         peer = await dial(port, scheduler)
         for _ in range(2):
@@ -79,18 +79,18 @@ class TestWhoGetsIn:
         ],
     )
     async def test_other_clients_are_rejected_and_open_connections_are_undisturbed(
-        self, port, dial, authority, stranger, scheduler, tmp_path, who
+        self, port, dial, authority, untrusted, scheduler, tmp_path, who
     ):
         peer = await dial(port, scheduler)
         is_answered(await peer.ask(ASKED))
         pair = {
             "nobody": lambda: (),
-            "a stranger": lambda: stranger.issue("system:kube-scheduler"),
+            "a stranger": lambda: untrusted.issue("system:kube-scheduler"),
             "a stranger whose CA has our CA's name": lambda: type(authority)(tmp_path).issue("x"),
             "an expired one": lambda: authority.issue("expired", days=-1),
             "a server": lambda: authority.issue("serving", usage="serverAuth"),
             "one of its own making": lambda: (
-                type(stranger)(tmp_path, "self").file,
+                type(untrusted)(tmp_path, "self").file,
                 tmp_path / "self.key",
             ),
             "one whom a client vouches for": lambda: vouched_for(authority, tmp_path),
@@ -313,13 +313,13 @@ class TestRenewal:
         assert server.told == [False, False, False, True]
 
     async def test_session_does_not_outlive_its_ca(
-        self, server, authority, stranger, scheduler, put
+        self, server, authority, untrusted, scheduler, put
     ):
         """Otherwise a client would stay trusted for the lifetime of its session ticket."""
         session = await asyncio.to_thread(resume, server.port, scheduler, None)
         again = await asyncio.to_thread(resume, server.port, scheduler, session)
         assert again is not None
-        put(ca=stranger.file)
+        put(ca=untrusted.file)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await asyncio.to_thread(resume, server.port, scheduler, session)
 

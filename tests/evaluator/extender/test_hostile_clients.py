@@ -74,7 +74,7 @@ async def trickling(peer, text):
         await asyncio.gather(task, return_exceptions=True)
 
 
-class TestSlowness:
+class TestTimeouts:
     """Time counts from the first byte to the last; slow bytes do not extend it."""
 
     async def test_slow_header_times_out(self, extender, decisions, dial):
@@ -173,7 +173,7 @@ LONG_NAMES = [
 ]  # a response of 10 MB: more than socket buffers hold
 
 
-class TestDeafness:
+class TestUnreadResponses:
     """Clients that send requests and do not read responses."""
 
     async def test_unread_response_times_out(self, extender, decisions, dial, until):
@@ -215,7 +215,7 @@ async def says_again_and_again(peer, raw, times):
         await peer.say(raw)
 
 
-class TestSize:
+class TestSizeLimits:
     """Excess is rejected before it is stored."""
 
     @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ class TestSize:
             CHUNKED + b"64\r\n%s\r\n" % (b" " * 100) * 11,
             CHUNKED + b"1\r\n \r\n" * 1001,
         ],
-        ids=["announced", "announced beyond all measure", "a chunk", "chunks", "many chunks"],
+        ids=["announced length", "huge announced length", "one chunk", "chunks", "many chunks"],
     )
     async def test_body_beyond_the_limit_is_rejected(self, extender, decisions, dial, request_):
         server = await extender(decisions, body_bytes=1000)
@@ -347,7 +347,7 @@ def padded(size):
     return QUESTION[:-1] + b" " * (size - len(QUESTION)) + b"}"
 
 
-class TestAllBodiesTogether:
+class TestTotalBodyLimit:
     """`Limits.bodies_bytes` counts received bytes of all bodies, not announced ones."""
 
     async def test_body_beyond_the_total_limit_gets_retry_later(self, extender, decisions, dial):
@@ -405,7 +405,7 @@ async def until_received(server, dial):
         assert (await (await dial(server.port)).ask(head(start=b"GET / HTTP/1.1"))).status == 404
 
 
-class TestCrowds:
+class TestConnectionLimits:
     """`Limits.connections`: which connection is closed and which is rejected."""
 
     async def test_connection_idle_longest_is_closed_first(self, extender, decisions, dial):
@@ -421,7 +421,7 @@ class TestCrowds:
     @pytest.mark.parametrize(
         "said",
         [b"", b"POST /sched", SIZED[:-2], b"\r\n", b"\x16\x03\x01\x02\x00\x01"],
-        ids=["nothing", "a line", "a header", "an empty line", "TLS"],
+        ids=["no bytes", "one line", "half a header", "empty line", "TLS"],
     )
     async def test_unauthenticated_connections_do_not_displace_clients_or_block_new_ones(
         self, extender, decisions, dial, said
@@ -565,7 +565,7 @@ def client_hello(context):
     return outgoing.read()
 
 
-@pytest.mark.parametrize("begun", [False, True], ids=["silent", "half a hello"])
+@pytest.mark.parametrize("begun", [False, True], ids=["silent", "half a TLS hello"])
 async def test_missing_handshake_times_out(extender, decisions, dial, secured, authority, begun):
     server = await extender(decisions, handshake=SOON, tls=secured)
     peer = await dial(server.port)

@@ -18,7 +18,7 @@ from plimsoll import VERSION
 NODES = ("node-a", "node-b", "node-c")
 
 
-class Picky:
+class StubScorer:
     """A scorer that rejects node-b and scores nodes by position."""
 
     predicates = ("fits", "matters")
@@ -40,7 +40,7 @@ class Picky:
         )
 
 
-class Broken(Picky):
+class Broken(StubScorer):
     predicates = ("breaks",)
     priorities = ("broken",)
 
@@ -48,7 +48,7 @@ class Broken(Picky):
         raise ZeroDivisionError("a mistake")
 
 
-class Survey:
+class FixedSnapshots:
     def __init__(self):
         self.waiting_for = []
         self.now = ClusterSnapshot(NodeIndex(NODES))
@@ -59,18 +59,18 @@ class Survey:
 
 @pytest.fixture
 def snapshotter():
-    return Survey()
+    return FixedSnapshots()
 
 
 @pytest.fixture
-def picky():
-    return Picky()
+def stub_scorer():
+    return StubScorer()
 
 
 @pytest.fixture
-async def server(extender, snapshotter, picky):
+async def server(extender, snapshotter, stub_scorer):
     """An extender with three scorers beside its policies."""
-    scorers = {"picky": picky, "template": Template(), "broken": Broken()}
+    scorers = {"picky": stub_scorer, "template": Template(), "broken": Broken()}
     return await extender(
         scoring=lambda metrics: ScorerRoutes(
             ScorerRunner(scorers, snapshotter, metrics, demands=Demands()),
@@ -162,20 +162,20 @@ async def test_empty_cluster_or_request_is_answered(server, snapshotter):
     assert reply["NodeNames"] == list(NODES)
 
 
-async def test_requests_about_one_pod_share_one_assessment(server, snapshotter, picky):
+async def test_requests_about_one_pod_share_one_assessment(server, snapshotter, stub_scorer):
     for path in (
         "/scorers/picky/filter",
         "/scorers/picky/prioritize",
         "/scheduler/priorities/early",
     ):
         await server.post(path, body())
-    assert len(picky.asked) == 1
+    assert len(stub_scorer.asked) == 1
     assert counted(server, "picky", "filter", 200, "assessed") == 1
     assert counted(server, "picky", "prioritize", 200, "remembered") == 2
     snapshotter.now = ClusterSnapshot(NodeIndex(NODES[:2]))
     scores = json.loads((await server.post("/scorers/picky/prioritize", body())).body)
     assert [score["Host"] for score in scores] == ["node-a", "node-b"]
-    assert len(picky.asked) == 2
+    assert len(stub_scorer.asked) == 2
 
 
 async def test_missing_nodes_and_duration_are_measured(server):
@@ -221,50 +221,50 @@ async def test_other_method_is_a_405(server, method):
     [b"", b"{", b"[]", b"null", b'{"Pod": {}, "NodeNames": 3}', bytes(5000), b"[" * 200_000],
 )
 @pytest.mark.parametrize("path", ["/scorers/picky/filter", "/scheduler/priorities/late"])
-async def test_malformed_body_is_a_400(server, picky, path, broken):
+async def test_malformed_body_is_a_400(server, stub_scorer, path, broken):
     is_error(await server.post(path, broken), 400)
-    assert picky.asked == []
+    assert stub_scorer.asked == []
 
 
 @pytest.mark.parametrize(
     "requests", [{"cpu": "lots"}, {"cpu": "-1"}, {"memory": "1Qi"}, {"cpu": "1" * 500}, {"cpu": []}]
 )
-async def test_invalid_quantity_is_a_400_with_the_reason(server, picky, requests):
+async def test_invalid_quantity_is_a_400_with_the_reason(server, stub_scorer, requests):
     sentence = is_error(await server.post("/scorers/picky/filter", body(requests=requests)), 400)
     assert "ns/web" in sentence
-    assert picky.asked == []
+    assert stub_scorer.asked == []
 
 
 @pytest.mark.parametrize("spec", [3, {"containers": 3}, {"containers": [3]}, {"overhead": []}])
-async def test_invalid_pod_is_a_400(server, picky, spec):
+async def test_invalid_pod_is_a_400(server, stub_scorer, spec):
     pod = {"metadata": {"name": "web"}, "spec": spec}
     asked = json.dumps({"Pod": pod, "NodeNames": list(NODES)}).encode()
     is_error(await server.post("/scorers/picky/filter", asked), 400)
-    assert picky.asked == []
+    assert stub_scorer.asked == []
 
 
-async def test_pod_requests_reach_the_scorer(server, picky):
+async def test_pod_requests_reach_the_scorer(server, stub_scorer):
     asked = body(requests={"cpu": "250m", "memory": "1Gi"}, labels={"app": "shop"})
     assert (await server.post("/scorers/picky/filter", asked)).status == 200
-    (pod,) = picky.asked
+    (pod,) = stub_scorer.asked
     assert (pod.name, pod.uid, pod.kind) == ("ns/web", "u1", "shop")
     assert pod.requests == {Resource.CPU: 250.0, Resource.MEMORY: 2.0**30, Resource.PODS: 1.0}
 
 
-async def test_pod_with_huge_requests_is_answered(server, picky):
+async def test_pod_with_huge_requests_is_answered(server, stub_scorer):
     asked = body(requests={"cpu": "9999999999E", "memory": "1e300"})
     assert (await server.post("/scorers/picky/prioritize", asked)).status == 200
-    assert all(np.isfinite(list(picky.asked[0].requests.values())))
+    assert all(np.isfinite(list(stub_scorer.asked[0].requests.values())))
 
 
 @pytest.mark.parametrize("count", [2_000, 150_000])
 @pytest.mark.parametrize("kind", [b"containers", b"initContainers"])
-async def test_pod_with_too_many_containers_is_rejected(server, picky, count, kind):
+async def test_pod_with_too_many_containers_is_rejected(server, stub_scorer, count, kind):
     containers = b"[" + b'{"name":"c"},' * count + b"{}]"
     pod = b'{"metadata":{"name":"web"},"spec":{"' + kind + b'":' + containers + b"}}"
     asked = b'{"Pod":' + pod + b',"NodeNames":["node-a"]}'
     assert "a Pod of more than" in is_error(await server.post("/scorers/picky/filter", asked), 400)
-    assert picky.asked == []
+    assert stub_scorer.asked == []
 
 
 @pytest.mark.parametrize("name", ["<script>", "\n\x00", "ü" * 300, "a" * 100_000, "../.."])

@@ -117,7 +117,7 @@ def is_write(request):
 
 
 @pytest.fixture(scope="session")
-def weather():
+def faults():
     """The faults by name."""
     return SimpleNamespace(
         passes=passes,
@@ -140,7 +140,7 @@ class Proxy:
     """A reverse proxy; `weather` is the current fault."""
 
     def __init__(self, upstream, session):
-        self.weather = passes
+        self.faults = passes
         self.asked = []
         self.token = ""
         """The required token in the Authorization header; empty: unchecked."""
@@ -190,7 +190,7 @@ class Proxy:
 
     def spoil(self, act):
         """Change the fault and break open watches."""
-        self.weather = act
+        self.faults = act
         for request in self._open.values():
             if is_watch(request) and request.transport is not None:
                 request.transport.abort()
@@ -202,7 +202,7 @@ class Proxy:
             if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
                 return await says(401, "Unauthorized")(self, request)
             await self._freeze.wait()
-            return await self.weather(self, request)
+            return await self.faults(self, request)
         finally:
             del self._open[id(request)]
 

@@ -25,35 +25,35 @@ VIOLATING = [None, "violating"]
         "a bit of everything",
     ]
 )
-def bad(request, weather):
-    too_many = weather.says(429, "too many requests", headers={"Retry-After": "1"})
+def bad(request, faults):
+    too_many = faults.says(429, "too many requests", headers={"Retry-After": "1"})
     return {
-        "slow": weather.slow(0.3),
-        "resets": weather.resets,
-        "half reset": weather.in_turn(weather.resets, weather.passes),
-        "answers lost": weather.in_turn(weather.loses_answers, weather.passes),
-        "500": weather.says(500, "etcdserver: request timed out"),
-        "503": weather.says(503, "apiserver not ready"),
+        "slow": faults.slow(0.3),
+        "resets": faults.resets,
+        "half reset": faults.in_turn(faults.resets, faults.passes),
+        "answers lost": faults.in_turn(faults.loses_answers, faults.passes),
+        "500": faults.says(500, "etcdserver: request timed out"),
+        "503": faults.says(503, "apiserver not ready"),
         "429": too_many,
-        "watches end": weather.ends_watches(1),
-        "watches end at once": weather.ends_watches(0),
-        "watches torn": weather.tears_watches,
-        "410 as an event": weather.expires_watches,
-        "410 as a status": weather.only(weather.is_watch, weather.says(410, "too old")),
-        "hangs": weather.hangs,
-        "a bit of everything": weather.in_turn(
-            weather.passes,
-            weather.resets,
-            weather.loses_answers,
-            weather.tears_watches,
-            weather.says(500, "no"),
-            weather.expires_watches,
+        "watches end": faults.ends_watches(1),
+        "watches end at once": faults.ends_watches(0),
+        "watches torn": faults.tears_watches,
+        "410 as an event": faults.expires_watches,
+        "410 as a status": faults.only(faults.is_watch, faults.says(410, "too old")),
+        "hangs": faults.hangs,
+        "a bit of everything": faults.in_turn(
+            faults.passes,
+            faults.resets,
+            faults.loses_answers,
+            faults.tears_watches,
+            faults.says(500, "no"),
+            faults.expires_watches,
             too_many,
         ),
     }[request.param]
 
 
-async def test_answers_continue_during_faults_and_state_converges_afterwards(world, weather, bad):
+async def test_answers_continue_during_faults_and_state_converges_afterwards(world, faults, bad):
     world.proxy.spoil(bad)
     world.nodes["node-b"].value = 1.0
     # Readings do not pass through the API server: their effect is immediate.
@@ -65,7 +65,7 @@ async def test_answers_continue_during_faults_and_state_converges_afterwards(wor
     await world.api.delete("/api/v1/nodes/node-b")
     world.nodes["node-c"].value = 2.0
     await world.answered(20)
-    world.proxy.spoil(weather.passes)
+    world.proxy.spoil(faults.passes)
     await world.until(lambda: world.refused() == {"node-c"})
     await world.until(lambda: world.labelled() - {"node-b"} == {"node-c"})
     await world.until(world.ready)

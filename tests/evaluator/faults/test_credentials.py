@@ -9,14 +9,14 @@ pytestmark = pytest.mark.e2e
 async def guarded(world):
     """From now on the proxy checks tokens, also on open connections."""
     world.proxy.token = "first"
-    world.proxy.spoil(world.proxy.weather)
+    world.proxy.spoil(world.proxy.faults)
     return world
 
 
 async def test_new_token_is_used_without_interruption(guarded, token):
     token.write_text("second")
     guarded.proxy.token = "second"
-    guarded.proxy.spoil(guarded.proxy.weather)
+    guarded.proxy.spoil(guarded.proxy.faults)
     guarded.nodes["node-b"].value = 1.0
     await guarded.until(lambda: "node-b" in guarded.labelled())
     assert not [line for line in guarded.evaluator.lines if "labels not written" in line]
@@ -24,7 +24,7 @@ async def test_new_token_is_used_without_interruption(guarded, token):
 
 async def test_expired_token_is_an_outage_until_it_is_replaced(guarded, token):
     guarded.proxy.token = "second"
-    guarded.proxy.spoil(guarded.proxy.weather)
+    guarded.proxy.spoil(guarded.proxy.faults)
     await guarded.until(guarded.stale)
     asked = len(guarded.proxy.asked)
     await guarded.answered(30)

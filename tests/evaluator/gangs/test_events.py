@@ -221,81 +221,83 @@ async def test_final_event_is_written_once(api, world, told, train):
     )
 
 
-def asked(stand):
-    return [(one.method, one.json.get("count")) for one in stand.asked]
+def asked(stub_server):
+    return [(one.method, one.json.get("count")) for one in stub_server.asked]
 
 
-async def test_unchanged_text_is_repeated_before_the_event_expires(stand, answer, world, train):
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url)
+async def test_unchanged_text_is_repeated_before_the_event_expires(
+    stub_server, answer, world, train
+):
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url)
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: gang.counted("GangIncomplete", "ok"))
     gang.clock.now += 1801
     gang.event_recorder.wake()
-    await stand.until(2)
-    assert asked(stand) == [("POST", 1), ("PATCH", 2)]
+    await stub_server.until(2)
+    assert asked(stub_server) == [("POST", 1), ("PATCH", 2)]
 
 
-async def test_only_the_leader_writes_events(stand, answer, world, train):
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url)
+async def test_only_the_leader_writes_events(stub_server, answer, world, train):
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url)
     gang.is_leader = False
     gang.see(*train, message="x")
     await asyncio.sleep(0)
     gang.see(train[0], message="y")
     gang.is_leader = True
     gang.event_recorder.start_over()
-    (only,) = await stand.until(1)
+    (only,) = await stub_server.until(1)
     assert only.json["message"] == "y"
 
 
-async def test_new_leadership_drops_the_texts_of_the_last(stand, answer, world, train):
-    gang = await world(stand.url)
+async def test_new_leadership_drops_the_texts_of_the_last(stub_server, answer, world, train):
+    gang = await world(stub_server.url)
 
     async def in_the_middle(request):
         gang.see(*train, message="new")
         gang.event_recorder.start_over()
         return await answer.says(200, {"count": 1})(request)
 
-    stand.then(in_the_middle)
-    stand.otherwise(answer.says(200, {"count": 1}))
+    stub_server.then(in_the_middle)
+    stub_server.otherwise(answer.says(200, {"count": 1}))
     gang.see(*train, message="old")
-    asked = await stand.until(5)
+    asked = await stub_server.until(5)
     assert [one.json["message"] for one in asked] == ["old", *["new"] * 4]
 
 
-async def test_short_lived_text_is_not_written(stand, answer, world, train):
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, pace=EventTimings(settle=2.0))
+async def test_short_lived_text_is_not_written(stub_server, answer, world, train):
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url, pace=EventTimings(settle=2.0))
     for number in range(1, 5):
         gang.see(*train[:number], message=f"{number} of 4 exist")
         await until(lambda: not gang.event_recorder._wakeup.is_set())
         gang.clock.now += 1
     gang.clock.now += 1
     gang.event_recorder.wake()
-    await stand.until(4)
-    assert {one.json["message"] for one in stand.asked} == {"4 of 4 exist"}
+    await stub_server.until(4)
+    assert {one.json["message"] for one in stub_server.asked} == {"4 of 4 exist"}
 
 
-async def test_writes_are_bounded(stand, answer, world, a_pod):
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, bucket=TokenBucket(1.0, 5))
+async def test_writes_are_bounded(stub_server, answer, world, a_pod):
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url, bucket=TokenBucket(1.0, 5))
     pods = [a_pod(f"p{number}", "train", 40) for number in range(20)]
     gang.see(*pods, message="20 of 40 exist")
-    await stand.until(5)
+    await stub_server.until(5)
     gang.event_recorder.wake()
     await until(lambda: not gang.event_recorder._wakeup.is_set())
-    assert len(stand.asked) == 5
+    assert len(stub_server.asked) == 5
     for count in (10, 15, 20):
         gang.clock.now += 5
         gang.event_recorder.wake()
-        await stand.until(count)
-    assert len({one.json["involvedObject"]["name"] for one in stand.asked}) == 20
+        await stub_server.until(count)
+    assert len({one.json["involvedObject"]["name"] for one in stub_server.asked}) == 20
 
 
-async def test_pod_gone_before_its_event_gets_none(stand, answer, world, train, a_pod):
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url, pace=EventTimings(settle=2.0))
+async def test_pod_gone_before_its_event_gets_none(stub_server, answer, world, train, a_pod):
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url, pace=EventTimings(settle=2.0))
     both = a_pod("both", native=True)
     gang.native = {both.key: both}
     gang.see(train[0], message="1 of 4 exist")
@@ -308,48 +310,48 @@ async def test_pod_gone_before_its_event_gets_none(stand, answer, world, train, 
     await until(lambda: gang.counted("GangIncomplete", "ok"))
     gang.event_recorder.wake()
     await until(lambda: not gang.event_recorder._wakeup.is_set())
-    assert [one.json["message"] for one in stand.asked] == ["1 of 2 exist"]
+    assert [one.json["message"] for one in stub_server.asked] == ["1 of 2 exist"]
 
 
-async def test_failing_api_server_is_retried_later(stand, answer, world, train):
-    stand.then(answer.refuses(500), answer.breaks)
-    stand.otherwise(answer.says(200, {"count": 1}))
-    gang = await world(stand.url)
+async def test_failing_api_server_is_retried_later(stub_server, answer, world, train):
+    stub_server.then(answer.refuses(500), answer.breaks)
+    stub_server.otherwise(answer.says(200, {"count": 1}))
+    gang = await world(stub_server.url)
     gang.see(train[0], message="1 of 4 exist")
-    await stand.until(3)
-    assert {one.json["message"] for one in stand.asked} == {"1 of 4 exist"}
+    await stub_server.until(3)
+    assert {one.json["message"] for one in stub_server.asked} == {"1 of 4 exist"}
 
 
-async def test_missing_permission_is_logged_once(stand, answer, world, train, log_lines):
+async def test_missing_permission_is_logged_once(stub_server, answer, world, train, log_lines):
     lines = log_lines("logfmt")
-    stand.otherwise(answer.refuses(403, "Forbidden", "no events for you"))
-    gang = await world(stand.url)
+    stub_server.otherwise(answer.refuses(403, "Forbidden", "no events for you"))
+    gang = await world(stub_server.url)
     gang.see(*train, message="4 of 4 exist")
-    await stand.until(4)
+    await stub_server.until(4)
     gang.see(train[0], message="1 of 4 exist")
-    await stand.until(5)
+    await stub_server.until(5)
     said = [line for line in lines() if "not allowed to write events" in line]
     assert len(said) == 1
     assert "no events for you" in said[0]
 
 
 async def test_terminating_namespace_is_no_missing_permission(
-    stand, answer, world, train, log_lines
+    stub_server, answer, world, train, log_lines
 ):
     lines = log_lines("logfmt")
     causes = [{"reason": "NamespaceTerminating"}]
-    stand.otherwise(answer.refuses(403, "Forbidden", "being terminated", causes))
-    gang = await world(stand.url)
+    stub_server.otherwise(answer.refuses(403, "Forbidden", "being terminated", causes))
+    gang = await world(stub_server.url)
     gang.see(train[0], message="1 of 4 exist")
-    await stand.until(1)
+    await stub_server.until(1)
     gang.see(train[0], message="2 of 4 exist")
-    await stand.until(2)
+    await stub_server.until(2)
     assert [line for line in lines() if "not allowed" in line] == []
 
 
-async def test_nothing_is_written_without_leadership(stand, world, train):
-    gang = await world(stand.url)
+async def test_nothing_is_written_without_leadership(stub_server, world, train):
+    gang = await world(stub_server.url)
     gang.kube.fence = WriteFence().write
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: gang.counted("GangIncomplete", "error"))
-    assert stand.asked == []
+    assert stub_server.asked == []

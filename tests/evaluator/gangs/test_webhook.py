@@ -101,14 +101,14 @@ def is_gated(reply):
     assert patch == [{"op": "add", "path": "/spec/schedulingGates", "value": [{"name": GATE}]}]
 
 
-class TestWhoGetsIn:
+class TestAccess:
     async def test_api_server_without_a_certificate_is_accepted(self, port, authority):
         """API servers show no certificate by default; other clients learn nothing but what follows from the review."""
         is_gated(await port.ask(authority.client()))
 
-    async def test_only_api_servers_of_the_ca_are_accepted(self, start, authority, stranger):
-        port = await start(gang_webhook_cacert=str(stranger.file))
-        admitted = authority.client(*stranger.issue("kube-apiserver"))
+    async def test_only_api_servers_of_the_ca_are_accepted(self, start, authority, untrusted):
+        port = await start(gang_webhook_cacert=str(untrusted.file))
+        admitted = authority.client(*untrusted.issue("kube-apiserver"))
         for context in (authority.client(), authority.client(*authority.issue("other"))):
             with pytest.raises(REFUSED):
                 await port.ask(context)
@@ -169,7 +169,7 @@ class TestCertificates:
         is_gated(await (await start(unsafe=True)).ask(authority.client()))
 
 
-class TestWhatIsAnswered:
+class TestResponses:
     async def test_pods_are_counted_by_result(self, port, authority):
         context = authority.client()
         await port.ask(context)

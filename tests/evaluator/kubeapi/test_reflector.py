@@ -15,7 +15,7 @@ def obj(name, version, **more):
     return {"metadata": {"name": name, "resourceVersion": str(version)}, **more}
 
 
-class Copy:
+class ListedObjects:
     """The cached objects by name, and the changes in order."""
 
     def __init__(self):
@@ -64,22 +64,22 @@ def decode(raw):
 
 @pytest.fixture
 def copy():
-    return Copy()
+    return ListedObjects()
 
 
 @pytest.fixture
-async def watch(connect, stand, copy, rng, background):
+async def watch(connect, stub_server, copy, rng, background):
     """Start watching nodes; return the reflector."""
 
     async def start(**more):
-        watcher = Reflector(await connect(stand.url), NODES, decode, copy, rng=rng, **more)
+        watcher = Reflector(await connect(stub_server.url), NODES, decode, copy, rng=rng, **more)
         background(watcher.run())
         return watcher
 
     return start
 
 
-def asked_versions(stand):
+def asked_versions(stub_server):
     """The kind of each request: "list", "list more", or the version that a watch resumed from."""
     return [
         asked.query["resourceVersion"]
@@ -87,26 +87,26 @@ def asked_versions(stand):
         else "list more"
         if "continue" in asked.query
         else "list"
-        for asked in stand.asked
+        for asked in stub_server.asked
     ]
 
 
-async def test_list_of_several_pages_is_applied_at_once(watch, stand, answer, copy):
-    stand.then(
+async def test_list_of_several_pages_is_applied_at_once(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.lists(obj("a", 1), more="x"),
         answer.lists(obj("b", 2), more="y"),
         answer.lists(obj("c", 3), version="9"),
     )
     await watch()
-    await stand.until(4)
+    await stub_server.until(4)
     assert copy.log == [("replace", ["a", "b", "c"])]
-    assert asked_versions(stand) == ["list", "list more", "list more", "9"]
+    assert asked_versions(stub_server) == ["list", "list more", "list more", "9"]
 
 
 async def test_events_are_applied_and_bookmarks_only_advance_the_version(
-    watch, stand, answer, copy
+    watch, stub_server, answer, copy
 ):
-    stand.then(
+    stub_server.then(
         answer.lists(obj("a", 1), version="1"),
         answer.streams(
             ("ADDED", obj("b", 2)),
@@ -116,63 +116,63 @@ async def test_events_are_applied_and_bookmarks_only_advance_the_version(
         ),
     )
     await watch()
-    await stand.until(3)
+    await stub_server.until(3)
     assert copy.log == [("replace", ["a"]), ("put", "b"), ("put", "a"), ("drop", "b")]
     assert copy.objects == {"a": obj("a", 3, spec={"x": 1})}
-    assert asked_versions(stand) == ["list", "1", "50"]
+    assert asked_versions(stub_server) == ["list", "1", "50"]
 
 
 @pytest.mark.parametrize("end", ["close", "reset"])
-async def test_ended_watch_resumes_at_its_version(watch, stand, answer, copy, end):
+async def test_ended_watch_resumes_at_its_version(watch, stub_server, answer, copy, end):
     """From its last event, not its first: otherwise the cache would go back in time."""
-    stand.then(
+    stub_server.then(
         answer.lists(version="1"),
         answer.streams(("ADDED", obj("a", 5)), ("DELETED", obj("a", 6)), end=end),
         answer.streams(("ADDED", obj("b", 7)), end="hang"),
     )
     await watch()
     await copy.until(lambda: "b" in copy.objects)
-    assert asked_versions(stand) == ["list", "1", "6"]
+    assert asked_versions(stub_server) == ["list", "1", "6"]
     assert copy.log == [("replace", []), ("put", "a"), ("drop", "a"), ("put", "b")]
 
 
 @pytest.mark.parametrize("how", ["event", "status"])
-async def test_410_relists_and_finds_deletions(watch, stand, answer, copy, how):
+async def test_410_relists_and_finds_deletions(watch, stub_server, answer, copy, how):
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
-    stand.then(
+    stub_server.then(
         answer.lists(obj("a", 1), obj("b", 2), version="2"),
         answer.streams(("ERROR", gone)) if how == "event" else answer.refuses(410, "Expired"),
         answer.lists(obj("b", 2), obj("c", 9), version="9"),
     )
     await watch()
     await copy.until(lambda: "c" in copy.objects)
-    await stand.until(4)
+    await stub_server.until(4)
     assert sorted(copy.objects) == ["b", "c"]
-    assert asked_versions(stand) == ["list", "2", "list", "9"]
+    assert asked_versions(stub_server) == ["list", "2", "list", "9"]
 
 
-async def test_410_between_two_pages_restarts_the_list(watch, stand, answer, copy):
-    stand.then(
+async def test_410_between_two_pages_restarts_the_list(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.lists(obj("a", 1), more="x"),
         answer.refuses(410, "Expired"),
         answer.lists(obj("b", 2), version="3"),
     )
     await watch()
-    await stand.until(4)
+    await stub_server.until(4)
     assert copy.log == [("replace", ["b"])]
-    assert asked_versions(stand) == ["list", "list more", "list", "3"]
+    assert asked_versions(stub_server) == ["list", "list more", "list", "3"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])
-async def test_rejected_list_is_retried(watch, stand, answer, copy, status):
-    stand.then(answer.refuses(status), answer.refuses(status), answer.lists(obj("a", 1)))
+async def test_rejected_list_is_retried(watch, stub_server, answer, copy, status):
+    stub_server.then(answer.refuses(status), answer.refuses(status), answer.lists(obj("a", 1)))
     await watch()
     await copy.until(lambda: "a" in copy.objects)
     assert copy.log == [("replace", ["a"])]
 
 
-async def test_broken_or_invalid_lists_are_retried_with_backoff(watch, stand, answer, copy):
-    stand.then(
+async def test_broken_or_invalid_lists_are_retried_with_backoff(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.breaks,
         answer.breaks,
         answer.says(200, b"<html>a proxy</html>"),
@@ -183,8 +183,8 @@ async def test_broken_or_invalid_lists_are_retried_with_backoff(watch, stand, an
     assert copy.log == [("replace", ["a"])]
 
 
-async def test_invalid_watches_are_retried_with_backoff(watch, stand, answer, copy):
-    stand.then(
+async def test_invalid_watches_are_retried_with_backoff(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.lists(version="1"),
         answer.says(502, b"bad gateway"),
         answer.streams(b"<html>not json</html>\n"),
@@ -193,45 +193,45 @@ async def test_invalid_watches_are_retried_with_backoff(watch, stand, answer, co
     )
     await watch()
     await copy.until(lambda: "b" in copy.objects)
-    assert asked_versions(stand) == ["list", "1", "1", "1", "1"]
+    assert asked_versions(stub_server) == ["list", "1", "1", "1", "1"]
 
 
-async def test_error_event_other_than_410_keeps_the_version(watch, stand, answer, copy):
-    stand.then(
+async def test_error_event_other_than_410_keeps_the_version(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.lists(version="1"),
         answer.streams(("ADDED", obj("a", 5)), ("ERROR", {"code": 500, "message": "etcd"})),
         answer.streams(("ADDED", obj("b", 6)), end="hang"),
     )
     await watch()
     await copy.until(lambda: "b" in copy.objects)
-    assert asked_versions(stand) == ["list", "1", "5"]
+    assert asked_versions(stub_server) == ["list", "1", "5"]
 
 
-async def test_quiet_watch_that_ends_is_reopened_without_a_busy_loop(watch, stand, answer):
-    stand.then(answer.lists(version="3"), *[answer.streams() for _ in range(4)])
+async def test_quiet_watch_that_ends_is_reopened_without_a_busy_loop(watch, stub_server, answer):
+    stub_server.then(answer.lists(version="3"), *[answer.streams() for _ in range(4)])
     await watch()
-    asked = await stand.until(6)
-    assert asked_versions(stand)[1:6] == ["3"] * 5
+    asked = await stub_server.until(6)
+    assert asked_versions(stub_server)[1:6] == ["3"] * 5
     assert {a.query["allowWatchBookmarks"] for a in asked[1:]} == {"true"}
 
 
-async def test_restarted_server_is_found_again(watch, stand, answer, copy):
-    stand.then(
+async def test_restarted_server_is_found_again(watch, stub_server, answer, copy):
+    stub_server.then(
         answer.lists(obj("a", 1), version="1"), answer.streams(("ADDED", obj("b", 2)), end="hang")
     )
     await watch()
     await copy.until(lambda: "b" in copy.objects)
-    port = int(stand.url.rpartition(":")[2])
-    await stand.stop()
-    stand.then(answer.streams(("ADDED", obj("c", 3)), end="hang"))
-    await stand.start(port)
+    port = int(stub_server.url.rpartition(":")[2])
+    await stub_server.stop()
+    stub_server.then(answer.streams(("ADDED", obj("c", 3)), end="hang"))
+    await stub_server.start(port)
     await copy.until(lambda: "c" in copy.objects)
-    assert asked_versions(stand)[-1] == "2"
+    assert asked_versions(stub_server)[-1] == "2"
 
 
-async def test_silent_watch_is_reopened(watch, stand, answer, copy):
+async def test_silent_watch_is_reopened(watch, stub_server, answer, copy):
     """The peer may be gone silently; a server without bookmarks loses nothing."""
-    stand.then(
+    stub_server.then(
         answer.lists(version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
         answer.streams(end="hang"),
@@ -240,46 +240,46 @@ async def test_silent_watch_is_reopened(watch, stand, answer, copy):
     )
     await watch(silence=0.05)
     await copy.until(lambda: "a" in copy.objects)
-    assert asked_versions(stand)[:5] == ["list", "1", "5", "5", "5"]
+    assert asked_versions(stub_server)[:5] == ["list", "1", "5", "5", "5"]
 
 
-async def test_silence_does_not_increase_the_backoff(watch, stand, answer):
+async def test_silence_does_not_increase_the_backoff(watch, stub_server, answer):
     """An idle kind on a server without bookmarks must not turn stale between two watches."""
-    stand.then(answer.lists(version="1"))
-    stand.otherwise(answer.streams(end="hang"))
+    stub_server.then(answer.lists(version="1"))
+    stub_server.otherwise(answer.streams(end="hang"))
     await watch(silence=0.02)
     loop = asyncio.get_running_loop()
     begin = loop.time()
-    await stand.until(12)  # with the shortest possible backoff, 11 attempts take 18 s
+    await stub_server.until(12)  # with the shortest possible backoff, 11 attempts take 18 s
     assert loop.time() - begin < 15
 
 
-async def test_version_that_keeps_failing_is_dropped(watch, stand, answer, copy):
+async def test_version_that_keeps_failing_is_dropped(watch, stub_server, answer, copy):
     """An etcd restored from a backup has an older version and reports it with another error than 410."""
-    stand.then(
+    stub_server.then(
         answer.lists(obj("a", 90), obj("b", 91), version="99"),
         *[answer.refuses(504, "Timeout", "Too large resource version")] * 3,
         answer.lists(obj("a", 9), version="10"),
     )
     await watch()
     await copy.until(lambda: copy.log[1:] == [("replace", ["a"])])
-    await stand.until(6)
-    assert asked_versions(stand) == ["list", "99", "99", "99", "list", "10"]
+    await stub_server.until(6)
+    assert asked_versions(stub_server) == ["list", "99", "99", "99", "list", "10"]
 
 
-async def test_retry_after_of_a_busy_server_is_respected(watch, stand, answer):
+async def test_retry_after_of_a_busy_server_is_respected(watch, stub_server, answer):
     async def busy(_request):
         return web.Response(status=429, headers={"Retry-After": "1"})
 
-    stand.then(busy, answer.lists(version="1"))
+    stub_server.then(busy, answer.lists(version="1"))
     begin = asyncio.get_running_loop().time()
     await watch()
-    await stand.until(2)
+    await stub_server.until(2)
     assert asyncio.get_running_loop().time() - begin >= 0.99
 
 
 async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
-    watch, stand, answer, copy
+    watch, stub_server, answer, copy
 ):
     heard = []
     opened = asyncio.Event()
@@ -289,7 +289,7 @@ async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
         if len(heard) == 3:
             opened.set()
 
-    stand.then(
+    stub_server.then(
         answer.refuses(500),
         answer.lists(obj("a", 1), version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
@@ -300,26 +300,26 @@ async def test_listeners_are_called_when_the_cache_is_known_to_be_current(
     assert heard == [1, 1, 1], "after the list, with the open watch, with the bookmark"
 
 
-async def test_unreadable_object_hides_no_other(watch, stand, answer, copy):
+async def test_unreadable_object_hides_no_other(watch, stub_server, answer, copy):
     bad = obj("bad", 2, kind="Unreadable")
-    stand.then(
+    stub_server.then(
         answer.lists(obj("a", 1), bad, version="2"),
         answer.streams(("MODIFIED", bad), ("ADDED", obj("b", 3)), end="hang"),
     )
     await watch()
     await copy.until(lambda: "b" in copy.objects)
     assert sorted(copy.objects) == ["a", "b"]
-    assert asked_versions(stand) == ["list", "2"]
+    assert asked_versions(stub_server) == ["list", "2"]
 
 
-async def test_watch_requests_a_timeout_of_five_to_ten_minutes(watch, stand, answer):
-    stand.then(answer.lists(version="1"))
+async def test_watch_requests_a_timeout_of_five_to_ten_minutes(watch, stub_server, answer):
+    stub_server.then(answer.lists(version="1"))
     await watch()
-    await stand.until(2)
-    assert 300 <= int(stand.asked[1].query["timeoutSeconds"]) <= 600
+    await stub_server.until(2)
+    assert 300 <= int(stub_server.asked[1].query["timeoutSeconds"]) <= 600
 
 
-async def test_requested_list_begins_after_the_request(watch, stand, answer, copy):
+async def test_requested_list_begins_after_the_request(watch, stub_server, answer, copy):
     """A list in flight at the time of the request may be older than it."""
     began, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -328,7 +328,7 @@ async def test_requested_list_begins_after_the_request(watch, stand, answer, cop
         await goes_on.wait()
         return await answer.lists(obj("a", 1))(request)
 
-    stand.then(slow, answer.lists(obj("a", 2), obj("b", 2)), answer.streams(end="hang"))
+    stub_server.then(slow, answer.lists(obj("a", 2), obj("b", 2)), answer.streams(end="hang"))
     watcher = await watch()
     await began.wait()
     listed = watcher.list_anew()
@@ -340,17 +340,17 @@ async def test_requested_list_begins_after_the_request(watch, stand, answer, cop
     assert copy.objects.keys() == {"a", "b"}
 
 
-async def test_watch_is_interrupted_for_a_requested_list(watch, stand, answer, copy):
-    stand.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
-    stand.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
+async def test_watch_is_interrupted_for_a_requested_list(watch, stub_server, answer, copy):
+    stub_server.then(answer.lists(obj("a", 1)), answer.streams(end="hang"))
+    stub_server.then(answer.refuses(500), answer.lists(obj("b", 2), version="7"))
     watcher = await watch()
-    await stand.until(2)
+    await stub_server.until(2)
     async with asyncio.timeout(PATIENCE):
         first = watcher.list_anew()
         await asyncio.sleep(0)  # the watch was cancelled, but has not processed it
         await asyncio.gather(first, watcher.list_anew())
     assert copy.objects.keys() == {"b"}
-    asked = await stand.until(5)
+    asked = await stub_server.until(5)
     assert asked[-1].query["resourceVersion"] == "7"
 
 
@@ -358,11 +358,11 @@ MISSING = {"code": 404, "reason": "NotFound", "message": "page not found"}
 
 
 async def test_unserved_kind_is_logged_once_and_retried_at_a_constant_rate(
-    watch, stand, answer, copy, capsys
+    watch, stub_server, answer, copy, capsys
 ):
     """After a growing backoff, nine more attempts would take minutes."""
     lost = []
-    stand.then(
+    stub_server.then(
         answer.lists(obj("a", 1), version="1"),
         answer.streams(("DELETED", obj("a", 2))),
         *(answer.refuses(**MISSING) for _ in range(10)),
@@ -370,7 +370,7 @@ async def test_unserved_kind_is_logged_once_and_retried_at_a_constant_rate(
     )
     await watch(unserved=lambda: lost.append(copy.log[-1]), unserved_pause=0.01)
     await copy.until(lambda: "b" in copy.objects)
-    assert asked_versions(stand) == ["list", "1", "2", *["list"] * 10]
+    assert asked_versions(stub_server) == ["list", "1", "2", *["list"] * 10]
     assert lost == [("drop", "a")] * 10
     told = capsys.readouterr().out
     assert told.count("nodes are not served by the API server") == 1
@@ -382,7 +382,9 @@ def test_kind_served_again_is_noticed_within_two_seconds():
     assert UNSERVED_PAUSE <= 2
 
 
-async def test_decoding_yields_between_two_slow_objects(connect, stand, answer, rng, background):
+async def test_decoding_yields_between_two_slow_objects(
+    connect, stub_server, answer, rng, background
+):
     """As with 200 policies of a megabyte at startup: /healthz must be answered meanwhile."""
     now, turns = 0.0, 0
 
@@ -391,7 +393,7 @@ async def test_decoding_yields_between_two_slow_objects(connect, stand, answer, 
         now += 0.01
         return decode(raw), turns
 
-    class Pairs(Copy):
+    class Pairs(ListedObjects):
         def replacing(self, pairs):
             self.turns = [turn for _, turn in pairs]
             yield from super().replacing([one for one, _ in pairs])
@@ -403,9 +405,9 @@ async def test_decoding_yields_between_two_slow_objects(connect, stand, answer, 
             await asyncio.sleep(0)
 
     objects = [obj(f"n{number}", number) for number in range(20)]
-    stand.then(answer.lists(*objects))
+    stub_server.then(answer.lists(*objects))
     copy = Pairs()
-    kube = await connect(stand.url)
+    kube = await connect(stub_server.url)
     background(others())
     background(Reflector(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
     await copy.until(lambda: len(copy.objects) == 20)

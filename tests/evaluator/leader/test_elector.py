@@ -121,7 +121,7 @@ async def test_foreign_fields_of_the_lease_stay(api, replica):
 
 @pytest.mark.parametrize("failure", ["refuses", "hangs", "breaks"])
 async def test_leader_that_cannot_renew_stops_before_another_may_begin(
-    stand, answer, replica, clock, failure
+    stub_server, answer, replica, clock, failure
 ):
     """Its renewals fail; its leadership ends 8 s after the last success, not 12."""
 
@@ -129,11 +129,11 @@ async def test_leader_that_cannot_renew_stops_before_another_may_begin(
         body = {**await request.json(), "metadata": {"name": "l", "resourceVersion": "1"}}
         return await answer.says(201, body)(request)
 
-    stand.then(answer.refuses(404), echo)
-    one, ones = await replica("one", stand.url)
+    stub_server.then(answer.refuses(404), echo)
+    one, ones = await replica("one", stub_server.url)
     await one.try_acquire_or_renew()
     assert ones.is_leader()
-    stand.otherwise(
+    stub_server.otherwise(
         {"refuses": answer.refuses(500), "hangs": answer.hangs, "breaks": answer.breaks}[failure]
     )
     clock.now += 7.9
@@ -148,11 +148,11 @@ async def test_leader_that_cannot_renew_stops_before_another_may_begin(
 
 
 async def test_forbidden_lease_is_logged_once_and_no_replica_leads(
-    stand, answer, replica, log_lines
+    stub_server, answer, replica, log_lines
 ):
     lines = log_lines("logfmt")
-    stand.otherwise(answer.refuses(403, "Forbidden", "leases is forbidden"))
-    one, ones = await replica("one", stand.url)
+    stub_server.otherwise(answer.refuses(403, "Forbidden", "leases is forbidden"))
+    one, ones = await replica("one", stub_server.url)
     for _ in range(5):
         assert await one.try_acquire_or_renew() == pytest.approx(TERMS.retry)
     assert not ones.is_leader()

@@ -46,9 +46,9 @@ ARGUMENTS = {
 
 
 @pytest.fixture
-async def kube(stand, answer, connect):
-    stand.otherwise(answer.says(200, OBJECT))
-    return await connect(stand.url)
+async def kube(stub_server, answer, connect):
+    stub_server.otherwise(answer.says(200, OBJECT))
+    return await connect(stub_server.url)
 
 
 async def call(kube, name):
@@ -68,31 +68,31 @@ async def call(kube, name):
 
 
 @pytest.mark.parametrize("name", sorted(CALLS.keys() - ALLOWED.keys()))
-async def test_follower_sends_only_reads(stand, kube, name):
+async def test_follower_sends_only_reads(stub_server, kube, name):
     """Each method of Kube either reads, or sends nothing until the replica leads."""
     fence = WriteFence()
     kube.fence = fence.write
     try:
         await call(kube, name)
     except NotLeaderError:
-        assert stand.asked == []
+        assert stub_server.asked == []
         fence.extend()
         await call(kube, name)
-        assert len(stand.asked) == 1
-        assert stand.asked[0].method != "GET"
+        assert len(stub_server.asked) == 1
+        assert stub_server.asked[0].method != "GET"
     else:
-        assert {asked.method for asked in stand.asked} == {"GET"}
+        assert {asked.method for asked in stub_server.asked} == {"GET"}
 
 
-async def test_follower_may_write_the_lease(stand, kube):
+async def test_follower_may_write_the_lease(stub_server, kube):
     kube.fence = WriteFence().write
     await kube.write_lease(OBJECT)
-    assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stand.asked] == [
+    assert [(asked.method, asked.path.rpartition("/")[2]) for asked in stub_server.asked] == [
         ("PUT", "x")
     ]
 
 
-class Following:
+class Replica:
     """A replica with given decisions that leads on request."""
 
     def __init__(self, kube):
@@ -127,7 +127,7 @@ class Following:
 
 @pytest.fixture
 async def follower(kube):
-    return Following(kube)
+    return Replica(kube)
 
 
 async def some_turns():
@@ -136,48 +136,50 @@ async def some_turns():
         await asyncio.sleep(0.001)
 
 
-async def test_follower_writes_no_status_and_a_new_leader_writes_each(stand, follower, background):
+async def test_follower_writes_no_status_and_a_new_leader_writes_each(
+    stub_server, follower, background
+):
     follower.violate()
     background(follower.reporter.run())
     follower.reporter.wake()
     await some_turns()
-    assert stand.asked == []
+    assert stub_server.asked == []
     for term in (1, 2):  # another replica may have replaced what it wrote in its first term
         follower.leading = True
         follower.reporter.start_over()
-        assert (await stand.until(term))[-1].path.endswith("/taspolicies/demo/status")
+        assert (await stub_server.until(term))[-1].path.endswith("/taspolicies/demo/status")
         follower.leading = False
         follower.reporter.wake()
         await some_turns()
-    assert len(stand.asked) == 2
+    assert len(stub_server.asked) == 2
 
 
-async def test_follower_evicts_nothing(stand, follower, background):
+async def test_follower_evicts_nothing(stub_server, follower, background):
     follower.violate()
     background(follower.evictor.run())
     follower.evictor.wake()
     await some_turns()
-    assert stand.asked == []
+    assert stub_server.asked == []
 
 
-async def test_new_leader_waits_an_eviction_period(stand, follower, background):
+async def test_new_leader_waits_an_eviction_period(stub_server, follower, background):
     """The last leader may have evicted a moment ago."""
     follower.violate()
     background(follower.evictor.run())
     follower.leading = True
     follower.evictor.start_over()
     await some_turns()
-    assert stand.asked == []
+    assert stub_server.asked == []
     follower.now += 60.0
     follower.evictor.wake()
-    first, _event = await stand.until(2)
+    first, _event = await stub_server.until(2)
     assert first.path.endswith("/pods/web/eviction")
 
 
-async def test_leader_from_the_start_does_not_wait(stand, follower, background):
+async def test_leader_from_the_start_does_not_wait(stub_server, follower, background):
     background(follower.evictor.run())
     follower.leading = True
     follower.evictor.start_over()
     follower.violate()
     follower.evictor.wake()
-    assert (await stand.until(1))[0].path.endswith("/pods/web/eviction")
+    assert (await stub_server.until(1))[0].path.endswith("/pods/web/eviction")

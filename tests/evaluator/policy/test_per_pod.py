@@ -24,7 +24,7 @@ NOW = 1000.0
 CPU = Resource.CPU
 
 
-class Taught:
+class TwoKindScorer:
     """A scorer that distinguishes two kinds of pods."""
 
     predicates = ()
@@ -43,7 +43,7 @@ class World:
         self.scorer = Share()
         self.view = self.seen(requested, nodes)
         self.scoring = Scoring(
-            {"safe": self.scorer, "reward": Taught()}, snapshot=lambda: self.view
+            {"safe": self.scorer, "reward": TwoKindScorer()}, snapshot=lambda: self.view
         )
         self.per_pod = PerPodDecisions(self.scoring)
         self.store = Store(stale_after=30.0, started=0.0)

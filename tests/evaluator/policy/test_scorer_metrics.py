@@ -109,11 +109,11 @@ def test_plain_metric_is_read_unchanged(store):
 
 
 def test_no_source_is_queried_for_a_scorer_metric(store):
-    class Asked(Store):
+    class CountingStore(Store):
         def subscribe(self, metrics):
             self.wanted = set(metrics)
 
-    asked = Asked(stale_after=30.0, started=NOW)
+    asked = CountingStore(stale_after=30.0, started=NOW)
     ScorerMetrics(asked, OFF).subscribe(["m", "plimsoll_risk"])
     assert asked.wanted == {"m"}
 

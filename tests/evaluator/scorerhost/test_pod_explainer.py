@@ -36,7 +36,7 @@ from wire.codec import Delta
 NODES = NodeIndex(["a", "b", "c"])
 
 
-class Roomy:
+class CpuScorer:
     """Rejects nodes with less cpu than requested, and scores the rest by their cpu."""
 
     predicates = ("room",)
@@ -51,7 +51,7 @@ class Roomy:
         )
 
 
-class Broken(Roomy):
+class Broken(CpuScorer):
     predicates, priorities = ("breaks",), ("broken",)
 
     def score(self, view, pod):
@@ -62,7 +62,7 @@ def assessing(scorers, snapshotter, metrics):
     return ScorerRunner(scorers, snapshotter, metrics, demands=Demands())
 
 
-class Survey:
+class FixedSnapshots:
     def __init__(self):
         self.waiting_for = []
         free = np.array([1000.0, 4000.0, 9000.0])
@@ -83,7 +83,7 @@ def a_pod(name, node="", cpu="2"):
 
 @pytest.fixture
 def snapshotter():
-    return Survey()
+    return FixedSnapshots()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def pods():
 
 @pytest.fixture
 def scorers():
-    return {"roomy": Roomy(), "template": Template()}
+    return {"roomy": CpuScorer(), "template": Template()}
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_explaining_adds_no_demand(snapshotter, metrics, pods):
     assert runner.view("pigeon").demands != before
 
 
-class TestFollowed:
+class TestWithPolicy:
     """The policy as one of the extenders."""
 
     @pytest.fixture

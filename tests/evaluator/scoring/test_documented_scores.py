@@ -44,7 +44,7 @@ HELD = {"n1": (1000, 2048), "n2": (2000, 4096), "n3": (3600, 7000)}
 """Nodes of 4000 milli-CPU and 8192 MiB, by the requests of the one pod on each."""
 
 
-class Asked:
+class ScorerRequests:
     """A running evaluator with scorers, and requests by kube-safe-scheduler's and our own paths."""
 
     def __init__(self, session, names):
@@ -120,7 +120,7 @@ async def evaluator(folder, nodes, pods, *flags):
         await processes.start("evaluator", evaluator_command(launch))
         await ready(processes, ports[2].address)
         session = aiohttp.ClientSession(f"http://{ports[0].address}")
-        yield Asked(
+        yield ScorerRequests(
             await stack.enter_async_context(session), [one["metadata"]["name"] for one in nodes]
         )
 

@@ -27,7 +27,7 @@ class Clock:
         return self.now
 
 
-class Operating:
+class OpsPort:
     def __init__(self):
         self.clock = Clock()
         self.metrics = Metrics()
@@ -46,7 +46,7 @@ class Operating:
 
 @pytest.fixture
 def world():
-    return Operating()
+    return OpsPort()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tests import preloaded
 from tests.patience import PATIENCE
 
 
@@ -46,13 +47,17 @@ async def run(tmp_path):
     started = []
 
     async def start(*argv):
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
-        )
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        if preloaded.program_of(argv):
+            process = await preloaded.start(argv, environment, stderr=asyncio.subprocess.PIPE)
+        else:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                env=environment,
+            )
         started.append(Program(process))
         return started[-1]
 

@@ -24,14 +24,14 @@ def vector(**nodes):
 
 
 @pytest.fixture
-async def make(stand, tmp_path):
+async def make(stub_server, tmp_path):
     made = []
 
     def start(queries="", url=None, largest=1 << 20, **access):
         path = tmp_path / "queries.yaml"
         path.write_text(queries)
         source = Prometheus(
-            Access(url or stand.url, **access),
+            Access(url or stub_server.url, **access),
             Queries(str(path)),
             lambda: lambda labels: labels.get("node"),
             timeout=5.0,
@@ -53,11 +53,11 @@ async def refused(source, metric="health_metric"):
     return caught.value.reason, str(caught.value)
 
 
-async def test_metric_is_queried_by_name(make, stand, answer):
-    stand.then(answer.says(200, vector(a="1")))
+async def test_metric_is_queried_by_name(make, stub_server, answer):
+    stub_server.then(answer.says(200, vector(a="1")))
     found = await make().fetch("health_metric")
     assert found.readings.keys() == {"a"}
-    (asked,) = stand.asked
+    (asked,) = stub_server.asked
     assert (asked.method, asked.path) == ("GET", "/api/v1/query")
     assert asked.query == {
         "query": '{__name__="health_metric"} or {__name__="node_health_metric"}',
@@ -67,89 +67,92 @@ async def test_metric_is_queried_by_name(make, stand, answer):
 
 
 @pytest.mark.parametrize("tail", ["", "/"])
-async def test_path_of_the_url_is_kept(make, stand, answer, tail):
-    stand.then(answer.says(200, vector(a="1")))
-    await make(url=f"{stand.url}/team/prom{tail}").fetch("m")
-    assert stand.asked[0].path == "/team/prom/api/v1/query"
+async def test_path_of_the_url_is_kept(make, stub_server, answer, tail):
+    stub_server.then(answer.says(200, vector(a="1")))
+    await make(url=f"{stub_server.url}/team/prom{tail}").fetch("m")
+    assert stub_server.asked[0].path == "/team/prom/api/v1/query"
 
 
-async def test_configured_query_replaces_the_name(make, stand, answer):
-    stand.then(answer.says(200, vector(a="1")))
+async def test_configured_query_replaces_the_name(make, stub_server, answer):
+    stub_server.then(answer.says(200, vector(a="1")))
     await make("m: max by (node) (x{a='+ &'})").fetch("m")
-    assert stand.asked[0].query["query"] == "max by (node) (x{a='+ &'})"
+    assert stub_server.asked[0].query["query"] == "max by (node) (x{a='+ &'})"
 
 
-async def test_long_query_is_posted(make, stand, answer):
-    stand.then(answer.says(200, vector(a="1")))
+async def test_long_query_is_posted(make, stub_server, answer):
+    stub_server.then(answer.says(200, vector(a="1")))
     long = " or ".join(["metric"] * 1000)
     await make(f"m: {long}").fetch("m")
-    (asked,) = stand.asked
+    (asked,) = stub_server.asked
     assert (asked.method, asked.query) == ("POST", {})
     assert asked.body.startswith(b"query=metric+or+metric")
 
 
-async def test_token_is_read_for_each_request(make, stand, answer, tmp_path):
+async def test_token_is_read_for_each_request(make, stub_server, answer, tmp_path):
     token = tmp_path / "token"
     source = make(token_file=str(token))
-    stand.otherwise(answer.says(200, vector(a="1")))
+    stub_server.otherwise(answer.says(200, vector(a="1")))
     for secret in ("one", "two"):
         token.write_text(f"{secret}\n")
         await source.fetch("m")
-    assert [one.headers["Authorization"] for one in stand.asked] == ["Bearer one", "Bearer two"]
+    assert [one.headers["Authorization"] for one in stub_server.asked] == [
+        "Bearer one",
+        "Bearer two",
+    ]
 
 
-async def test_user_and_password_are_sent(make, stand, answer, tmp_path):
+async def test_user_and_password_are_sent(make, stub_server, answer, tmp_path):
     (tmp_path / "password").write_text("geheim:ü\n")
-    stand.then(answer.says(200, vector(a="1")))
+    stub_server.then(answer.says(200, vector(a="1")))
     await make(user="jo", password_file=str(tmp_path / "password")).fetch("m")
-    sent = stand.asked[0].headers["Authorization"].removeprefix("Basic ")
+    sent = stub_server.asked[0].headers["Authorization"].removeprefix("Basic ")
     assert base64.b64decode(sent).decode() == "jo:geheim:ü"
 
 
 @pytest.mark.parametrize("content", [None, b"\xff", b"a\nb: c"])
 async def test_unreadable_credentials_are_a_failure_and_not_shown(
-    make, stand, answer, tmp_path, content
+    make, stub_server, answer, tmp_path, content
 ):
     token = tmp_path / "token"
     if content is not None:
         token.write_bytes(content)
-    stand.otherwise(answer.says(200, vector(a="1")))
+    stub_server.otherwise(answer.says(200, vector(a="1")))
     reason, says = await refused(make(token_file=str(token)))
     assert reason in {"credentials", "unreachable"}
     assert "b: c" not in says
-    assert stand.asked == []
+    assert stub_server.asked == []
 
 
-async def test_credentials_are_not_sent_to_a_redirect(make, stand, answer, tmp_path):
+async def test_credentials_are_not_sent_to_a_redirect(make, stub_server, answer, tmp_path):
     (tmp_path / "token").write_text("secret")
 
     async def elsewhere(_request):
         raise web.HTTPFound("/login")
 
-    stand.otherwise(elsewhere)
+    stub_server.otherwise(elsewhere)
     reason, says = await refused(make(token_file=str(tmp_path / "token")))
     assert (reason, says) == ("redirect", "it redirects to /login")
-    assert len(stand.asked) == 1
+    assert len(stub_server.asked) == 1
 
 
-async def test_redirect_is_reported_without_its_query(make, stand, answer):
+async def test_redirect_is_reported_without_its_query(make, stub_server, answer):
     async def elsewhere(_request):
         raise web.HTTPFound("https://jo:geheim@login.example/start?ticket=geheim#geheim")
 
-    stand.otherwise(elsewhere)
+    stub_server.otherwise(elsewhere)
     _, says = await refused(make())
     assert says == "it redirects to https://login.example/start"
 
 
 @pytest.mark.parametrize("how", ["token_file", "password_file"])
-async def test_credentials_repeated_by_the_server_are_not_logged(make, stand, tmp_path, how):
+async def test_credentials_repeated_by_the_server_are_not_logged(make, stub_server, tmp_path, how):
     (tmp_path / "secret").write_text("s3cr3t-of-ours")
 
     async def repeats(request):
         shown = f"not {request.headers['Authorization']}, s3cr3t-of-ours"
         return web.json_response({"status": "error", "error": shown}, status=403)
 
-    stand.otherwise(repeats)
+    stub_server.otherwise(repeats)
     user = {"user": "jo"} if how == "password_file" else {}
     _, says = await refused(make(**{how: str(tmp_path / "secret")}, **user))
     assert says in {"403 not Bearer [hidden], [hidden]", "403 not Basic [hidden], [hidden]"}
@@ -169,18 +172,18 @@ async def test_credentials_repeated_by_the_server_are_not_logged(make, stand, tm
         (401, b"Unauthorized", "401 Unauthorized"),
     ],
 )
-async def test_rejection_has_the_servers_message(make, stand, answer, status, body, says):
-    stand.then(answer.says(status, body))
+async def test_rejection_has_the_servers_message(make, stub_server, answer, status, body, says):
+    stub_server.then(answer.says(status, body))
     assert await refused(make()) == (f"http_{status}", says)
 
 
-async def test_invalid_response_is_a_failure(make, stand, answer):
-    stand.then(answer.says(200, b"<html>log in</html>"))
+async def test_invalid_response_is_a_failure(make, stub_server, answer):
+    stub_server.then(answer.says(200, b"<html>log in</html>"))
     assert (await refused(make()))[0] == "malformed"
 
 
-async def test_broken_connection_is_unreachable(make, stand, answer):
-    stand.otherwise(answer.breaks)
+async def test_broken_connection_is_unreachable(make, stub_server, answer):
+    stub_server.otherwise(answer.breaks)
     assert (await refused(make()))[0] == "unreachable"
 
 
@@ -190,16 +193,16 @@ async def test_missing_server_is_unreachable_with_one_message_for_all(make):
     assert (await refused(source))[0] == "unreachable"
 
 
-async def test_oversized_response_is_not_kept(make, stand, answer):
-    stand.then(answer.says(200, b" " * 100_000))
+async def test_oversized_response_is_not_kept(make, stub_server, answer):
+    stub_server.then(answer.says(200, b" " * 100_000))
     assert (await refused(make(largest=1000)))[0] == "too_large"
 
 
-async def test_readings_are_dated_by_the_servers_clock(make, stand):
+async def test_readings_are_dated_by_the_servers_clock(make, stub_server):
     async def dated(_request):
         return web.json_response(vector(a="1"), headers={"Date": DATE})
 
-    stand.then(dated)
+    stub_server.then(dated)
     assert (await make().fetch("m")).readings["a"].at == 500.0
 
 

@@ -20,7 +20,7 @@ def told():
 
 
 @pytest.fixture
-def mirror(client, told):
+def informer(client, told):
     def tell(old, new):
         name = (new or old)["metadata"]["name"]
         told.append(
@@ -30,10 +30,10 @@ def mirror(client, told):
     return Informer(client, NODES, tell)
 
 
-async def test_informer_has_existing_and_new_objects(client, mirror, told, eventually):
+async def test_informer_has_existing_and_new_objects(client, informer, told, eventually):
     await client.create(NODES, node("a"))
-    async with following(mirror):
-        assert list(mirror.objects) == ["a"]
+    async with following(informer):
+        assert list(informer.objects) == ["a"]
         await client.create(NODES, node("b"))
         await client.patch(NODES, "b", {"metadata": {"labels": {"x": "y"}}})
         await client.delete(NODES, "a")
@@ -41,14 +41,14 @@ async def test_informer_has_existing_and_new_objects(client, mirror, told, event
     assert [name for name, *_ in told] == ["a", "b", "b", "a"]
     assert told[2][2] == {"x": "y"}
     assert told[3][2] is None
-    assert list(mirror.objects) == ["b"]
+    assert list(informer.objects) == ["b"]
 
 
 async def test_dropped_history_is_recovered_by_a_new_list(told, eventually):
     server = ApiServer()
     async with Client(await server.start()) as client:
-        mirror = Informer(client, NODES, lambda old, new: told.append((old, new)))
-        async with following(mirror):
+        informer = Informer(client, NODES, lambda old, new: told.append((old, new)))
+        async with following(informer):
             await client.create(NODES, node("a"))
             await client.create(NODES, node("b"))
             await eventually(lambda: len(told) == 2)
@@ -58,8 +58,8 @@ async def test_dropped_history_is_recovered_by_a_new_list(told, eventually):
         await client.create(NODES, node("c"))
         server.expire_history()
         told.clear()
-        async with following(mirror):
-            await eventually(lambda: "c" in mirror.objects)
+        async with following(informer):
+            await eventually(lambda: "c" in informer.objects)
     await server.close()
     changes = [
         (old and old["metadata"]["name"], new and new["metadata"]["name"]) for old, new in told

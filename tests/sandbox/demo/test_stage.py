@@ -17,14 +17,6 @@ from sandbox.main import DEMOS
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.parametrize("story", DEMOS)
-async def test_shipped_demo_runs_to_its_end(spawn, story):
-    told = await spawn(sys.executable, "-m", "sandbox", "demo", story)
-    said, complained = await told.communicate()
-    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
-    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
-
-
 def commands(text):
     """The command lines of a demo: those indented by five."""
     return re.findall(r"^ {5}(\S.*)$", text, re.MULTILINE)
@@ -41,19 +33,27 @@ def assert_pasteable(line):
 
 
 @pytest.mark.parametrize("story", DEMOS)
-async def test_commands_of_a_demo_can_be_pasted(spawn, story, tmp_path):
+async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(spawn, story, tmp_path):
     """Each is complete, with paths relative to the current directory."""
     folder = tmp_path / "with a space"
     command = (sys.executable, "-m", "sandbox", "demo", story, f"--dir={folder}")
     told = await spawn(*command)
     said, complained = await told.communicate()
-    assert told.returncode == 0, complained.decode()
+    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
+    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
     lines = commands(said.decode())
     assert lines[0] == f"export KUBECONFIG='{folder}/kubeconfig'"
     for line in lines:
         assert_pasteable(line)
     assert f"--dir={folder}" in shlex.split(lines[-1])
     assert shlex.split(lines[-1])[1] == "up"
+
+
+async def test_demo_runs_in_a_folder_of_its_own_without_the_flag(spawn):
+    told = await spawn(sys.executable, "-m", "sandbox", "demo")
+    said, complained = await told.communicate()
+    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
+    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
 
 
 async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):

@@ -12,7 +12,7 @@ EVERY_POD = {"managed_resources": frozenset()}
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
-class StandIn:
+class StubExtender:
     """An extender that rejects some nodes, scores some, and records its requests."""
 
     def __init__(self, refuse=(), scores=None, status=200):
@@ -58,7 +58,7 @@ def nodes(node):
 
 
 async def test_each_extender_receives_the_nodes_left_by_earlier_ones(listed, pod, nodes):
-    first, second = StandIn(refuse=["a"]), StandIn(refuse=["a", "b"])
+    first, second = StubExtender(refuse=["a"]), StubExtender(refuse=["a", "b"])
     extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
     answer = await extenders.filter(pod(), nodes)
     assert answer.names == {"c"}
@@ -67,27 +67,27 @@ async def test_each_extender_receives_the_nodes_left_by_earlier_ones(listed, pod
 
 
 async def test_no_extender_is_called_without_nodes(listed, pod, nodes):
-    first, second = StandIn(refuse=["a", "b", "c"]), StandIn()
+    first, second = StubExtender(refuse=["a", "b", "c"]), StubExtender()
     extenders = await listed((first, EVERY_POD), (second, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == frozenset()
     assert second.filtered == []
 
 
 async def test_ignorable_extenders_are_called_last(listed, pod, nodes):
-    ignorable, needed = StandIn(refuse=["a"]), StandIn(refuse=["b"])
+    ignorable, needed = StubExtender(refuse=["a"]), StubExtender(refuse=["b"])
     extenders = await listed((ignorable, EVERY_POD | {"ignorable": True}), (needed, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == {"c"}
     assert ignorable.filtered == [["a", "c"]]
 
 
 async def test_scores_are_summed_by_weight(listed, pod, nodes):
-    one, other = StandIn(scores={"a": 10, "b": 4}), StandIn(scores={"a": 1, "c": 10})
+    one, other = StubExtender(scores={"a": 10, "b": 4}), StubExtender(scores={"a": 1, "c": 10})
     extenders = await listed((one, EVERY_POD | {"weight": 2}), (other, EVERY_POD | {"weight": 3}))
     assert await extenders.scores(pod(), nodes) == {"a": 23, "b": 8, "c": 30}
 
 
 async def test_only_extenders_that_manage_the_pod_are_called(listed, pod, nodes):
-    policies, scorer = StandIn(refuse=["a"]), StandIn(scores={"a": 7})
+    policies, scorer = StubExtender(refuse=["a"]), StubExtender(scores={"a": 7})
     extenders = await listed((policies, {}), (scorer, EVERY_POD))
     assert (await extenders.filter(pod(), nodes)).names == {"a", "b", "c"}
     assert await extenders.scores(pod(), nodes) == {"a": 7}
@@ -95,8 +95,10 @@ async def test_only_extenders_that_manage_the_pod_are_called(listed, pod, nodes)
 
 
 async def test_failing_extender_is_ignored_only_if_ignorable(listed, pod, nodes):
-    broken = StandIn(status=503)
-    forgiving = await listed((broken, EVERY_POD | {"ignorable": True}), (StandIn(["a"]), EVERY_POD))
+    broken = StubExtender(status=503)
+    forgiving = await listed(
+        (broken, EVERY_POD | {"ignorable": True}), (StubExtender(["a"]), EVERY_POD)
+    )
     assert (await forgiving.filter(pod(), nodes)).names == {"b", "c"}
     strict = await listed((broken, EVERY_POD))
     with pytest.raises(ExtenderError, match="code 503"):

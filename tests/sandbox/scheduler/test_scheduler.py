@@ -18,7 +18,7 @@ CLASSES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
 
 
-class StandIn:
+class StubExtender:
     """An extender that rejects the given nodes with the given reason."""
 
     def __init__(self):
@@ -61,7 +61,7 @@ class StandIn:
 
 @pytest.fixture
 async def extender():
-    stand_in = StandIn()
+    stand_in = StubExtender()
     app = web.Application()
     app.router.add_post("/scheduler/filter", stand_in.filter)
     app.router.add_post("/scheduler/prioritize", stand_in.prioritize)

@@ -16,12 +16,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from invariants import Audit, measures
+from invariants import InvariantChecks, measures
 from cluster import Admin, Server
 from gangs import Gangs
 from nodes import Agent
 from replica import Replica
-from fault_schedule import NAMES, STILL, Storm
+from fault_schedule import NAMES, STILL, FaultSchedule
 
 from plimsoll import logs
 
@@ -68,7 +68,7 @@ class World:
         os.close(target)
 
 
-class Complaints(logging.Handler):
+class UnexpectedLogs(logging.Handler):
     """Unexpected log lines: any with a traceback."""
 
     def __init__(self, say):
@@ -81,14 +81,14 @@ class Complaints(logging.Handler):
             self._say(f"logged with a traceback: {record.getMessage()[:2000]}")
 
 
-async def scheduler(world, audit):
+async def scheduler(world, checks):
     """Send requests about every policy to every replica continuously."""
     while True:
         nodes = sorted(world.admin.nodes())
         for replica in world.replicas:
             if replica.up:
                 for name in NAMES:
-                    audit.check_answer(replica, name, nodes, world.said)
+                    checks.check_answer(replica, name, nodes, world.said)
         await asyncio.sleep(world.rng.uniform(0.5, 2.5))
 
 
@@ -97,17 +97,17 @@ def tell(found):
     sys.stdout.flush()
 
 
-async def look(world, audit, loops):
+async def look(world, checks, loops):
     """Check the invariants of a quiet period."""
-    audit.check_calm(world.replicas, world.agents)
+    checks.check_calm(world.replicas, world.agents)
     world.gangs.check_calm(world.replicas)
-    written = audit.writes
+    written = checks.writes
     await asyncio.sleep(STILL)
-    if audit.writes != written:
-        audit.say(f"{audit.writes - written} changes of labels, though nothing else has changed")
+    if checks.writes != written:
+        checks.say(f"{checks.writes - written} changes of labels, though nothing else has changed")
     for replica in world.replicas:
         for sentence in replica.check():
-            audit.say(f"a loop of {replica.name} broke: {sentence}")
+            checks.say(f"a loop of {replica.name} broke: {sentence}")
     for agent in world.agents.values():
         agent.check()
     for task in loops:
@@ -118,25 +118,25 @@ async def look(world, audit, loops):
 async def live(given, folder):
     rng = random.Random(given.seed)
     world = World(rng, folder)
-    audit = Audit(world.admin, world.server, world.clock)
-    logging.getLogger().addHandler(Complaints(audit.say))
+    checks = InvariantChecks(world.admin, world.server, world.clock)
+    logging.getLogger().addHandler(UnexpectedLogs(checks.say))
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, context: audit.say(f"unhandled: {context}"))
+    loop.set_exception_handler(lambda _loop, context: checks.say(f"unhandled: {context}"))
     await world.server.start()
     await world.admin.start()
-    world.gangs = Gangs(world, rng, audit.say)
-    storm = Storm(world, rng, given.pause)
+    world.gangs = Gangs(world, rng, checks.say)
+    faults = FaultSchedule(world, rng, given.pause)
     for replica in world.replicas:
         await world.start(replica)
-    asking = asyncio.create_task(scheduler(world, audit))
+    asking = asyncio.create_task(scheduler(world, checks))
     placing = asyncio.create_task(world.gangs.schedule())
     begin = world.clock.now
-    await storm.settle()
-    while world.clock.now - begin < given.seconds and not audit.wrong:
+    await faults.settle()
+    while world.clock.now - begin < given.seconds and not checks.wrong:
         async with asyncio.timeout(given.part + 3600):  # a hang should print where it is
-            await storm.rage(given.part)
-            await storm.settle()
-        await look(world, audit, (asking, placing))
+            await faults.rage(given.part)
+            await faults.settle()
+        await look(world, checks, (asking, placing))
         tell({"at": round(world.clock.now - begin), **measures(len(asyncio.all_tasks()))})
     asking.cancel()
     placing.cancel()
@@ -149,12 +149,12 @@ async def live(given, folder):
     return {
         "seed": given.seed,
         "lived": round(world.clock.now - begin),
-        "wrong": audit.wrong[:20],
-        "answers": audit.answers,
-        "unready": audit.unready,
-        "label_writes": audit.writes,
+        "wrong": checks.wrong[:20],
+        "answers": checks.answers,
+        "unready": checks.unready,
+        "label_writes": checks.writes,
         "gates_lifted": world.gangs.lifted,
-        "events": storm.counts,
+        "events": faults.counts,
     }
 
 

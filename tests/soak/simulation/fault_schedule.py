@@ -15,7 +15,7 @@ STILL = 10.0
 """Seconds after that in which nothing may change."""
 
 
-class Storm:
+class FaultSchedule:
     """All faults: `rage()` for a while, then `settle()`. `pause`: mean seconds between two faults."""
 
     def __init__(self, world, rng, pause):

@@ -23,7 +23,7 @@ SLACK = 1.0
 """Tolerance in seconds for what takes no time except pauses of the test."""
 
 
-class Audit:
+class InvariantChecks:
     """Collects violations as sentences."""
 
     def __init__(self, admin, server, clock):

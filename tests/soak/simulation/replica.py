@@ -52,7 +52,7 @@ class Replica:
         self._service = Service(settings, self._kube)
         agents = self._service._ports._agents
         self._loops = [*self._service._start_loops(), asyncio.create_task(agents._announce())]
-        self.intake = lambda call: agents._answer(None, call)
+        self.intake = lambda call: agents._serve(None, call)
         self.up = True
 
     async def kill(self):

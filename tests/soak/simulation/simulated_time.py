@@ -30,7 +30,7 @@ class Clock:
         return self.now
 
 
-class Leaps(selectors.EpollSelector):
+class JumpingSelector(selectors.EpollSelector):
     """A selector that never waits: if no file is ready, time jumps to the timeout.
 
     A loop that polls without letting time pass would be a busy loop: that is an error here.
@@ -55,7 +55,7 @@ class Loop(asyncio.SelectorEventLoop):
     """Runs at once instead of in a thread, since simulated time outruns threads."""
 
     def __init__(self):
-        leaps = Leaps()
+        leaps = JumpingSelector()
         super().__init__(leaps)
         leaps.ready = self._ready
 
@@ -68,7 +68,7 @@ class Loop(asyncio.SelectorEventLoop):
         return done
 
 
-class Dice(random.Random):
+class SeededRandom(random.Random):
     """Unseeded generators get the next seed of a sequence."""
 
     _seeds = itertools.count(1)
@@ -82,4 +82,4 @@ time.monotonic = clock.monotonic
 time.thread_time = clock.monotonic
 time.time = clock.wall
 time.clock_gettime = clock.boot
-random.Random = Dice
+random.Random = SeededRandom

@@ -91,7 +91,7 @@ async def test_plan_reports_the_same_nodes_and_writes_nothing(cluster, kube):
     assert [await cluster.get(f"/api/v1/nodes/{name}") for name in NODES] == before
 
 
-class Interposed:
+class InterruptedKube:
     """A Kube whose `put_managed_fields` first awaits `before(node name, attempt)`."""
 
     def __init__(self, kube, before):
@@ -114,7 +114,7 @@ async def test_node_changed_since_the_list_is_retried(cluster, kube):
         if attempt == 1:
             await cluster.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"new": "1"}}})
 
-    interposed, reports = Interposed(kube, change_first), Reports()
+    interposed, reports = InterruptedKube(kube, change_first), Reports()
     await LabelMigration(interposed, pause=0.0).run(reports)
     assert reports == ALL
     assert all(interposed.tries.count(name) == 2 for name in NODES)
@@ -127,7 +127,7 @@ async def test_deleted_node_is_skipped(cluster, kube):
             await cluster.delete(f"/api/v1/nodes/{name}")
 
     reports = Reports()
-    await LabelMigration(Interposed(kube, delete), pause=0.0).run(reports)
+    await LabelMigration(InterruptedKube(kube, delete), pause=0.0).run(reports)
     assert reports == {"node-b": BOTH}
 
 
@@ -137,7 +137,7 @@ async def test_lasting_conflict_ends_with_an_error_and_other_nodes_are_done(clus
             labels = {"new": str(attempt)}
             await cluster.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
-    interposed, reports = Interposed(kube, keep_changing), Reports()
+    interposed, reports = InterruptedKube(kube, keep_changing), Reports()
     with pytest.raises(IncompleteError, match="not taken over"):
         await LabelMigration(interposed, pause=0.0).run(reports)
     assert reports == {"node-b": BOTH}
@@ -148,7 +148,7 @@ async def test_forbidden_write_ends_at_once(cluster, kube):
     async def forbid(_name, _attempt):
         raise KubeError(403, "nodes is forbidden")
 
-    interposed = Interposed(kube, forbid)
+    interposed = InterruptedKube(kube, forbid)
     with pytest.raises(KubeError, match="forbidden"):
         await LabelMigration(interposed, pause=0.0).run(Reports())
     assert len(interposed.tries) == 1

@@ -210,11 +210,13 @@ async def test_flood_of_many_addresses_delays_no_agent_at_a_known_good_address(
         await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
     assert len(authority.asked) == 101
     assert await reviewer.node_of("node-a-renewed", "ipv4:10.0.0.1:4712") == "node-a-renewed"
-    stranger = asyncio.create_task(refused(reviewer, made_up(authority, 1, "z"), "ipv4:10.0.2.1:1"))
+    untrusted = asyncio.create_task(
+        refused(reviewer, made_up(authority, 1, "z"), "ipv4:10.0.2.1:1")
+    )
     for _ in range(20):
         await asyncio.sleep(0)
     assert len(authority.asked) == 102
-    stranger.cancel()
+    untrusted.cancel()
 
 
 async def test_concurrent_new_addresses_share_one_rate(reviewer, authority):
