@@ -61,7 +61,9 @@ async def run(settings: Settings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     collector_runner = CollectorRunner(
-        registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
+        registry.build(settings.host, settings.collectors),
+        timeout=settings.collector_timeout,
+        poll_interval=settings.poll_interval,
     )
     own = SelfMetrics(disabled=settings.disable_exporter_metrics)
     recorder = _recorder(settings, collector_runner)
@@ -175,7 +177,6 @@ async def _stream(
         target = Target(
             str(address),
             settings.host.name,
-            settings.poll_interval,
             credentials if settings.evaluator_ca else None,
         )
         return StreamClient(target, collector_runner, recorded=recorder, on_state=on_state)

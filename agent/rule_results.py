@@ -1,6 +1,6 @@
 """The interface of the rule engine, so that an agent without rules imports none of it."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Protocol
 
 from collectors.base.sample import Family
@@ -21,8 +21,13 @@ class RuleResults(Protocol):
         """Return recorded metrics without a result, whose value is unknown."""
         ...
 
-    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
-        """Subscribe to these metrics, replacing the subscriber's earlier ones."""
+    def subscribe(
+        self, subscriber: Hashable, metrics: Collection[str], on_change: Callable[[], None]
+    ) -> None:
+        """Subscribe to these metrics, replacing the subscriber's earlier ones.
+
+        `on_change` is called, in any thread, when one of them has changed notably since `sent`.
+        """
         ...
 
     def forget(self, subscriber: Hashable) -> None:
@@ -31,10 +36,6 @@ class RuleResults(Protocol):
 
     def sent(self, subscriber: Hashable) -> None:
         """Record that the current results were sent to a subscriber."""
-        ...
-
-    def changes_for(self, subscriber: Hashable) -> Hashable:
-        """Return a value that changes when a subscribed metric has changed notably since `sent`."""
         ...
 
     async def load(self) -> None:

@@ -191,7 +191,7 @@ class TextFile:
         return [*(f for f in kept if f.name not in {_FILE_ERROR, _ERROR}), *_errors(rows)]
 
     def fingerprint(self) -> Hashable:
-        """Return a value that changes with the files."""
+        """Return a value that changes with the files; None without directories."""
         return self._files.fingerprint()
 
     def _stale(self, files: Mapping[str, PromFile]) -> frozenset[str]:

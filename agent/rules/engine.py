@@ -8,7 +8,7 @@ immutable.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
 
 from agent.rules.clock import Clock
@@ -102,9 +102,14 @@ class RuleEngine:
         """See `RuleResults`."""
         return self._current().unread
 
-    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
+    def subscribe(
+        self,
+        subscriber: Hashable,
+        metrics: Collection[str],
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         """See `RuleResults`. Groups that record these metrics are evaluated every second from now on."""
-        self._subscribers.subscribe(subscriber, metrics)
+        self._subscribers.subscribe(subscriber, metrics, on_change)
         self._woken()
 
     def forget(self, subscriber: Hashable) -> None:
@@ -115,10 +120,6 @@ class RuleEngine:
     def sent(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
         self._subscribers.sent(subscriber, self._current().numbers)
-
-    def changes_for(self, subscriber: Hashable) -> Hashable:
-        """See `RuleResults`."""
-        return self._subscribers.changes_for(subscriber, self._current().numbers)
 
     def _current(self) -> Published:
         """Return the latest results that are not too old."""
@@ -148,13 +149,23 @@ class RuleEngine:
         while True:
             woken.clear()
             try:
-                pause = await asyncio.to_thread(self.step)
+                pause = await self._notifying(asyncio.to_thread(self.step))
             except (StoppedError, CancelledError):  # the agent is stopping
                 return
             except Exception:
                 log.exception("rules cannot be evaluated")
                 pause = _LOOK
             await woken.wait(pause / 1000)
+
+    async def _notifying(self, step: Coroutine[None, None, int]) -> int:
+        """Notify subscribers also during a long step, in which a hanging collector lets results become too old."""
+        task = asyncio.create_task(step)
+        try:
+            while not (await asyncio.wait([task], timeout=_LOOK / 1000))[0]:
+                self._subscribers.notify(self._current().numbers)
+            return await task
+        finally:
+            task.cancel()
 
     async def _save_periodically(self, saver: StateSaver) -> None:
         """Save the state file periodically, independent of evaluations: a disk may be slow."""
@@ -191,6 +202,7 @@ class RuleEngine:
         self._groups.accelerate(self._subscribers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
+        self._subscribers.notify(self._current().numbers)
         self._account = self._sum_up(now)
         next_due = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
         # Rules take at most half of a core, whatever they contain.

@@ -1,6 +1,6 @@
-"""Subscribers to recorded metrics, with the values last sent to each: a notable change is sent at once."""
+"""Subscribers to recorded metrics, with the values last sent to each: they are notified of notable changes."""
 
-from collections.abc import Collection, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -11,8 +11,8 @@ from agent.rules.groups.results import Numbers, is_notable
 @dataclass(slots=True)
 class _Subscriber:
     metrics: frozenset[str]
+    on_change: Callable[[], None]
     last_sent: Numbers = field(default_factory=dict)
-    changes: int = 0
 
 
 class Subscribers:
@@ -23,11 +23,13 @@ class Subscribers:
         self._subscribers: dict[Hashable, _Subscriber] = {}
         self._lock = Lock()
 
-    def subscribe(self, subscriber: Hashable, metrics: Collection[str]) -> None:
+    def subscribe(
+        self, subscriber: Hashable, metrics: Collection[str], on_change: Callable[[], None]
+    ) -> None:
         """Subscribe to these metrics, by their names in policies, replacing the subscriber's earlier ones."""
         names = frozenset(name for metric in metrics for name in candidates(metric))
         with self._lock:
-            self._subscribers[subscriber] = _Subscriber(names)
+            self._subscribers[subscriber] = _Subscriber(names, on_change)
 
     def forget(self, subscriber: Hashable) -> None:
         """Remove a subscriber."""
@@ -46,15 +48,16 @@ class Subscribers:
             if (subscription := self._subscribers.get(subscriber)) is not None:
                 subscription.last_sent = now
 
-    def changes_for(self, subscriber: Hashable, now: Numbers) -> int:
-        """Return how many notable changes a subscriber has had, as of `now`."""
+    def notify(self, now: Numbers) -> None:
+        """Call each subscriber with a notable change, as of `now`, since the values last sent to it or notified of."""
         with self._lock:
-            subscription = self._subscribers.get(subscriber)
-            if subscription is None:
-                return 0
-            if subscription.last_sent is not now and is_notable(
-                subscription.last_sent, now, subscription.metrics, self._share
-            ):
+            moved = [found for found in self._subscribers.values() if self._has_moved(found, now)]
+            for subscription in moved:
                 subscription.last_sent = now
-                subscription.changes += 1
-            return subscription.changes
+        for subscription in moved:
+            subscription.on_change()
+
+    def _has_moved(self, subscription: _Subscriber, now: Numbers) -> bool:
+        return subscription.last_sent is not now and is_notable(
+            subscription.last_sent, now, subscription.metrics, self._share
+        )

@@ -1,12 +1,13 @@
 """Runs the collectors in parallel and reports success and duration of each; a slow or failing one does not affect the others."""
 
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 
 from agent.metric_names import candidates
+from agent.scrape.watcher import SourceWatcher
 from collectors.base import catalog
 from collectors.base.metric import Metric, Table
 from collectors.base.sample import (
@@ -73,8 +74,10 @@ class CollectorRunner:
         collectors: Mapping[str, Collector],
         *,
         timeout: float = 5.0,
+        poll_interval: float = 0.1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`poll_interval`: seconds between two checks for changed sources, while there are subscribers."""
         self._collectors = dict(collectors)
         self._timeout = timeout
         self._clock = clock
@@ -82,12 +85,11 @@ class CollectorRunner:
             name: partial(self._collect, name, collector) for name, collector in collectors.items()
         }
         self._runner = BlockingCallRunner[str, _CollectorResult](timeout, name="collectors")
-        watchable = ((n, c) for n, c in collectors.items() if isinstance(c, Watchable))
+        watchable = {name: c for name, c in collectors.items() if isinstance(c, Watchable)}
+        self.watcher = SourceWatcher(watchable, poll_interval)
+        """Reports changed sources of collectors that can be watched."""
         self._deduplicating = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
-        self._fingerprints = {name: partial(self._look, name, c) for name, c in watchable}
-        self._watcher = BlockingCallRunner[str, Hashable](timeout, name="watcher")
         self._errors: dict[str, str] = {}
-        self._blind: dict[str, str] = {}
         self._lock = Lock()
         self._clashes: frozenset[str] = frozenset()
 
@@ -155,15 +157,9 @@ class CollectorRunner:
         found = frozenset[str]().union(*map(catalog.collectors_of, names))
         return found & self._collectors.keys()
 
-    def fingerprint(self) -> Hashable:
-        """Return a value that changes when a watched source has changed; cheap enough to call many times a second."""
-        found = self._watcher.run(self._fingerprints)
-        return tuple(None if isinstance(seen, Late) else seen for seen in found.values())
-
     def close(self) -> None:
         """Stop waiting for collectors; threads of hanging ones are abandoned."""
         self._runner.close()
-        self._watcher.close()
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()
@@ -180,16 +176,6 @@ class CollectorRunner:
                 self._errors[name] = text
             return _CollectorResult((), self._clock() - begin, text)
         return _CollectorResult(families, self._clock() - begin)
-
-    def _look(self, name: str, collector: Watchable) -> Hashable:
-        try:
-            return collector.fingerprint()
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            if self._blind.get(name) != text:
-                log.exception("collector cannot be watched", collector=name)
-                self._blind[name] = text
-            return text
 
     def _judge(self, name: str, result: _CollectorResult | Late) -> _CollectorResult:
         if isinstance(result, Late):

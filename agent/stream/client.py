@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import grpc
 
@@ -19,6 +20,7 @@ from agent.stream.credentials import Credentials, CredentialsError, Metadata
 from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION, logs
 from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
 log = logs.get(__name__)
@@ -31,7 +33,6 @@ _OPTIONS = [
     ("grpc.http2.bdp_probe", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
-_REST = 10  # checking for changed files may take one eleventh of the time
 _STEADY = 10.0
 """Seconds a stream must last for the back-off to be reset."""
 
@@ -51,11 +52,10 @@ Stream = grpc.aio.StreamStreamCall[telemetry_pb2.Report, telemetry_pb2.Subscript
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Address of the evaluator, name of this node, and seconds between checks for changes. Without credentials: plain text."""
+    """Address of the evaluator and name of this node. Without credentials: plain text."""
 
     address: str
     node: str
-    poll_interval: float = 0.1
     credentials: Credentials | None = None
 
 
@@ -170,40 +170,31 @@ class StreamClient:
             subscriptions.put(subscription)
 
     async def _report(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
-        subscription = await subscriptions.get()
-        last: codec.Snapshot | None = None
+        due = WakeUp()
+        loop = asyncio.get_running_loop()
+        subscriptions.on_new = due.set
+        self._readings.open(partial(_signal, loop, due))
+        subscription, last = await subscriptions.get(), None
         self._readings.want(subscription.metrics)
         while True:
+            # Before reading: a change during it causes another report.
+            due.clear()
+            if subscriptions.is_new:
+                subscription, last = await subscriptions.get(), None
+                self._readings.want(subscription.metrics)
             metrics = list(subscription.metrics)
-            # Taken before the scrape: a file that changes during it has another stamp afterwards.
-            seen = await asyncio.to_thread(self._readings.fingerprint)
             found = await asyncio.to_thread(self._readings.read, metrics)
             report = telemetry_pb2.Report(
                 node_name=self._target.node, generation=subscription.generation
             )
             await stream.write(codec.encode(report, metrics, found, last))
             last = found
-            interval = subscription.interval_ms / 1000 or _DEFAULT_INTERVAL
-            await self._until_due(subscriptions, seen, interval)
-            if subscriptions.is_new:
-                subscription, last = await subscriptions.get(), None
-                self._readings.want(subscription.metrics)
+            await due.wait(subscription.interval_ms / 1000 or _DEFAULT_INTERVAL)
 
-    async def _until_due(
-        self, subscriptions: "_RequestedMetrics", seen: Hashable, interval: float
-    ) -> None:
-        """Return when the interval is over, a source or recorded value has changed, or there is a new subscription."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + interval
-        pause = self._target.poll_interval
-        while (left := due - loop.time()) > 0:
-            if await subscriptions.within(min(pause, left)):
-                return
-            begin = loop.time()
-            if await asyncio.to_thread(self._readings.fingerprint) != seen:
-                return
-            # Checking thousands of files, or a slow disk, is followed by a proportional pause.
-            pause = max(self._target.poll_interval, _REST * (loop.time() - begin))
+
+def _signal(loop: asyncio.AbstractEventLoop, due: WakeUp) -> None:
+    with contextlib.suppress(RuntimeError):  # the agent has stopped
+        loop.call_soon_threadsafe(due.set)
 
 
 class _RequestedMetrics:
@@ -212,6 +203,7 @@ class _RequestedMetrics:
     def __init__(self) -> None:
         self._latest: telemetry_pb2.Subscription | None = None
         self._arrived = asyncio.Event()
+        self.on_new: Callable[[], None] = lambda: None
 
     @property
     def is_new(self) -> bool:
@@ -220,16 +212,10 @@ class _RequestedMetrics:
     def put(self, subscription: telemetry_pb2.Subscription) -> None:
         self._latest = subscription
         self._arrived.set()
+        self.on_new()
 
     async def get(self) -> telemetry_pb2.Subscription:
         await self._arrived.wait()
         self._arrived.clear()
         assert self._latest is not None
         return self._latest
-
-    async def within(self, seconds: float) -> bool:
-        """Wait up to `seconds` for a new subscription. Returns whether it came."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._arrived.wait()
-        return self._arrived.is_set()

@@ -1,43 +1,53 @@
 """Reads the metrics for one stream: collected and recorded ones."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 from agent.metric_names import candidates
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
+from agent.scrape.watcher import Watch
 from agent.stream.selection import select
 from wire.codec import Snapshot
 
+_PATIENCE = 5.0  # seconds to wait for the first check of sources, one of which may hang
+
 
 class SnapshotReader:
-    """The reader of one stream. Blocking while it reads; one call at a time."""
+    """The reader of one stream. `read` blocks; one call at a time."""
 
     def __init__(
         self, collector_runner: CollectorRunner, recorded: RuleResults | None = None
     ) -> None:
         self._runner = collector_runner
         self._recorded = recorded
+        self._watch: Watch | None = None
+        self._on_change: Callable[[], None] = lambda: None
         self._own: frozenset[str] = (
             frozenset()
         )  # metrics that were collected the last time they could be read
 
+    def open(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change`, in any thread, whenever a report should be sent immediately."""
+        self._on_change = on_change
+        self._watch = self._runner.watcher.subscribe(on_change)
+
     def want(self, metrics: Sequence[str]) -> None:
         """Subscribe to these metrics from now on."""
         if self._recorded is not None:
-            self._recorded.subscribe(self, metrics)
+            self._recorded.subscribe(self, metrics, self._on_change)
 
     def close(self) -> None:
         """Unsubscribe from everything."""
+        if self._watch is not None:
+            self._runner.watcher.forget(self._watch)
+            self._watch = None
         if self._recorded is not None:
             self._recorded.forget(self)
 
-    def fingerprint(self) -> Hashable:
-        """Return a value that changes when a report should be sent immediately."""
-        seen = self._runner.fingerprint()
-        return seen if self._recorded is None else (seen, self._recorded.changes_for(self))
-
     def read(self, metrics: Sequence[str]) -> Snapshot:
         """Run the collectors that can yield these metrics, and return their snapshot."""
+        if (watch := self._watch) is not None:
+            watch.started.wait(_PATIENCE)
         found = self._runner.run(self._runner.serving(metrics))
         unread: set[str] = set()
         if found.failed:

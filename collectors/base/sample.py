@@ -47,7 +47,10 @@ class Watchable(Protocol):
     """A collector whose source can be checked for changes cheaply, many times a second."""
 
     def fingerprint(self) -> Hashable:
-        """Return a value that changes when collect() would yield something else. Reads no content; any thread may call it."""
+        """Return a value that changes when collect() would yield something else; None if that never happens.
+
+        Reads no content; any thread may call it.
+        """
         ...
 
 

@@ -105,7 +105,9 @@ class PromFiles:
         return files, listing.unreadable
 
     def fingerprint(self) -> Hashable:
-        """Return names and stamps of all files, and which are so recent that they must be checked again."""
+        """Return names and stamps of all files, and which are so recent that they must be checked again; None without directories."""
+        if not self._directories:
+            return None
         listing = _list(self._directories)
         files: list[Hashable] = []
         for path, status in listing.files.items():

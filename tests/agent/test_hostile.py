@@ -66,8 +66,8 @@ async def test_probes_and_scrapes_are_answered_under_attack_and_nothing_leaks(ag
     assert (await scraped(await dial(agent.port))).status == 200
     before = agent.open_files()
     for said in ATTACKS.values():
-        crowd = [await dial(agent.port) for _ in range(140)]  # more than its limit
-        for peer in crowd:
+        peers = [await dial(agent.port) for _ in range(140)]  # more than its limit
+        for peer in peers:
             peer.writer.transport.pause_reading()
             with contextlib.suppress(ConnectionError):
                 peer.writer.write(said)
@@ -78,7 +78,7 @@ async def test_probes_and_scrapes_are_answered_under_attack_and_nothing_leaks(ag
         )
         probe = await dial(agent.port)
         assert (await probe.ask(GET % b"/healthz")).body == b"ok\n"
-        for peer in (*crowd, scraper, probe):
+        for peer in (*peers, scraper, probe):
             peer.vanish()
         await until(lambda: agent.open_files() <= before)
         again = await dial(agent.port)

@@ -44,7 +44,7 @@ def read(pod):
 @pytest.mark.parametrize(
     "spec",
     [
-        pytest.param(pod_of({}), id="nothing"),
+        pytest.param(pod_of({}), id="no resources"),
         pytest.param(pod_of({"requests": {"cpu": "0"}}), id="zero"),
         pytest.param(pod_of({"limits": {"example.com/fpga": "1"}}), id="other"),
         pytest.param(pod_of({"limits": {"ephemeral-storage": "1Gi"}}), id="disk"),

@@ -105,7 +105,7 @@ async def test_last_gate_leaves_no_empty_list(add, change):
 @pytest.mark.parametrize(
     ("spec", "patch"),
     [
-        pytest.param(gated(OTHERS), lift(0), id="another's gate"),
+        pytest.param(gated(OTHERS), lift(0), id="foreign gate"),
         pytest.param(gated(OTHERS), lift(1), id="no second"),
         pytest.param({}, lift(0), id="no gate"),
         pytest.param(gated(), lift(0, uid="another"), id="another pod of the name"),
@@ -128,7 +128,7 @@ async def test_removal_of_a_missing_gate_is_rejected_without_a_reason(add, chang
     [
         pytest.param(gated(), [OURS, OTHERS], id="a second"),
         pytest.param({}, [OTHERS], id="a first"),
-        pytest.param(gated(), [OTHERS], id="another in its place"),
+        pytest.param(gated(), [OTHERS], id="replaced by another"),
     ],
 )
 async def test_no_gate_can_be_added_after_creation(add, change, spec, wanted):

@@ -52,7 +52,7 @@ async def test_flood_of_invalid_tokens_causes_few_reviews_and_ends_no_stream(
     await eventually(lambda: installation.log("evaluator").count("agent connected") == 2)
 
 
-async def test_policy_of_megabytes_is_not_decoded_and_its_status_says_so(installation):
+async def test_policy_of_megabytes_is_not_decoded_and_its_status_reports_it(installation):
     await installation.start_evaluator()
     await installation.start_agent()
     await installation.ready()

@@ -182,33 +182,6 @@ def test_closed_runner_rejects_runs(source) -> None:
         collector_runner.run()
 
 
-def test_hanging_fingerprint_times_out_and_a_failing_one_is_logged_once(logged) -> None:
-    class Watched:
-        def __init__(self, look) -> None:
-            self.fingerprint = look
-
-        def collect(self) -> list[Family]:
-            return []
-
-    def fail() -> None:
-        raise OSError("EIO")
-
-    hang = threading.Event()
-    collector_runner = CollectorRunner(
-        {"stuck": Watched(lambda: hang.wait(30)), "bad": Watched(fail), "w": Watched(lambda: 1)},
-        timeout=1.0,
-    )
-    try:
-        assert (
-            collector_runner.fingerprint()
-            == collector_runner.fingerprint()
-            == (None, "OSError: EIO", 1)
-        )
-    finally:
-        hang.set()
-    assert [line["collector"] for line in logged] == ["bad"]
-
-
 def test_collectors_of_a_metric_are_found(xeon) -> None:
     collector_runner = CollectorRunner(
         build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
@@ -224,24 +197,6 @@ def test_collectors_of_a_metric_are_found(xeon) -> None:
 def test_disabled_collector_provides_nothing(xeon) -> None:
     collector_runner = CollectorRunner(build(xeon, {"loadavg": COLLECTORS["loadavg"].options()}))
     assert collector_runner.serving(["node_load1", "node_memory_MemFree_bytes"]) == {"loadavg"}
-
-
-def test_fingerprint_covers_watchable_collectors(source, family) -> None:
-    class Watched:
-        mark = 1
-
-        def collect(self) -> list[Family]:
-            return []
-
-        def fingerprint(self) -> int:
-            return self.mark
-
-    watched = Watched()
-    collector_runner = CollectorRunner({"a": source(), "w": watched})
-    before = collector_runner.fingerprint()
-    assert collector_runner.fingerprint() == before
-    watched.mark = 2
-    assert collector_runner.fingerprint() != before
 
 
 def series(name: str, *values: tuple[str, float], kind="gauge") -> Family:

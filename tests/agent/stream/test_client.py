@@ -4,14 +4,13 @@ import asyncio
 import contextlib
 import itertools
 import random
-import threading
 from dataclasses import dataclass, field
 
 import grpc
 import pytest
 
 from agent.scrape.runner import CollectorRunner
-from agent.stream.client import StreamClient, Target, _RequestedMetrics
+from agent.stream.client import StreamClient, Target
 from agent.stream.credentials import Credentials
 from collectors.base.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
@@ -138,7 +137,9 @@ def memory():
 
 @pytest.fixture
 def collector_runner(tmp_path, memory):
-    made = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),))), "meminfo": memory})
+    made = CollectorRunner(
+        {"textfile": TextFile(Options((str(tmp_path),))), "meminfo": memory}, poll_interval=0.01
+    )
     yield made
     made.close()
 
@@ -155,7 +156,7 @@ async def evaluator():
 async def states(collector_runner, evaluator):
     """Run the stream client as node-a and record when the stream was up and lost."""
     noted = []
-    target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
     streamer = StreamClient(target, collector_runner, on_state=noted.append, backoff=backoff)
     task = asyncio.create_task(streamer.run())
@@ -377,7 +378,7 @@ async def test_evaluator_that_rejects_after_each_report_is_retried_with_backoff(
 ):
     """It subscribes, receives a report and ends the stream, repeatedly: the backoff must grow."""
     files("a 1\n")
-    target = Target(f"127.0.0.1:{evaluator.port}", "node-a", poll_interval=0.01)
+    target = Target(f"127.0.0.1:{evaluator.port}", "node-a")
     backoff = Backoff(lambda: 0.0, first=0.25)
     task = asyncio.create_task(StreamClient(target, collector_runner, backoff=backoff).run())
     loop = asyncio.get_running_loop()
@@ -518,18 +519,3 @@ async def test_missing_credentials_are_retried(collector_runner, authority, tmp_
     assert not task.done()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_slow_fingerprint_is_followed_by_a_pause() -> None:
-    class Slow:
-        looks = 0
-
-        def fingerprint(self) -> int:
-            self.looks += 1
-            threading.Event().wait(0.03)
-            return 1
-
-    slow = Slow()
-    streamer = StreamClient(Target("127.0.0.1:1", "node-a", poll_interval=0.001), slow)
-    await streamer._until_due(_RequestedMetrics(), 1, 0.6)
-    assert 1 <= slow.looks <= 3, "one look takes 30 ms, followed by a pause ten times as long"

@@ -104,24 +104,29 @@ def test_unreadable_textfile_metric_is_not_replaced(collector_runner, text, tick
     assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.4})
 
 
-def test_fingerprint_changes_when_a_subscribed_value_changes(
+def test_change_of_a_subscribed_recorded_value_is_notified(
     collector_runner, memory, tick, family
 ) -> None:
     recorder = tick()
     readings = SnapshotReader(collector_runner, recorder)
+    changes: list[int] = []
+    readings.open(lambda: changes.append(1))
     readings.want(["free_ratio"])
     readings.read(["free_ratio"])
-    seen = readings.fingerprint()
     tick()
-    assert readings.fingerprint() == seen
+    assert changes == []
     memory.families = [family("node_memory_MemAvailable_bytes", 80)]
     tick()
-    assert readings.fingerprint() != seen
+    assert changes == [1]
+    readings.close()
+    memory.families = [family("node_memory_MemAvailable_bytes", 40)]
+    tick()
+    assert changes == [1]
 
 
 def test_only_sources_count_without_rules(collector_runner) -> None:
     readings = SnapshotReader(collector_runner)
+    readings.open(lambda: None)
     readings.want(["load1"])
     assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})
-    assert readings.fingerprint() == readings.fingerprint()
     readings.close()

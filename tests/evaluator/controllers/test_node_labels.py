@@ -348,7 +348,7 @@ async def test_nodes_beyond_one_batch_are_all_written(stub_server, connect, rng,
 
 
 @pytest.fixture
-async def crowd(stub_server, connect, rng, background):
+async def many_nodes(stub_server, connect, rng, background):
     """Nodes that all need a label, on a stub server."""
 
     async def start(count, bucket=None):
@@ -392,9 +392,9 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
     assert all(line.count("n1") <= 10 for line in found)
 
 
-async def test_lost_leadership_stops_the_batch(crowd, stub_server, until):
+async def test_lost_leadership_stops_the_batch(many_nodes, stub_server, until):
     """Eight requests are in flight: they are cancelled, and no other is sent."""
-    world = await crowd(100)
+    world = await many_nodes(100)
     world.labeler.wake()
     await stub_server.until(8)
     world.fence.end()
@@ -410,8 +410,8 @@ async def test_lost_leadership_stops_the_batch(crowd, stub_server, until):
     await until(lambda: world.written() == 100)
 
 
-async def test_process_suspended_past_its_lease_writes_nothing(crowd, stub_server, until):
-    world = await crowd(3)
+async def test_process_suspended_past_its_lease_writes_nothing(many_nodes, stub_server, until):
+    world = await many_nodes(3)
     world.fence.extend(world.clock.now + 10)
     world.clock.now += 60  # suspended, and resumed a minute later: no timer has run
     world.labeler.wake()
@@ -424,10 +424,10 @@ async def test_process_suspended_past_its_lease_writes_nothing(crowd, stub_serve
     await until(lambda: world.written() == 3)
 
 
-async def test_writes_respect_the_rate_limit(crowd, stub_server, until):
+async def test_writes_respect_the_rate_limit(many_nodes, stub_server, until):
     """A burst at once; the next write is allowed an hour later."""
     stub_server.otherwise(answers_but(0, 500))
-    world = await crowd(20, TokenBucket(rate=1 / 3600, burst=5))
+    world = await many_nodes(20, TokenBucket(rate=1 / 3600, burst=5))
     world.labeler.wake()
     await until(lambda: world.written() == 5)
     for _ in range(50):
@@ -436,7 +436,7 @@ async def test_writes_respect_the_rate_limit(crowd, stub_server, until):
     assert len(stub_server.asked) == 5
 
 
-async def test_retry_after_is_respected(crowd, stub_server, until):
+async def test_retry_after_is_respected(many_nodes, stub_server, until):
     """429 with Retry-After: no node is written before then."""
 
     class Noting(TokenBucket):
@@ -450,7 +450,7 @@ async def test_retry_after_is_respected(crowd, stub_server, until):
 
     stub_server.otherwise(busy)
     bucket = Noting(rate=1e6, burst=1000)
-    world = await crowd(1, bucket)
+    world = await many_nodes(1, bucket)
     before = time.monotonic()
     world.labeler.wake()
     await until(lambda: world.written("error") == 1)

@@ -192,7 +192,7 @@ def test_no_step_of_a_decision_grows_with_metrics_and_policies(world, common):
 
 
 @pytest.mark.parametrize("common", COMMON)
-def test_a_step_of_a_decision_makes_few_calls_for_each_rule_of_one_strategy(world, common):
+def test_step_makes_few_calls_per_rule_of_one_strategy(world, common):
     """A step may pass over the table of nodes and rules; many Python calls per rule are a step of their own."""
     rules = 100
     store, policies = world(metrics=100, policies=2, rules=rules, kind=Store, **common)
@@ -232,7 +232,7 @@ def test_no_step_of_an_explanation_grows_with_metrics_and_policies(world):
     assert many <= 1.5 * few
 
 
-def test_an_explanation_makes_reasons_only_for_the_nodes_that_it_shows(world):
+def test_explanation_builds_reasons_only_for_shown_nodes(world):
     store, policies = world(metrics=10, policies=2, rules=10, kind=Store)
     decisions = decide(policies, NODES, store, now=NOW)
     page = finished(explain(decisions, PolicyKey("ns", "p0"), store, now=NOW))

@@ -264,7 +264,7 @@ class TestSizeLimits:
             CHUNKED + b"64\r\n%s\r\n" % (b" " * 100) * 11,
             CHUNKED + b"1\r\n \r\n" * 1001,
         ],
-        ids=["announced", "announced beyond all measure", "a chunk", "chunks", "many chunks"],
+        ids=["announced length", "huge announced length", "one chunk", "chunks", "many chunks"],
     )
     async def test_body_beyond_the_limit_is_rejected(self, extender, decisions, dial, request_):
         server = await extender(decisions, body_bytes=1000)
@@ -421,7 +421,7 @@ class TestConnectionLimits:
     @pytest.mark.parametrize(
         "said",
         [b"", b"POST /sched", SIZED[:-2], b"\r\n", b"\x16\x03\x01\x02\x00\x01"],
-        ids=["nothing", "a line", "a header", "an empty line", "TLS"],
+        ids=["no bytes", "one line", "half a header", "empty line", "TLS"],
     )
     async def test_unauthenticated_connections_do_not_displace_clients_or_block_new_ones(
         self, extender, decisions, dial, said
@@ -565,7 +565,7 @@ def client_hello(context):
     return outgoing.read()
 
 
-@pytest.mark.parametrize("begun", [False, True], ids=["silent", "half a hello"])
+@pytest.mark.parametrize("begun", [False, True], ids=["silent", "half a TLS hello"])
 async def test_missing_handshake_times_out(extender, decisions, dial, secured, authority, begun):
     server = await extender(decisions, handshake=SOON, tls=secured)
     peer = await dial(server.port)

@@ -28,42 +28,48 @@ def held_by(holder, *, duration=12, at=AT, transitions=0):
 @pytest.mark.parametrize(
     ("seen", "step"),
     [
-        pytest.param(ObservedLease(), Acquire(), id="there is no lease"),
+        pytest.param(ObservedLease(), Acquire(), id="no lease"),
         pytest.param(ObservedLease({"metadata": {}}, 100), Acquire(), id="a lease without a spec"),
-        pytest.param(ObservedLease(held_by(""), 100), Acquire(), id="given up"),
+        pytest.param(ObservedLease(held_by(""), 100), Acquire(), id="released"),
         pytest.param(ObservedLease(held_by(None), 100), Acquire(), id="without a holder"),
         pytest.param(
             ObservedLease(held_by("me"), 100),
             Acquire(),
-            id="ours, by a write whose answer was lost",
+            id="ours, by a write without a response",
         ),
         pytest.param(ObservedLease(held_by("other"), 100), Wait(12.0), id="just renewed"),
         pytest.param(ObservedLease(held_by("other"), 89), Wait(1.0), id="renewed a while ago"),
-        pytest.param(ObservedLease(held_by("other"), 88), Acquire(), id="run out just now"),
+        pytest.param(ObservedLease(held_by("other"), 88), Acquire(), id="expired just now"),
         pytest.param(
-            ObservedLease(held_by("other", duration=60), 88), Wait(48.0), id="told to last longer"
+            ObservedLease(held_by("other", duration=60), 88),
+            Wait(48.0),
+            id="longer duration in the spec",
         ),
         pytest.param(
-            ObservedLease(held_by("other", duration=5), 94), Acquire(), id="told to last less"
+            ObservedLease(held_by("other", duration=5), 94),
+            Acquire(),
+            id="shorter duration in the spec",
         ),
         pytest.param(
-            ObservedLease(held_by("other", duration=None), 90), Wait(2.0), id="told nothing"
+            ObservedLease(held_by("other", duration=None), 90),
+            Wait(2.0),
+            id="no duration in the spec",
         ),
         pytest.param(ObservedLease(held_by("me"), 98, renewed=98), Renew(), id="ours"),
         pytest.param(
-            ObservedLease(held_by("me"), 92.5, renewed=92.5), Renew(), id="ours, but not for long"
+            ObservedLease(held_by("me"), 92.5, renewed=92.5), Renew(), id="ours, close to expiry"
         ),
         pytest.param(
             ObservedLease(held_by("me"), 92, renewed=92),
             StepDown("not renewed for 8 s"),
-            id="too late",
+            id="ours, expired",
         ),
         pytest.param(
             ObservedLease(held_by("other"), 99, renewed=98),
             StepDown("other holds the lease"),
-            id="taken",
+            id="held by another",
         ),
-        pytest.param(ObservedLease(None, 99, renewed=98), Acquire(), id="deleted under our hands"),
+        pytest.param(ObservedLease(None, 99, renewed=98), Acquire(), id="deleted"),
         pytest.param(
             ObservedLease(held_by(""), 99, renewed=98), Acquire(), id="emptied by an operator"
         ),

@@ -79,13 +79,13 @@ OURS = frozenset({"p"})
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {},
             LabelChanges((), ()),
-            id="what others own is left alone",
+            id="labels of others are kept",
         ),
         pytest.param(
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {"p": "v"},
             LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
-            id="a new label",
+            id="new label",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS), {"p": "v"}, LabelChanges((), ()), id="already there"
@@ -94,7 +94,7 @@ OURS = frozenset({"p"})
             NodeLabels("u", {"p": "v"}, OURS),
             {"p": "w"},
             LabelChanges((LabelApply("n", "u", {"p": "w"}),), ()),
-            id="another value of ours",
+            id="changed own value",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS),
@@ -112,13 +112,13 @@ OURS = frozenset({"p"})
             NodeLabels("u", {}, OURS),
             {},
             LabelChanges((LabelApply("n", "u", {}),), ()),
-            id="owned although not there",
+            id="owned but absent",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, frozenset()),
             {"p": "v"},
             LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
-            id="the same value set by another: shared",
+            id="equal value of another manager: shared",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs"}, frozenset()),
@@ -139,7 +139,7 @@ OURS = frozenset({"p"})
             NodeLabels("u", {"p": ""}, frozenset()),
             {"p": "v"},
             LabelChanges((), (LabelConflict("n", "p", "v", ""),)),
-            id="an empty value is a value",
+            id="empty value is valid",
         ),
     ],
 )

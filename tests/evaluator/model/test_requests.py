@@ -38,12 +38,12 @@ def counted(spec: dict[str, Any]) -> tuple[float, float]:
 @pytest.mark.parametrize(
     ("spec", "requests"),
     [
-        pytest.param({}, (0, 0), id="nothing said"),
-        pytest.param({"containers": [{}, container()]}, (0, 0), id="nothing asked for"),
+        pytest.param({}, (0, 0), id="no requests"),
+        pytest.param({"containers": [{}, container()]}, (0, 0), id="empty requests"),
         pytest.param(
             {"containers": [container("100m", "64Mi"), container("1", "1Gi")]},
             (1100, 1088),
-            id="containers are added up",
+            id="sum over containers",
         ),
         pytest.param(
             {
@@ -51,7 +51,7 @@ def counted(spec: dict[str, Any]) -> tuple[float, float]:
                 "initContainers": [container("1", "32Mi"), container("700m", "128Mi")],
             },
             (1000, 128),
-            id="init containers run one after another",
+            id="init containers run sequentially",
         ),
         pytest.param(
             {
@@ -59,7 +59,7 @@ def counted(spec: dict[str, Any]) -> tuple[float, float]:
                 "initContainers": [sidecar("200m", "16Mi"), container("600m")],
             },
             (800, 80),
-            id="an init container runs beside the sidecars before it, which stay",
+            id="init container beside earlier sidecars",
         ),
         pytest.param(
             {
@@ -67,12 +67,12 @@ def counted(spec: dict[str, Any]) -> tuple[float, float]:
                 "initContainers": [container("900m"), sidecar("300m")],
             },
             (900, 0),
-            id="and not beside those after it",
+            id="init container without later sidecars",
         ),
         pytest.param(
             {"containers": [container("1", "64Mi")], "overhead": {"cpu": "250m", "memory": "64Mi"}},
             (1250, 128),
-            id="overhead comes on top",
+            id="overhead is added",
         ),
         pytest.param(
             {
@@ -81,12 +81,12 @@ def counted(spec: dict[str, Any]) -> tuple[float, float]:
                 "overhead": {"cpu": "250m"},
             },
             (3250, 64),
-            id="what the pod as a whole asks for goes before its containers, for cpu and memory",
+            id="pod-level cpu and memory override containers",
         ),
         pytest.param(
             {"containers": [container("0.1"), container("100u"), container("57e-2"), container(2)]},
             (2671, 0),
-            id="each quantity is rounded up to a milli-CPU, and exact",
+            id="quantities are rounded up to a milli-CPU",
         ),
     ],
 )
@@ -139,18 +139,18 @@ def fpgas(count: Any = None, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param({}, (), id="nothing said"),
-        pytest.param({"containers": [container("1", "1Gi")]}, (), id="only what scorers know"),
+        pytest.param({}, (), id="no requests"),
+        pytest.param({"containers": [container("1", "1Gi")]}, (), id="scorer resources only"),
         pytest.param({"containers": [fpgas("0")]}, (), id="none"),
         pytest.param(
             {"containers": [fpgas("1"), fpgas(2), container()]},
             (("example.com/fpga", 3),),
-            id="containers are added up",
+            id="sum over containers",
         ),
         pytest.param(
             {"containers": [fpgas("1")], "initContainers": [fpgas("3"), fpgas("2")]},
             (("example.com/fpga", 3),),
-            id="init containers run one after another",
+            id="init containers run sequentially",
         ),
         pytest.param(
             {
@@ -158,12 +158,12 @@ def fpgas(count: Any = None, **more: Any) -> dict[str, Any]:
                 "initContainers": [fpgas("1", restartPolicy="Always"), fpgas("2")],
             },
             (("example.com/fpga", 3),),
-            id="beside the sidecars before them",
+            id="beside earlier sidecars",
         ),
         pytest.param(
             {"containers": [fpgas("1")], "overhead": {"example.com/fpga": "1"}},
             (("example.com/fpga", 2),),
-            id="overhead comes on top",
+            id="overhead is added",
         ),
         pytest.param(
             {
@@ -173,17 +173,17 @@ def fpgas(count: Any = None, **more: Any) -> dict[str, Any]:
                 "resources": {"requests": {"hugepages-2Mi": "4Mi", "example.com/fpga": 9}},
             },
             (("example.com/fpga", 1), ("hugepages-2Mi", 4 * MI)),
-            id="a pod can ask for huge pages as a whole",
+            id="pod-level huge pages",
         ),
         pytest.param(
             {"containers": [{"resources": {"requests": {"telemetry/scheduling": "1"}}}]},
             (),
-            id="a resource that is there to have an extender asked",
+            id="extender-managed resource",
         ),
         pytest.param(
             {"containers": [{"resources": {"requests": {"storage": "1Gi"}}}]},
             (),
-            id="what is no resource of a node",
+            id="no node resource",
         ),
     ],
 )

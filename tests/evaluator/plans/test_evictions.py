@@ -104,13 +104,13 @@ def test_pod_on_a_violating_node_is_evicted_with_the_reason():
     ],
     ids=[
         "healthy node",
-        "not placed",
+        "not bound",
         "no policy",
         "another policy",
         "another namespace",
-        "done",
+        "succeeded",
         "failed",
-        "already leaving",
+        "terminating",
     ],
 )
 def test_other_pods_stay(stays):
@@ -158,7 +158,7 @@ def test_pod_without_an_alternative_does_not_use_up_the_rate():
 
 
 @pytest.mark.parametrize(
-    ("refuge", "decisions"),
+    ("alternative", "decisions"),
     [
         (node("well", ready="False"), decided()),
         (node("well", ready="Unknown"), decided()),
@@ -172,18 +172,18 @@ def test_pod_without_an_alternative_does_not_use_up_the_rate():
     ],
     ids=[
         "not ready",
-        "lost",
+        "phase unknown",
         "no status",
         "cordoned",
         "tainted",
         "NoExecute",
-        "sick too",
-        "unwelcome",
-        "unknown yet",
+        "violating too",
+        "rejected by the policy",
+        "pending",
     ],
 )
-def test_pod_without_an_alternative_node_stays(refuge, decisions):
-    assert planned([pod()], [node("sick"), refuge], decisions) == []
+def test_pod_without_an_alternative_node_stays(alternative, decisions):
+    assert planned([pod()], [node("sick"), alternative], decisions) == []
 
 
 def test_only_node_is_no_alternative():

@@ -46,7 +46,14 @@ def decided(*given):
             {OTHER: {"b"}},
         ),
     ],
-    ids=["one less", "the same", "one more", "policy gone", "policy new", "of several policies"],
+    ids=[
+        "one rejection less",
+        "same rejections",
+        "one rejection more",
+        "policy deleted",
+        "policy new",
+        "of several policies",
+    ],
 )
 def test_node_is_readmitted_when_no_longer_rejected(before, after, found):
     allowed = readmitted.newly_allowed(before, after)

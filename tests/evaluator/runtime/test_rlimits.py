@@ -21,7 +21,9 @@ print(rlimits.share({wanted}, reserved={reserved}), resource.getrlimit(resource.
         pytest.param(128, 512, 300, 100, "300 (400, 512)", False, id="raised"),
         pytest.param(128, 512, 412, 100, "412 (512, 512)", False, id="raised to the hard limit"),
         pytest.param(300, 512, 100, 100, "100 (300, 512)", False, id="enough"),
-        pytest.param(128, 512, 500, 100, "412 (512, 512)", True, id="the reserved ones stay"),
+        pytest.param(
+            128, 512, 500, 100, "412 (512, 512)", True, id="reserved descriptors are kept"
+        ),
         pytest.param(128, 512, 500, 400, "256 (512, 512)", True, id="half where both do not fit"),
         pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
     ],

@@ -84,7 +84,7 @@ def test_any_cluster_and_pod_get_a_result(soak):
 
 
 def test_equal_requests_get_equal_results_in_any_sequence(soak):
-    between = crowd(np.random.default_rng(4))
+    between = many_nodes(np.random.default_rng(4))
 
     @always(soak, view=ANY, pod=pods)
     def _(scorer, view, pod):
@@ -135,7 +135,7 @@ def test_nodes_without_data_get_a_result(scorer):
 @each
 @pytest.mark.parametrize("capacity", [0.0, float("nan"), -1.0, 1e18])
 def test_nodes_with_invalid_capacity_get_a_result(scorer, capacity):
-    view = crowd(np.random.default_rng(2))
+    view = many_nodes(np.random.default_rng(2))
     same = fixed([capacity] * len(view.nodes))
     view = dataclasses.replace(view, allocatable=dict.fromkeys(view.allocatable, same))
     check(scorer, view, scorer.score(view, PodView()))
@@ -143,7 +143,7 @@ def test_nodes_with_invalid_capacity_get_a_result(scorer, capacity):
 
 @each
 def test_pod_that_fits_nowhere_gets_a_result(scorer):
-    view = crowd(np.random.default_rng(3))
+    view = many_nodes(np.random.default_rng(3))
     check(scorer, view, scorer.score(view, PodView(requests=HUGE)))
 
 
@@ -153,13 +153,13 @@ def test_reason_contains_no_changing_value(scorer):
     rng = np.random.default_rng(1)
     seen = set()
     for _ in range(40):
-        view = crowd(rng)
+        view = many_nodes(rng)
         found = scorer.score(view, PodView(requests=HUGE))
         seen |= {why for name in found.refusals for why in reasons(found, name, view)}
     assert len(seen - {""}) <= len(Resource)
 
 
-def crowd(rng, count=50):
+def many_nodes(rng, count=50):
     """Nodes of all sizes and loads."""
     sizes = {Resource.CPU: 8000 * rng.random(count), Resource.MEMORY: 2**36 * rng.random(count)}
 

@@ -209,8 +209,8 @@ async def test_thousands_of_nodes_are_explained_while_others_are_answered(world,
 async def test_many_page_requests_do_not_block_a_probe(world, port, dial, demo):
     """The kubelet opens a connection per probe and restarts an evaluator that does not answer."""
     world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
-    crowd = [await dial(port) for _ in range(ops.LIMITS.connections)]
-    for peer in crowd:
+    clients = [await dial(port) for _ in range(ops.LIMITS.connections)]
+    for peer in clients:
         await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n" * 3)
     probe = await dial(port)
     reply = await probe.ask(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -219,10 +219,10 @@ async def test_many_page_requests_do_not_block_a_probe(world, port, dial, demo):
 
 async def test_request_beyond_the_queue_is_rejected_to_be_retried(world, port, dial, demo):
     world.know(demo, nodes=[f"node-{number:04}" for number in range(3_000)])
-    crowd = [await dial(port) for _ in range(12)]
-    for peer in crowd:
+    clients = [await dial(port) for _ in range(12)]
+    for peer in clients:
         await peer.say(b"GET /explain/ns/demo HTTP/1.1\r\nHost: x\r\n\r\n")
-    replies = [await peer.reply() for peer in crowd]
+    replies = [await peer.reply() for peer in clients]
     assert {reply.status for reply in replies} == {200, 503}
     for reply in replies:
         if reply.status == 503:

@@ -70,7 +70,7 @@ async def stream_to(tmp_path, background):
     rounds = CollectorRunner({"textfile": TextFile(Options((str(tmp_path),)))})
 
     def start(port):
-        target = Target(f"127.0.0.1:{port}", "node-a", poll_interval=0.01)
+        target = Target(f"127.0.0.1:{port}", "node-a")
         backoff = Backoff(lambda: 0.0, first=0.01, longest=0.1)
         background(StreamClient(target, rounds, backoff=backoff).run())
 

@@ -171,7 +171,7 @@ async def test_flood_of_new_connections_closes_no_client(make_pool):
     assert await ended(*newcomers) == [True] * 17 + [False] * 3
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["idle", "newcomers"])
+@pytest.mark.parametrize("asked", [True, False], ids=["idle", "new connections"])
 async def test_peer_with_the_most_connections_loses_one(make_pool, asked):
     pool = make_pool(8)
     of_one = [pool.admit_one("one", asked=asked) for _ in range(2)]

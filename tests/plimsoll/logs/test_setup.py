@@ -67,7 +67,7 @@ def test_no_value_forges_a_line_or_controls_a_terminal(lines, fmt, forged):
 
 
 @pytest.mark.parametrize("fmt", ["logfmt", "json"])
-def test_an_exception_is_one_line_with_its_traceback(lines, fmt):
+def test_exception_is_one_line_with_its_traceback(lines, fmt):
     (line,) = lines('try: 1 / 0\nexcept ZeroDivisionError: log.exception("broke")', fmt)
     assert "ZeroDivisionError: division by zero" in line
     assert "Traceback" in line

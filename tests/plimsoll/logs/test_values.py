@@ -113,7 +113,7 @@ def test_foreign_text_is_not_interpolated(lines, text):
 
 @given(HOSTILE)
 @each_example
-def test_an_error_with_its_traceback_is_one_line(lines, text):
+def test_error_with_its_traceback_is_one_line(lines, text):
     try:
         raise ValueError(text)
     except ValueError:

@@ -176,7 +176,7 @@ async def test_explain_shows_what_a_gang_waits_for_and_ungated_pods_run(cluster,
     assert (status, "known: default/train" in said) == (404, True)
 
 
-async def test_without_the_flag_no_gate_is_lifted_and_explain_says_so(tmp_path):
+async def test_no_gate_is_lifted_without_the_flag_and_explain_reports_it(tmp_path):
     async with Cluster(ClusterSpec(dir=tmp_path, nodes=("node-a",))) as cluster:
         url = f"{cluster.endpoints.ops}/explain?gang=default/train"
         async with aiohttp.ClientSession() as http, http.get(url) as response:

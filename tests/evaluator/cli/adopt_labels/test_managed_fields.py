@@ -60,7 +60,7 @@ def test_only_labels_of_policies_are_candidates(key, value, ours):
         "shared with an applier",
         "owned by an applier",
         "ours",
-        "no owners recorded",
+        "no managed fields",
     ],
 )
 def test_labels_applied_by_another_manager_are_no_candidates(managers, ours):

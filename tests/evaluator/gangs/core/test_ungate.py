@@ -66,7 +66,13 @@ def test_no_admission_time_is_recorded_for_an_overdue_pod(annotations):
         pod("a.io/x", GATE),
         pod(GATE, annotations={"team": "ml"}, resourceVersion="8"),
     ],
-    ids=["namesake", "lifted", "lifted, with another left", "moved", "annotated"],
+    ids=[
+        "same name, another uid",
+        "lifted",
+        "lifted, a foreign gate left",
+        "gates reordered",
+        "annotated",
+    ],
 )
 def test_patch_of_a_changed_pod_fails(now):
     with pytest.raises(ApiError):

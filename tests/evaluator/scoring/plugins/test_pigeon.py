@@ -184,7 +184,7 @@ def test_unknown_nodes_can_be_rejected():
     assert Pigeon(PigeonOptions()).predicates == ()
     (refusal,) = Pigeon(options).score(view, pod(1, 1)).refusals[PRIORITY]
     assert refusal.where.tolist() == [False, True]
-    assert "not known" in refusal.reason
+    assert "are unknown" in refusal.reason
 
 
 @OBJECTIVES

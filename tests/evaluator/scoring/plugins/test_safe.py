@@ -140,7 +140,7 @@ def test_node_with_one_known_resource_is_judged_by_it():
 def test_unknown_node_passes_or_is_rejected_as_configured(view):
     assert answer(Safe().score(view, asking(100))) == (True, 0, 0)
     strict = Safe(SafeOptions(safe_when_missing=WhenMissing.REFUSE)).score(view, asking(100))
-    assert "nothing is known" in refused(strict)[0]
+    assert "are unknown" in refused(strict)[0]
     assert np.isnan(strict.facts["cpu.risk"]).all()
 
 

@@ -248,7 +248,7 @@ async def test_protocol_error_ends_the_stream_with_a_clear_status(
     await evaluator.heard(1)
 
 
-@pytest.mark.parametrize("breaks", [True, False], ids=["breaks the protocol", "goes away"])
+@pytest.mark.parametrize("breaks", [True, False], ids=["protocol error", "agent disconnects"])
 async def test_stream_ends_although_a_subscription_is_being_sent_to_a_slow_agent(
     evaluator, agent, breaks
 ):
