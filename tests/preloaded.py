@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -138,19 +139,20 @@ def _server(program: str) -> Path:
             stdin=subprocess.PIPE,
             pass_fds=[listener.fileno()],
         )
-    _servers.append(process)
+    _servers.append((process, path.parent))
     return path
 
 
-_servers: list["subprocess.Popen[bytes]"] = []
-"""Held, because a server ends when its stdin is closed."""
+_servers: list[tuple["subprocess.Popen[bytes]", Path]] = []
+"""Processes and the folders of their sockets. Held, because a server ends when its stdin is closed."""
 
 
 def stop() -> None:
     """Stop the processes to fork."""
     while _servers:
-        process = _servers.pop()
+        process, folder = _servers.pop()
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
+        shutil.rmtree(folder)
     _server.cache_clear()
