@@ -11,20 +11,18 @@ from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
 from agent.rules.files import RuleFileReader
-from agent.rules.groups import dependencies
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import RuleError, RuleFile
-from agent.rules.groups.manager import GroupManager, Part, TickInputs
+from agent.rules.groups.manager import GroupManager, Part
 from agent.rules.groups.results import Published
 from agent.rules.groups.tick import by_metric
+from agent.rules.inputs import RuleInputs
 from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
-from agent.rules.promql.plan import Need
 from agent.rules.state_saver import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
-from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
 from plimsoll import logs
@@ -41,7 +39,6 @@ _SAVE = 60.0
 _PATIENCE = 3.0
 """Seconds that a save waits for the current evaluation, which may be waiting for a collector."""
 _GROUP_TIMEOUT = 5  # times --rules.timeout
-_ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
 
 
 class RuleEngine:
@@ -55,7 +52,7 @@ class RuleEngine:
         saver: StateSaver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._runner = sources
+        self._inputs = RuleInputs(sources)
         self._clock = clock or Clock()
         self._budget = Budget(
             self._clock.processor,
@@ -70,7 +67,7 @@ class RuleEngine:
         self._groups = GroupManager(
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
-            sources=self._sources,
+            sources=self._inputs.collectors,
             budget=self._budget,
         )
         self._subscribers = Subscribers(options.notable_change)
@@ -227,14 +224,11 @@ class RuleEngine:
         self._published = self._groups.published(now)
         self._notices.read(rule_file)
 
-    def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
-        return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
-
     def _evaluate(self, due: Sequence[Part]) -> float:
         """Evaluate due groups. Returns the seconds it took, without reading the sources."""
         now, epoch = self._clock.boot(), self._clock.epoch()
-        found = self._runner.run(self._groups.collectors(due))
-        reading = TickInputs(now, epoch, by_metric(found.families), found.failed)
+        reuse = all(map(self._groups.is_accelerated, due))
+        reading = self._inputs.read(self._groups.collectors(due), now, epoch, reuse=reuse)
         began = time.perf_counter()
         for part in due:
             begin = time.perf_counter()

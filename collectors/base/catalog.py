@@ -1,6 +1,6 @@
 """The catalog of all metrics, from the tables in the collectors' modules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from collectors.base.metric import Metric
@@ -24,3 +24,8 @@ def collectors_of(metric: str) -> frozenset[str]:
         for name, entry in COLLECTORS.items()
         if entry.open_ended or entry.metrics.find(metric) is not None
     )
+
+
+def slow(collectors: Iterable[str]) -> frozenset[str]:
+    """Return those of these collectors whose values rules may reuse for some seconds."""
+    return frozenset(name for name in collectors if COLLECTORS[name].slow)

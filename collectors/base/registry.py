@@ -141,7 +141,8 @@ class NoOptions:
 class Entry:
     """A collector's factory, metrics, default state and the dataclass of its flags.
 
-    `open_ended`: it can yield metrics of any name, beside those in its table.
+    `open_ended`: it can yield metrics of any name, beside those in its table. `slow`: it costs much and its values rarely
+    change, so rules that are evaluated every second reuse them for some seconds.
     """
 
     build: Callable[[Host, Any], Collector]
@@ -150,6 +151,7 @@ class Entry:
     on: bool = True
     options: type[Any] = NoOptions
     open_ended: bool = False
+    slow: bool = False
 
 
 # In this order they run. If two export the same series the first one's is kept, so open-ended collectors come last.
@@ -216,6 +218,7 @@ COLLECTORS: Mapping[str, Entry] = {
         filesystem.METRICS,
         "size and free space of mounted file systems",
         options=filesystem.Options,
+        slow=True,
     ),
     "gpu": Entry(
         lambda host, _: Gpu(host),
@@ -285,6 +288,7 @@ COLLECTORS: Mapping[str, Entry] = {
         netclass.METRICS,
         "state, speed and properties of network devices",
         options=netclass.Options,
+        slow=True,
     ),
     "netdev": Entry(
         NetDev, netdev.METRICS, "traffic and errors of network devices", options=netdev.Options

@@ -8,6 +8,7 @@ from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.promql.values import LOOKBACK
 
 PARTS = ("_bucket", "_sum", "_count")
 """Suffixes of the samples of histograms and summaries."""
@@ -79,6 +80,16 @@ def excerpts(groups: Sequence[Group], metrics: Collection[str]) -> Mapping[str, 
         )
         for name, numbers in found.items()
     }
+
+
+def is_short(group: Group, groups: Sequence[Group]) -> bool:
+    """Return whether a group looks back for minutes at most, and at collected series only."""
+    metrics = recorded(groups)
+    return all(
+        need.reach <= LOOKBACK and not any(may_name(need.selector, metric) for metric in metrics)
+        for need in needs(group)
+        if need.reach
+    )
 
 
 def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:

@@ -1,7 +1,8 @@
 """Schedules all rule groups and combines their results.
 
 A group is evaluated at its interval. While a subscriber uses some of its metrics, the rules behind these are evaluated every
-second too, as a group of their own with samples of its own; their results are published instead of the group's.
+second too, as a group of their own with samples of its own; their results are published instead of the group's. If they
+look back far, the whole group is evaluated every second instead: what its samples say has to survive the subscription.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import GroupResult, Published
 from agent.rules.groups.schedule import Schedule
-from agent.rules.groups.tick import FamiliesByMetric, Tick, TickResult
+from agent.rules.groups.tick import Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
 from agent.rules.storage.head import Head
@@ -34,26 +35,15 @@ class Part(NamedTuple):
     quick: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TickInputs:
-    """The samples of collectors for a tick."""
-
-    time: int
-    """Time of collection in ms of the samples' clock."""
-    epoch: int
-    """Offset in ms to Unix time."""
-    families: FamiliesByMetric
-    failed: frozenset[str]
-    """Collectors that could not read their source."""
-
-
 @dataclass(slots=True)
 class _Member:
     """A group and its statistics."""
 
     running: RunningGroup
+    own_interval: int
+    """Interval (ms) without subscribers; results are valid for a multiple of it."""
     interval: int
-    """Its own interval in ms."""
+    """Its current interval in ms."""
     duration: float = 0.0
     timestamp: float | None = None
     missed: int = 0
@@ -65,7 +55,7 @@ class _Member:
     @property
     def word(self) -> GroupResult:
         """Return the group's latest result."""
-        return GroupResult(self.running.group, self.interval, self.running.result)
+        return GroupResult(self.running.group, self.own_interval, self.running.result)
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -115,6 +105,7 @@ class GroupManager:
             history = known.running.history if known is not None else None
             if known is not None and history is not None and known.running.group == group:
                 members[part] = known
+                known.interval = known.own_interval
                 continue
             members[part] = member = self._member(group)
             snapshot = history.snapshot() if history is not None else saved.get(group.name)
@@ -123,13 +114,13 @@ class GroupManager:
         self._members = members
         self._dependencies = dependencies.dependencies(groups)
         self._help = results.help_texts(self._groups)
-        self._schedule = Schedule({part: m.interval for part, m in members.items()}, now)
+        self._schedule = Schedule({part: m.own_interval for part, m in members.items()}, now)
         self._subscribed = frozenset()
 
     def _member(self, group: Group) -> _Member:
         history = Head(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
         interval = max(group.interval or self._interval, SHORTEST)
-        return _Member(RunningGroup(group, history, self._sources), interval)
+        return _Member(RunningGroup(group, history, self._sources), interval, interval)
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
         """Evaluate the rules that record these metrics every second, and the rules that they depend on."""
@@ -139,22 +130,31 @@ class GroupManager:
         excerpts = dependencies.excerpts(self._groups, metrics)
         members: dict[Part, _Member] = {}
         for group in self._groups:
-            slow, part = self._members[Part(group.name)], Part(group.name, quick=True)
-            members[Part(group.name)] = slow
-            known, excerpt = self._members.get(part), excerpts.get(group.name)
-            if excerpt is None or slow.interval <= SHORTEST:
-                if known is not None:
-                    slow.missed += known.missed
+            members[Part(group.name)] = slow = self._members[Part(group.name)]
+            part, excerpt = Part(group.name, quick=True), excerpts.get(group.name)
+            whole = excerpt is not None and not dependencies.is_short(excerpt, self._groups)
+            slow.interval = SHORTEST if whole else slow.own_interval
+            self._schedule.set(Part(group.name), slow.interval, now)
+            before = self._members.get(part)
+            if excerpt is None or slow.interval == SHORTEST:
+                if before is not None:
+                    slow.missed += before.missed
                     self._schedule.remove(part)
-            elif known is not None and known.running.group == excerpt:
-                members[part] = known
+            elif before is not None and before.running.group == excerpt:
+                members[part] = before
             else:
-                members[part] = quick = self._member(excerpt)
-                quick.missed = 0 if known is None else known.missed
-                if slow.running.history is not None:
-                    quick.running.restore(slow.running.history.snapshot(), slow.running.ticks)
-                self._schedule.add(part, SHORTEST, now)
+                members[part] = self._quick(excerpt, slow, before)
+                self._schedule.set(part, SHORTEST, now)
         self._members = members
+
+    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None) -> _Member:
+        """Return an excerpt of a group, with its samples, in place of another one."""
+        quick = self._member(excerpt)
+        quick.own_interval = slow.own_interval
+        quick.missed = 0 if before is None else before.missed
+        if slow.running.history is not None:
+            quick.running.restore(slow.running.history.snapshot(), slow.running.ticks)
+        return quick
 
     @property
     def next(self) -> int | None:
@@ -167,6 +167,10 @@ class GroupManager:
         for part, missed in due.items():
             self._members[part].missed += missed
         return [part for part in self._members if part in due]
+
+    def is_accelerated(self, part: Part) -> bool:
+        """Return whether a part is evaluated more often than its group's interval."""
+        return part.quick or self._members[part].interval < self._members[part].own_interval
 
     def collectors(self, parts: Iterable[Part]) -> frozenset[str]:
         """Return the collectors that these need."""

@@ -20,9 +20,12 @@ class Schedule(Generic[Key]):
         """`intervals`: by group. All groups are due at once."""
         self._turns = {name: _Due(interval, now) for name, interval in intervals.items()}
 
-    def add(self, name: Key, interval: int, now: int) -> None:
-        """Add a group, due at the next multiple of its interval."""
-        self._turns[name] = _Due(interval, _next(now, interval))
+    def set(self, name: Key, interval: int, now: int) -> None:
+        """Add a group or change its interval; it is due at the next multiple of that, if not before."""
+        turn = self._turns.setdefault(name, _Due(0, _next(now, interval)))
+        if interval != turn.interval:
+            turn.interval = interval
+            turn.due = min(turn.due, _next(now, interval))
 
     def remove(self, name: Key) -> None:
         """Remove a group."""

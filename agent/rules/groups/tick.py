@@ -1,4 +1,4 @@
-"""The input and the result of one evaluation of a rule group."""
+"""The inputs and the result of one evaluation of a rule group."""
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -48,6 +48,19 @@ def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> Tick
     """Return the results of a group about which nothing is known at this time."""
     metrics = dependencies.recorded([group])
     return TickResult(time, {}, metrics, metrics, errors)
+
+
+@dataclass(frozen=True, slots=True)
+class TickInputs:
+    """The samples of collectors for a tick."""
+
+    time: int
+    """Time of collection in ms of the samples' clock."""
+    epoch: int
+    """Offset in ms to Unix time."""
+    families: FamiliesByMetric
+    failed: frozenset[str]
+    """Collectors that could not read their source."""
 
 
 @dataclass(frozen=True, slots=True)
