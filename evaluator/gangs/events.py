@@ -12,9 +12,9 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.pod_events import PodEventWriter
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
-from evaluator.model.event_queue import EventTimings
 from evaluator.model.events import EventSpec
 from evaluator.model.pod_record import Key, PodRecord
+from evaluator.plans.event_queue import EventTimings
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket

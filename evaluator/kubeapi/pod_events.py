@@ -8,8 +8,8 @@ from collections.abc import Callable
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.event_writer import EventWriter
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.event_queue import EventQueue, EventState, EventTimings
 from evaluator.model.events import EventSpec, suffix_of
+from evaluator.plans.event_queue import EventQueue, EventState, EventTimings
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket

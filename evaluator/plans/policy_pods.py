@@ -8,7 +8,7 @@ from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.model.events import EventSpec
 from evaluator.model.names import EXTENDER_RESOURCE, POLICY_LABEL, PolicyKey
 from evaluator.policy.types import PER_POD_STRATEGIES, Policy
-from plimsoll.near import NearNames
+from plimsoll.text import NearNames
 
 _COMPARED = 200
 """Policies of a namespace that a name is compared with, to suggest one."""

@@ -8,8 +8,8 @@ import pytest
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.metrics import Metrics
-from evaluator.model.event_queue import EventTimings
 from evaluator.model.objects import Pod
+from evaluator.plans.event_queue import EventTimings
 from evaluator.policy.parse import parse
 
 EVENTS = "/api/v1/namespaces/default/events"

@@ -9,7 +9,7 @@ from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.gangs.events import GangEventRecorder
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
-from evaluator.model.event_queue import EventTimings
+from evaluator.plans.event_queue import EventTimings
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
