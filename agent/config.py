@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.rules.options import RuleOptions
+from collectors.base import node_exporter
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
 from plimsoll import durations, flags
@@ -145,6 +146,8 @@ class Settings(LogOptions):
     """The enabled collectors, each with its options."""
     rules: RuleOptions = field(default_factory=RuleOptions)
     """Settings of recording rules."""
+    without_effect: Sequence[str] = ()
+    """Given flags that only node_exporter has."""
 
 
 Switches: type[Any] = dataclasses.make_dataclass(
@@ -204,7 +207,13 @@ def settings_of(
         parser.error(mistake)
     host = dataclasses.replace(host, name=host.name or hostname)
     rules = read(RuleOptions)
-    found: Settings = dataclasses.replace(settings, host=host, collectors=enabled, rules=rules)
+    found: Settings = dataclasses.replace(
+        settings,
+        host=host,
+        collectors=enabled,
+        rules=rules,
+        without_effect=namespace.without_effect or (),
+    )
     return found
 
 
@@ -227,3 +236,46 @@ def add_flags(parser: Parser, *, hidden: bool = False) -> None:
         group = parser.add_argument_group(title)
         for settings in classes:
             flags.add_options(group, settings, hidden=hidden)  # type: ignore[arg-type]  # a group adds arguments as a parser does
+    _add_node_exporter_flags(parser)
+
+
+class _WithoutEffect(argparse.Action):
+    """Records the name of a flag, without its value."""
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        _values: object,
+        option_string: str | None = None,
+    ) -> None:
+        given = [*(getattr(namespace, self.dest) or ()), option_string]
+        setattr(namespace, self.dest, list(dict.fromkeys(given)))
+
+
+def _add_node_exporter_flags(parser: Parser) -> None:
+    """Add former names of flags, and flags without an effect here, so that any command line of node_exporter is accepted."""
+    fields = {
+        opt.flag: field.name
+        for classes in GROUPS.values()
+        for settings in classes
+        for field, opt in flags.options(settings)
+    }
+    for former, today in node_exporter.RENAMED.items():
+        parser.add_argument(f"--{former}", f"-{former}", dest=fields[today], help=argparse.SUPPRESS)
+    for name, is_switch in node_exporter.IGNORED.items():
+        parser.add_argument(
+            *(f"--{name}", f"-{name}"),
+            dest="without_effect",
+            nargs="?" if is_switch else None,
+            action=_WithoutEffect,
+            help=argparse.SUPPRESS,
+        )
+        if is_switch:
+            parser.add_argument(
+                f"--no-{name}",
+                dest="without_effect",
+                nargs=0,
+                action=_WithoutEffect,
+                help=argparse.SUPPRESS,
+            )

@@ -46,6 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()
+    if settings.without_effect:
+        log.warning(
+            "flags of node_exporter without an effect here, see docs/collectors.md",
+            flags=" ".join(settings.without_effect),
+        )
     try:
         asyncio.run(run(settings))
     except (ListenError, WebConfigError) as error:

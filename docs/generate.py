@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/: flags, metrics, shipped rules, benchmarks; and the table in README.md.
+"""Writes the generated pages of docs/: flags, collectors, metrics, shipped rules, benchmarks; and the table in README.md.
 
 python -P docs/generate.py           write them
 python -P docs/generate.py --check   only compare; exit 1 if one is out of date
@@ -22,7 +22,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
-from docs import figures, shipped
+from docs import collector_table, figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags
 
@@ -53,6 +53,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     latest = figures.read()
     written = {
         "flags.md": flags_page(),
+        "collectors.md": collector_table.page(_table),
         "metrics.md": metrics_page(),
         "shipped-rules.md": shipped_rules_page(),
         "benchmarks.md": benchmarks_page(latest),

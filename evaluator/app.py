@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -22,6 +22,8 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
+from evaluator.model.objects import NodeCondition
+from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
@@ -52,6 +54,7 @@ class Service:
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
         store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
+        self._conditions = NodeConditions(epoch=time.time() - time.monotonic())
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
         self._sources = assemble(settings, store, around, period=settings.sync_period)
@@ -65,7 +68,7 @@ class Service:
         )
         self._decider = DecisionLoop(
             self._cluster,
-            self._sources.readings,
+            WithNodeConditions(self._sources.readings, self._conditions),
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
@@ -74,6 +77,7 @@ class Service:
             scorers_take=host.metrics_used,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
+        self._cluster.listeners.conditions.append(self._conditions_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
@@ -131,6 +135,10 @@ class Service:
     def _node_changed(self, node: str, registered: bool) -> None:
         registrations = self._sources.registrations
         registrations.changed(node, registered=registered, now=time.monotonic())
+
+    def _conditions_changed(self, node: str, conditions: Sequence[NodeCondition]) -> None:
+        if self._conditions.changed(node, conditions):
+            self._decider.touch()
 
     def _polled(self) -> None:
         self._decider.touch()

@@ -40,8 +40,9 @@ def option(
 ) -> Any:
     """Return a dataclass field that is a flag.
 
-    A tuple as default makes the flag repeatable, a bool makes it a switch (`--x`, `--x=false`, `--no-x`). `parse` converts
-    text and raises ValueError with a sentence for the user.
+    A tuple as default makes the flag repeatable, a bool makes it a switch (`--x`, `--x=false`, `--no-x`), as does `boolean`
+    as `parse` with None as default, which then means "not given". `parse` converts text and raises ValueError with a
+    sentence for the user.
     """
     return dataclasses.field(
         default=default, metadata={"option": Option(flag, help, env, metavar, parse)}
@@ -125,7 +126,7 @@ def add_options(
         names = [f"--{opt.flag}", f"-{opt.flag}"]
         described = f"{opt.help}{_default_note(default, opt)}".replace("%", "%%")
         described = argparse.SUPPRESS if hidden else described
-        if isinstance(default, bool):
+        if isinstance(default, bool) or opt.parse is boolean:
             parser.add_argument(
                 *names, dest=field.name, nargs="?", const="true", metavar="BOOL", help=described
             )
@@ -174,7 +175,9 @@ def _convert(given: str | list[str], default: object, opt: Option) -> Any:
 
 
 def _default_note(default: object, opt: Option) -> str:
-    notes = [f"default {default_text(default, opt)}"] if default not in ("", (), MISSING) else []
+    notes = (
+        [f"default {default_text(default, opt)}"] if default not in ("", (), None, MISSING) else []
+    )
     if opt.env:
         notes.append(f"or ${opt.env}")
     return f" ({', '.join(notes)})" if notes else ""
@@ -182,6 +185,8 @@ def _default_note(default: object, opt: Option) -> str:
 
 def default_text(default: object, opt: Option) -> str:
     """Return a default in command-line syntax; empty if there is none."""
+    if default is None:
+        return ""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, tuple):

@@ -41,9 +41,12 @@ class Server:
         pid = os.fork()
         if pid == 0:
             os.setsid()
+            self._close(
+                connection
+            )  # else garbage collection closes these numbers later, which are others by then
             for number, fd in enumerate(fds):
                 os.dup2(fd, number)
-            os.closerange(_STANDARD, max(*fds, connection.fileno(), *self._running) + 1)
+            os.closerange(_STANDARD, max(*fds, *self._running) + 1)
             os.environ.clear()
             os.environ.update(env)
             return argv
@@ -54,6 +57,11 @@ class Server:
         self._running[handle] = pid, connection
         self._ready.register(handle, selectors.EVENT_READ, self._ended)
         return None
+
+    def _close(self, connection: socket.socket) -> None:
+        self._ready.close()
+        for inherited in (self._listener, connection, *(c for _, c in self._running.values())):
+            inherited.close()
 
     def _ended(self, handle: int) -> None:
         pid, connection = self._running.pop(handle)

@@ -19,11 +19,7 @@ def rows() -> Iterator[tuple[str, Metric]]:
 @lru_cache(_KEPT)
 def collectors_of(metric: str) -> frozenset[str]:
     """Return the collectors that can yield a series of this name."""
-    return frozenset(
-        name
-        for name, entry in COLLECTORS.items()
-        if entry.open_ended or entry.metrics.find(metric) is not None
-    )
+    return frozenset(name for name, entry in COLLECTORS.items() if entry.can_yield(metric))
 
 
 def slow(collectors: Iterable[str]) -> frozenset[str]:

@@ -1,17 +1,13 @@
 """The registry of collectors: each name is a module, a flag --collector.<name> and a value of the label `collector`."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from collectors import (
     arp,
-    buddyinfo,
-    cgroups,
     conntrack,
     cpu,
     cpu_throttle,
-    cpu_vulnerabilities,
     cpufreq,
     diskstats,
     dmi,
@@ -27,12 +23,10 @@ from collectors import (
     interrupts,
     kernel_events,
     kernel_hung,
-    ksmd,
     loadavg,
     machine_check,
     mdadm,
     meminfo,
-    meminfo_numa,
     memory_failure,
     netclass,
     netdev,
@@ -44,7 +38,6 @@ from collectors import (
     pcie_aer,
     powersupplyclass,
     pressure,
-    processes,
     qdisc,
     rapl,
     rasdaemon,
@@ -52,7 +45,6 @@ from collectors import (
     schedstat,
     slabinfo,
     sockstat,
-    softirqs,
     softnet,
     stat,
     synthetic,
@@ -64,18 +56,15 @@ from collectors import (
     uname,
     vmstat,
     watchdog,
-    zoneinfo,
 )
 from collectors.arp import Arp
+from collectors.base.entry import Entry, OnDemand
 from collectors.base.host import Host
-from collectors.base.metric import Table
+from collectors.base.on_demand import ON_DEMAND
 from collectors.base.sample import Collector
-from collectors.buddyinfo import BuddyInfo
-from collectors.cgroups import Cgroups
 from collectors.conntrack import Conntrack
 from collectors.cpu import Cpu
 from collectors.cpu_throttle import CpuThrottle
-from collectors.cpu_vulnerabilities import CpuVulnerabilities
 from collectors.cpufreq import CpuFreq
 from collectors.devices import sensors
 from collectors.diskstats import DiskStats
@@ -92,12 +81,10 @@ from collectors.infiniband import InfiniBand
 from collectors.interrupts import Interrupts
 from collectors.kernel_events import KernelEvents
 from collectors.kernel_hung import KernelHung
-from collectors.ksmd import Ksmd
 from collectors.loadavg import LoadAvg
 from collectors.machine_check import MachineCheck
 from collectors.mdadm import MdAdm
 from collectors.meminfo import MemInfo
-from collectors.meminfo_numa import MemInfoNuma
 from collectors.memory_failure import MemoryFailure
 from collectors.netclass import NetClass
 from collectors.netdev import NetDev
@@ -109,7 +96,6 @@ from collectors.pcidevice import PciDevice
 from collectors.pcie_aer import PcieAer
 from collectors.powersupplyclass import PowerSupplyClass
 from collectors.pressure import Pressure
-from collectors.processes import Processes
 from collectors.qdisc import QueueDisciplines
 from collectors.rapl import Rapl
 from collectors.rasdaemon import Rasdaemon
@@ -117,7 +103,6 @@ from collectors.resctrl import Resctrl
 from collectors.schedstat import SchedStat
 from collectors.slabinfo import SlabInfo
 from collectors.sockstat import SockStat
-from collectors.softirqs import SoftIrqs
 from collectors.softnet import Softnet
 from collectors.stat import Stat
 from collectors.synthetic import Synthetic
@@ -129,43 +114,9 @@ from collectors.udp_queues import UdpQueues
 from collectors.uname import Uname
 from collectors.vmstat import VmStat
 from collectors.watchdog import Watchdog
-from collectors.zoneinfo import ZoneInfo
 
-
-@dataclass(frozen=True, slots=True)
-class NoOptions:
-    """Options of a collector without flags."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A collector's factory, metrics, default state and the dataclass of its flags.
-
-    `open_ended`: it can yield metrics of any name, beside those in its table. `slow`: it costs much and its values rarely
-    change, so rules that are evaluated every second reuse them for some seconds.
-    """
-
-    build: Callable[[Host, Any], Collector]
-    metrics: Table
-    about: str
-    on: bool = True
-    options: type[Any] = NoOptions
-    open_ended: bool = False
-    slow: bool = False
-
-
-# In this order they run. If two export the same series the first one's is kept, so open-ended collectors come last.
-COLLECTORS: Mapping[str, Entry] = {
+_IMPORTED: Mapping[str, Entry] = {
     "arp": Entry(Arp, arp.METRICS, "the ARP table's size by device", options=arp.Options),
-    "buddyinfo": Entry(
-        lambda host, _: BuddyInfo(host), buddyinfo.METRICS, "free memory blocks by size", on=False
-    ),
-    "cgroups": Entry(
-        lambda host, _: Cgroups(host),
-        cgroups.METRICS,
-        "the number of cgroups by controller",
-        on=False,
-    ),
     "conntrack": Entry(
         lambda host, _: Conntrack(host), conntrack.METRICS, "the connection tracking table"
     ),
@@ -176,12 +127,6 @@ COLLECTORS: Mapping[str, Entry] = {
         lambda host, _: CpuThrottle(host),
         cpu_throttle.METRICS,
         "how long CPUs were throttled for their heat",
-    ),
-    "cpu_vulnerabilities": Entry(
-        lambda host, _: CpuVulnerabilities(host),
-        cpu_vulnerabilities.METRICS,
-        "known vulnerabilities of the CPU, and what is done about them",
-        on=False,
     ),
     "cpufreq": Entry(
         lambda host, _: CpuFreq(host),
@@ -198,6 +143,7 @@ COLLECTORS: Mapping[str, Entry] = {
         lambda host, _: Dmi(host),
         dmi.METRICS,
         "vendor, model and serial numbers of the machine",
+        needs="root for serial numbers",
     ),
     "edac": Entry(
         lambda host, _: Edac(host),
@@ -210,6 +156,7 @@ COLLECTORS: Mapping[str, Entry] = {
         ethtool.METRICS,
         "network drivers: link modes and their own statistics",
         on=False,
+        needs="hostNetwork",
         options=ethtool.Options,
     ),
     "filefd": Entry(lambda host, _: FileFd(host), filefd.METRICS, "file descriptors in use"),
@@ -223,7 +170,8 @@ COLLECTORS: Mapping[str, Entry] = {
     "gpu": Entry(
         lambda host, _: Gpu(host),
         gpu.METRICS,
-        "NVIDIA GPUs (extra `gpu`)",
+        "NVIDIA GPUs",
+        needs="extra `gpu`",
     ),
     "hugepages": Entry(
         lambda host, _: HugePages(host),
@@ -259,7 +207,6 @@ COLLECTORS: Mapping[str, Entry] = {
         kernel_hung.METRICS,
         "tasks that the kernel found hung",
     ),
-    "ksmd": Entry(lambda host, _: Ksmd(host), ksmd.METRICS, "kernel same-page merging", on=False),
     "loadavg": Entry(lambda host, _: LoadAvg(host), loadavg.METRICS, "load averages"),
     "machine_check": Entry(
         lambda host, _: MachineCheck(host),
@@ -272,12 +219,6 @@ COLLECTORS: Mapping[str, Entry] = {
         "software RAID arrays",
     ),
     "meminfo": Entry(lambda host, _: MemInfo(host), meminfo.METRICS, "memory statistics"),
-    "meminfo_numa": Entry(
-        lambda host, _: MemInfoNuma(host),
-        meminfo_numa.METRICS,
-        "memory statistics of each NUMA node",
-        on=False,
-    ),
     "memory_failure": Entry(
         lambda host, _: MemoryFailure(host),
         memory_failure.METRICS,
@@ -328,19 +269,19 @@ COLLECTORS: Mapping[str, Entry] = {
     "pressure": Entry(
         lambda host, _: Pressure(host), pressure.METRICS, "pressure stall information"
     ),
-    "processes": Entry(
-        lambda host, _: Processes(host),
-        processes.METRICS,
-        "processes and threads by state",
-        on=False,
-    ),
     "qdisc": Entry(
-        QueueDisciplines, qdisc.METRICS, "queueing disciplines", on=False, options=qdisc.Options
+        QueueDisciplines,
+        qdisc.METRICS,
+        "queueing disciplines",
+        on=False,
+        options=qdisc.Options,
+        needs="hostNetwork",
     ),
     "rapl": Entry(
         Rapl,
         rapl.METRICS,
         "energy used by packages, cores and memory",
+        needs="root",
         options=rapl.Options,
     ),
     "rasdaemon": Entry(
@@ -353,6 +294,7 @@ COLLECTORS: Mapping[str, Entry] = {
         Resctrl,
         resctrl.METRICS,
         "cache occupancy and memory bandwidth (RDT), by resctrl",
+        needs="mounted resctrl",
         options=resctrl.Options,
     ),
     "schedstat": Entry(
@@ -363,14 +305,12 @@ COLLECTORS: Mapping[str, Entry] = {
     "slabinfo": Entry(
         SlabInfo,
         slabinfo.METRICS,
-        "the kernel's slabs; needs root",
+        "the kernel's slabs",
         on=False,
+        needs="root",
         options=slabinfo.Options,
     ),
     "sockstat": Entry(lambda host, _: SockStat(host), sockstat.METRICS, "sockets by protocol"),
-    "softirqs": Entry(
-        lambda host, _: SoftIrqs(host), softirqs.METRICS, "softirqs by kind and CPU", on=False
-    ),
     "softnet": Entry(
         lambda host, _: Softnet(host), softnet.METRICS, "packets as the CPUs took them in"
     ),
@@ -394,9 +334,8 @@ COLLECTORS: Mapping[str, Entry] = {
         watchdog.METRICS,
         "watchdog timers",
     ),
-    "zoneinfo": Entry(
-        lambda host, _: ZoneInfo(host), zoneinfo.METRICS, "pages of each memory zone", on=False
-    ),
+}
+_OPEN_ENDED: Mapping[str, Entry] = {
     "textfile": Entry(
         lambda _, options: TextFile(options),
         textfile.METRICS,
@@ -412,6 +351,15 @@ COLLECTORS: Mapping[str, Entry] = {
         options=synthetic.Options,
         open_ended=True,
     ),
+}
+
+
+_BY_NAME: Mapping[str, Entry | OnDemand] = {**_IMPORTED, **ON_DEMAND}
+
+# In this order they run. If two export the same series the first one's is kept, so open-ended collectors come last.
+COLLECTORS: Mapping[str, Entry | OnDemand] = {
+    **{name: _BY_NAME[name] for name in sorted(_BY_NAME)},
+    **_OPEN_ENDED,
 }
 
 

@@ -1,7 +1,7 @@
 """The cached policies, nodes and pods with a policy label, updated by the reflectors."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,7 +12,7 @@ from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.cache.staleness import WatchStaleness
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, Pod
+from evaluator.model.objects import Node, NodeCondition, Pod
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
 
@@ -100,6 +100,8 @@ class Listeners:
     """A node's labels or their owners changed, or the node was added or deleted."""
     placement: list[Callable[[], None]] = field(default_factory=list)
     """Pods with a policy label, or the placement of nodes or pods, changed."""
+    conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
+    """A node's conditions, or only their times, changed; none are left of a deleted node."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
     """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
 
@@ -128,6 +130,10 @@ class ClusterCache:
 
         self.running = PodsByPolicy(lambda pod: pod.running)
         self.waiting = PodsByPolicy(lambda pod: pod.waiting)
+        self.requesting = PodsByPolicy(lambda pod: pod.active and pod.spec.requests_extender)
+        self.not_requesting = PodsByPolicy(
+            lambda pod: pod.active and not pod.spec.requests_extender
+        )
         self.feasible_nodes = FeasibleNodes(self.nodes.objects)
         self._names: NodeIndex | None = None
         self._last_names = NodeIndex()
@@ -155,6 +161,12 @@ class ClusterCache:
         if before is None or after is None:
             self._names = None
             self._notify(self.listeners.decisions)
+        if _conditions(before) != _conditions(after):
+            for conditions_changed in self.listeners.conditions:
+                conditions_changed(name, _conditions(after))
+        self._node_fields_changed(name, before, after)
+
+    def _node_fields_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         if before is None or after is None or before.node_labels != after.node_labels:
             for listener in self.listeners.labels:
                 listener(name)
@@ -168,8 +180,8 @@ class ClusterCache:
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Ignores status updates that change nothing that the evaluator reads."""
         if before is None or after is None or before.placement != after.placement:
-            self.running.change(before, after)
-            self.waiting.change(before, after)
+            for index in (self.running, self.waiting, self.requesting, self.not_requesting):
+                index.change(before, after)
             self.feasible_nodes.change_pod(before, after)
             self._notify(self.listeners.placement)
 
@@ -200,6 +212,10 @@ class ClusterCache:
 
 def _uid(node: Node | None) -> str | None:
     return node.metadata.uid if node else None
+
+
+def _conditions(node: Node | None) -> Sequence[NodeCondition]:
+    return node.status.conditions if node else ()
 
 
 class _PolicyMeta(msgspec.Struct):

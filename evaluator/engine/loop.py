@@ -22,6 +22,7 @@ from evaluator.policy.metric_limit import (
 )
 from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
+from evaluator.readings.node_conditions import reported
 from evaluator.scoring.derived import measured
 from plimsoll.text import counted
 from plimsoll.wakeup import WakeUp
@@ -180,7 +181,7 @@ class DecisionLoop:
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(limit.requested)
+        self._subscriptions.want(reported(limit.requested))
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)

@@ -5,16 +5,19 @@ Strings are interned: thousands of nodes repeat the same label keys and values.
 
 import math
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from evaluator.model import resources
+from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import ExtendedResources, Room
 from evaluator.model.usage_metrics import ANNOTATIONS
+from plimsoll import rfc3339
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
 """The annotation that requeues a pod: the time of the requeue, RFC 3339."""
@@ -89,11 +92,35 @@ class Toleration(msgspec.Struct):
     effect: str = ""
 
 
-class NodeCondition(msgspec.Struct):
-    """One condition of a status."""
+class NodeCondition(NamedTuple):
+    """One condition of a node, without its message; times are Unix seconds, None if unknown.
+
+    `since`: last transition. `at`: last write of the reporter, by its heartbeat or transition.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    since: float | None = None
+    at: float | None = None
+
+
+class _ReportedCondition(msgspec.Struct, rename="camel"):
+    """core/v1 NodeCondition."""
 
     type: str = ""
     status: str = ""
+    reason: str = ""
+    last_transition_time: str | None = None
+    last_heartbeat_time: str | None = None
+
+    @property
+    def reduced(self) -> NodeCondition:
+        since = rfc3339.parse_or_none(self.last_transition_time)
+        times = (since, rfc3339.parse_or_none(self.last_heartbeat_time))
+        at = max((time for time in times if time is not None), default=None)
+        kind, reason = intern(self.type), intern(self.reason)
+        return NodeCondition(kind, intern(self.status), reason, since, at)
 
 
 class NodeSpec(msgspec.Struct):
@@ -111,20 +138,23 @@ class Address(msgspec.Struct):
 
 
 class NodeStatus(msgspec.Struct):
-    """core/v1 NodeStatus, reduced to the Ready condition, the addresses and the allocatable resources.
+    """core/v1 NodeStatus, reduced to the conditions, the addresses and the allocatable resources.
 
     `room` has the resources of RESOURCES, `others` the extended resources.
     """
 
-    conditions: list[NodeCondition] | None = None
+    conditions: Sequence[NodeCondition] = msgspec.field(default=(), name="conditionsReduced")
     addresses: list[Address] | None = None
     allocatable: dict[str, Any] | None = None
     room: Room | None = None
     others: ExtendedResources = ()
+    reported: list[_ReportedCondition] | None = msgspec.field(default=None, name="conditions")
+    """The conditions as decoded; None afterwards."""
 
     def __post_init__(self) -> None:
-        if self.conditions is not None:
-            self.conditions = [c for c in self.conditions if c.type == "Ready"]
+        if self.reported is not None:
+            self.conditions = tuple(condition.reduced for condition in self.reported)
+            self.reported = None
         if self.allocatable is not None:
             self.room = resources.allocatable(self.allocatable)
             self.others = resources.other_room(self.allocatable)
@@ -193,7 +223,7 @@ class Node(msgspec.Struct):
     @property
     def ready_status(self) -> str:
         """The status of the Ready condition: True, False or Unknown; empty without the condition."""
-        return next((c.status for c in self.status.conditions or () if c.type == "Ready"), "")
+        return next((c.status for c in self.status.conditions if c.type == "Ready"), "")
 
 
 def _comparable(version: str) -> bool:
@@ -257,14 +287,39 @@ class PodCondition(msgspec.Struct):
     message: str = ""
 
 
+class _Resources(msgspec.Struct):
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+
+class _Container(msgspec.Struct):
+    resources: _Resources | None = None
+
+    @property
+    def requests_extender(self) -> bool:
+        """Whether kube-scheduler calls the extender for it: any amount counts, in requests or limits."""
+        found = self.resources or _Resources()
+        return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: placement constraints and priority."""
+    """core/v1 PodSpec: placement constraints and priority. Of the containers, only `requests_extender` is kept."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     priority: int = 0
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    requests_extender: bool = False
+    """Whether a container requests the resource for which kube-scheduler calls the extender."""
+
+    def __post_init__(self) -> None:
+        containers = (*(self.containers or ()), *(self.init_containers or ()))
+        if containers:
+            self.requests_extender = any(one.requests_extender for one in containers)
+            self.containers = self.init_containers = None
 
 
 class PodStatus(msgspec.Struct):
@@ -306,6 +361,11 @@ class Pod(msgspec.Struct):
         """Whether the pod is pending without a node and not being deleted."""
         pending = self.status.phase in {"", "Pending"}
         return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod is running or waiting."""
+        return self.running or self.waiting
 
     @property
     def unschedulable_because(self) -> str:

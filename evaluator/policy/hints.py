@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from evaluator.policy.reductions import PREFIX, Reduction, Use, reduction, shipped
 from evaluator.readings.merged import CUSTOM_METRICS, PROMETHEUS
+from evaluator.readings.node_conditions import SOURCE as NODE_CONDITIONS
 
 LONGEST_NAME = 60
 """Characters. Examples repeat the metric name; longer names get no example, to keep the status small."""
@@ -50,7 +51,15 @@ def _in_the_adapter(metric: str, uses: Collection[Use]) -> str:
     return f"have the adapter reduce them, such as by `metricsQuery: {query}`{_compared(found)}"
 
 
+def _among_conditions(_metric: str, _uses: Collection[Use]) -> str:
+    return (
+        "several condition types of the node have this name, since characters other than letters, digits and _ become _: "
+        "rename one of them at its reporter"
+    )
+
+
 _BY_SOURCE: Mapping[str, Callable[[str, Collection[Use]], str]] = {
+    NODE_CONDITIONS: _among_conditions,
     CUSTOM_METRICS: _in_the_adapter,
     PROMETHEUS: _in_prometheus,
 }

@@ -14,12 +14,11 @@ from plimsoll.http.tls import Tls
 
 _TLS = tls.Port("gangs", "--gangWebhookCacert", "or serve no webhook (--gangWebhookPort=0)")
 
-
 _BODY_BYTES = 4 << 20
 """API servers accept requests of 3 MiB; a review has the pod once, with the user and kind around it."""
-
-
 _BODIES_BYTES = 64 << 20
+_BODIES_RATE = 16 << 20
+"""Clients need no certificate: their bodies must not take the event loop from kube-scheduler."""
 
 
 def server(settings: Settings, metrics: Metrics) -> Server | None:
@@ -49,5 +48,6 @@ def limits(most: Limits) -> Limits:
         most,
         body_bytes=min(most.body_bytes, _BODY_BYTES),
         bodies_bytes=min(most.bodies_bytes, _BODIES_BYTES),
+        bodies_rate=_BODIES_RATE,
         connections=min(most.connections, CONNECTIONS),
     )

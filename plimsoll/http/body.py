@@ -17,6 +17,8 @@ from plimsoll.ratelimit import TokenBucket
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
 """Bytes of a body with Content-Length are reserved ahead in steps: as many as were received, within these bounds."""
+_RATED = 64 << 10
+"""Bytes of a body that are received before its rate is limited, and at a time after that."""
 _DISCARDED_READS = 1_000
 """Reads per second of data that is dropped, over all connections: 16 MB/s."""
 _SLICE = 0.001
@@ -30,6 +32,8 @@ class BodyReader:
         self._limits = limits
         self._budget = Budget(limits.bodies_bytes)
         self._discarding = TokenBucket(_DISCARDED_READS, burst=1)
+        rate = limits.bodies_rate
+        self._receiving = TokenBucket(rate / _RATED, burst=1) if rate else None
 
     async def discard(self, stream: Transport) -> None:
         """Read and drop data until the peer has closed its half. The rate is shared by all connections."""
@@ -59,8 +63,11 @@ class BodyReader:
             held.expect(framing.length)
         if framing.asks_first:
             await stream.send([CONTINUE])
+        rate = self._receiving
         body = (
-            _Chunked(self._admit, held) if framing.length is None else _Sized(framing.length, held)
+            _Chunked(self._admit, held, rate)
+            if framing.length is None
+            else _Sized(framing.length, held, rate)
         )
         try:
             async with asyncio.timeout(self._limits.body):
@@ -111,9 +118,10 @@ class _Reservation:
 class _Sized:
     """A body of known length, received directly into its buffer."""
 
-    def __init__(self, length: int, held: _Reservation) -> None:
+    def __init__(self, length: int, held: _Reservation, rate: TokenBucket | None) -> None:
         self._length = length
         self._held = held
+        self._rate = rate
         self._came = 0
 
     @property
@@ -124,7 +132,9 @@ class _Sized:
         room = _room(self._length)
         buffer = memoryview(room)
         while self._came < self._length:
-            part = buffer[self._came : self._came + min(max(_FIRST, self._came), _LARGEST)]
+            if self._rate and self._came:
+                await _wait(self._rate)
+            part = buffer[self._came : self._came + self._step()]
             try:
                 filled = await stream.fill(part)
             except asyncio.CancelledError:
@@ -138,6 +148,9 @@ class _Sized:
                 cut = f"a body cut short after {self.so_far}"
                 raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
         return buffer
+
+    def _step(self) -> int:
+        return _RATED if self._rate else min(max(_FIRST, self._came), _LARGEST)
 
 
 def _room(size: int) -> mmap.mmap:
@@ -154,9 +167,12 @@ def _use_large_pages(room: mmap.mmap) -> None:
 class _Chunked:
     """A chunked body of unknown length."""
 
-    def __init__(self, admit: Callable[[int], None], held: _Reservation) -> None:
+    def __init__(
+        self, admit: Callable[[int], None], held: _Reservation, rate: TokenBucket | None
+    ) -> None:
         self._admit = admit
         self._held = held
+        self._rate = rate
         self._body = bytearray()
 
     @property
@@ -165,7 +181,11 @@ class _Chunked:
 
     async def read(self, stream: Transport) -> Buffer:
         chunks = Chunks()
+        rated = 0
         while chunks.rest is None:
+            if self._rate and len(self._body) - rated >= _RATED:
+                rated += _RATED
+                await _wait(self._rate)
             if not (data := await stream.some()):
                 cut = f"a body cut short after {self.so_far}"
                 raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
@@ -179,3 +199,7 @@ class _Chunked:
                     begun = time.perf_counter()
         stream.put_back(chunks.rest)
         return self._body
+
+
+async def _wait(rate: TokenBucket) -> None:
+    await asyncio.sleep(rate.take(asyncio.get_running_loop().time()))

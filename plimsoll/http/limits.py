@@ -23,6 +23,8 @@ class Limits:
     body_bytes: int = 128 << 20
     bodies_bytes: int = 256 << 20
     """Of all requests, while they are received and answered."""
+    bodies_rate: int | None = None
+    """Bytes a second of all bodies, each body's first 64 KiB not counted. None: no limit."""
     connections: int = 256
     """Maximum connections. With TLS each takes 256 KiB."""
     sending: int = 64

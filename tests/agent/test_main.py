@@ -72,6 +72,15 @@ def test_agent_serves_until_a_signal_and_exits_with_status_0(
     assert program.wait(PATIENCE) == 0
 
 
+def test_flags_only_node_exporter_has_give_one_warning(start: Start) -> None:
+    flags = ("--no-collector.megacli", "--collector.boottime", "--runtime.gomaxprocs")
+    quiet = ("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults")
+    program = start(*quiet, *flags, "1")
+    warning = log_until(program, r'level=warn.*msg="flags of node_exporter without an effect.*')
+    assert f'flags="{" ".join(flags)}"' in warning.group()
+    assert listening(program)
+
+
 def test_agent_becomes_ready(start: Start) -> None:
     wait_ready(listening(start("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults")))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import agent.config
+from collectors.base import node_exporter
 from evaluator.config import Settings
 from plimsoll import flags
 
@@ -54,7 +55,8 @@ def test_links_have_targets(name: str) -> None:
 def known_flags() -> set[str]:
     """Every flag of the two programs, without its dashes."""
     classes = [Settings, *itertools.chain.from_iterable(agent.config.GROUPS.values())]
-    return {option.flag for settings in classes for _, option in flags.options(settings)}
+    own = {option.flag for settings in classes for _, option in flags.options(settings)}
+    return own | node_exporter.IGNORED.keys()
 
 
 @pytest.mark.parametrize("name", DOCS)

@@ -1,61 +1,18 @@
 """Adds the evaluator as an extender to a KubeSchedulerConfiguration (v1)."""
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from plimsoll.durations import format_duration
+from evaluator.cli.configure_scheduler.extender_entry import RESOURCE, ExtenderEntry, Object
 from plimsoll.flags import boolean
 from plimsoll.text import SentenceError, shown
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
-RESOURCE = "telemetry/scheduling"
-"""The resource a pod requests so that kube-scheduler calls the extender, as with Telemetry Aware Scheduling."""
-
-Object = dict[str, Any]
 
 
 class ConfigurationError(SentenceError, ValueError):
     """An invalid or unsupported configuration; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderEntry:
-    """How kube-scheduler connects to the evaluator; plain HTTP without `ca`."""
-
-    url: str
-    timeout: float = 2.0
-    ignorable: bool = False
-    server_name: str = ""
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-
-    def entry(self) -> Object:
-        """Return the extender's entry in the configuration."""
-        tls: Object = {"enableHTTPS": False}
-        if self.ca:
-            tls = {
-                "enableHTTPS": True,
-                "tlsConfig": {
-                    "serverName": self.server_name,
-                    "caFile": self.ca,
-                    "certFile": self.cert,
-                    "keyFile": self.key,
-                },
-            }
-        return {
-            "urlPrefix": self.url,
-            "filterVerb": "filter",
-            "prioritizeVerb": "prioritize",
-            "weight": 1,
-            **tls,
-            "httpTimeout": format_duration(self.timeout),
-            "nodeCacheCapable": True,
-            "ignorable": self.ignorable,
-            "managedResources": [{"name": RESOURCE, "ignoredByScheduler": True}],
-        }
 
 
 _FLAGS: Mapping[str, tuple[str, Callable[[str], object]]] = {
@@ -93,18 +50,32 @@ def from_flags(flags: Mapping[str, str]) -> Object:
 
 def with_extender(base: object, extender: ExtenderEntry) -> Object:
     """Return a configuration with the evaluator in place of earlier extenders for its resource. Raises ConfigurationError."""
+    replaced, kept = _divided(base)
+    made = extender.entry(replaced[0] if replaced else None)
+    return {**copy.deepcopy(dict(base)), "extenders": [*copy.deepcopy(kept), made]}  # type: ignore[call-overload]
+
+
+def changes(base: object, extender: ExtenderEntry) -> Iterator[str]:
+    """Yield a sentence for each field of the replaced entry that changes, and for each tuned field that is kept."""
+    replaced, _ = _divided(base)
+    for old in replaced[:1]:
+        yield from extender.changes(old)
+    for other in replaced[1:]:
+        yield f"extender {shown(other.get('urlPrefix'))} is removed: kube-scheduler admits one for {RESOURCE}"
+
+
+def _divided(base: object) -> tuple[list[Object], list[Any]]:
+    """Return the extenders that the evaluator replaces, and the others. Raises ConfigurationError."""
     if not isinstance(base, dict) or base.get("kind") != "KubeSchedulerConfiguration":
         raise ConfigurationError("not a KubeSchedulerConfiguration")
     if base.get("apiVersion") != API_VERSION:
         raise ConfigurationError(
             f"its apiVersion is {shown(base.get('apiVersion'))}, not {API_VERSION}, which kube-scheduler supports since 1.25"
         )
-    result = copy.deepcopy(base)
-    extenders = result.get("extenders") or []
+    extenders = base.get("extenders") or []
     if not isinstance(extenders, list):
         raise ConfigurationError("extenders must be a list")
-    kept = [one for one in extenders if not _manages(one)]
-    return {**result, "extenders": [*kept, extender.entry()]}
+    return [x for x in extenders if _manages(x)], [x for x in extenders if not _manages(x)]
 
 
 def _manages(extender: object) -> bool:

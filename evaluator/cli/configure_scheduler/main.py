@@ -14,15 +14,16 @@ import sys
 import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
-from evaluator.cli.configure_scheduler import configuration, staticpod
-from evaluator.cli.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
+from evaluator.cli.configure_scheduler import configuration, edit, staticpod
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError
+from evaluator.cli.configure_scheduler.extender_entry import ExtenderEntry
 from evaluator.cli.configure_scheduler.staticpod import ManifestError
-from plimsoll import durations, flags, strictyaml
+from plimsoll import flags, strictyaml
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
@@ -78,17 +79,27 @@ class Settings:
         "the name that the evaluator's certificate must have",
         metavar="NAME",
     )
-    timeout: float = option(
+    timeout: float | None = option(
         "timeout",
-        2.0,
-        "kube-scheduler's timeout for a request",
+        None,
+        "kube-scheduler's timeout for a request; by default that of the entry which is replaced, else 2s",
         metavar="DURATION",
-        parse=durations.duration,
+        parse=flags.positive_duration,
     )
-    ignorable: bool = option(
+    weight: int | None = option(
+        "weight",
+        None,
+        "weight of the evaluator's scores beside those of kube-scheduler's plugins; by default that of the entry which is "
+        "replaced, else 1",
+        metavar="N",
+        parse=flags.count,
+    )
+    ignorable: bool | None = option(
         "ignorable",
-        False,
-        "schedule pods without their policies while no evaluator responds; by default they wait",
+        None,
+        "schedule pods without their policies while no evaluator responds; by default as in the entry which is replaced, "
+        "else they wait",
+        parse=flags.boolean,
     )
     dry_run: bool = option("dry-run", False, "only show what would change")
     undo: bool = option("undo", False, "remove all changes")
@@ -96,21 +107,29 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file to write; `after` is None if it is to be removed, `before` if it does not exist."""
+    """One file to write; `after` is None if it is to be removed. `source` is the file that it replaces, if that is another."""
 
     path: Path
     before: str | None
     after: str | None
+    source: Path | None = None
 
     def diff(self) -> Iterator[str]:
         """Yield the change as `diff -u` shows it."""
         before, after = (
             (text or "").splitlines(keepends=True) for text in (self.before, self.after)
         )
-        old, new = (
-            "/dev/null" if text is None else str(self.path) for text in (self.before, self.after)
-        )
+        old = "/dev/null" if self.before is None else str(self.source or self.path)
+        new = "/dev/null" if self.after is None else str(self.path)
         yield from difflib.unified_diff(before, after, old, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The files to write, in order, and sentences on fields of the replaced entry that are kept or change."""
+
+    changes: list[Change]
+    notes: list[str] = field(default_factory=list)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -120,7 +139,9 @@ def main(argv: Sequence[str]) -> int:
     if not settings.url and not settings.undo:
         command.error("--url is missing")
     try:
-        changes = plan(settings)
+        planned = plan(settings)
+        changes = planned.changes
+        sys.stdout.writelines(f"extender: {note}\n" for note in planned.notes)
         if settings.dry_run:
             sys.stdout.writelines(line for change in changes for line in change.diff())
         elif changes:
@@ -138,7 +159,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def plan(settings: Settings) -> list[Change]:
+def plan(settings: Settings) -> Plan:
     """Return the changes in a safe order: files that a manifest names exist whenever the manifest does."""
     path, folder = Path(settings.manifest), Path(settings.folder)
     if not folder.is_absolute() or folder.is_relative_to(path.parent):
@@ -150,41 +171,52 @@ def plan(settings: Settings) -> list[Change]:
     if settings.undo:
         after = staticpod.restored(before, settings.folder)
         files = [Change(old, _read(old), None) for old in sorted(folder.glob(_name("*")))]
-        return [*([Change(path, before, after)] if after != before else []), *files]
-    plain = staticpod.restored(before, settings.folder)
-    text = _configuration(settings, plain)
-    config = folder / _name(hashlib.sha256(text.encode()).hexdigest()[:10])
+        return Plan([*([Change(path, before, after)] if after != before else []), *files])
+    base, text = _in_force(before, settings.folder)
+    found = _parsed(base, text)
+    extender = _extender(settings, before)
+    new = edit.edited(text, configuration.with_extender(found, extender))
+    new = new if new.startswith(_HEADER) else _HEADER + new
+    config = folder / _name(hashlib.sha256(new.encode()).hexdigest()[:10])
     after = staticpod.configured(before, settings.folder, str(config))
-    changes = (
-        Change(config, config.read_text() if config.exists() else None, text),
-        Change(path, before, after),
-    )
-    return [change for change in changes if change.before != change.after]
+    changes = [
+        *(
+            []
+            if config.exists() and config.read_text() == new
+            else [Change(config, text if base else None, new, base)]
+        ),
+        *([] if after == before else [Change(path, before, after)]),
+    ]
+    return Plan(changes, list(configuration.changes(found, extender)) if changes else [])
 
 
 def _name(digest: str) -> str:
     return f"kube-scheduler-{digest}.yaml"
 
 
-def _configuration(settings: Settings, manifest: str) -> str:
-    scheduler_flags = staticpod.flags(manifest)
-    if "config" in scheduler_flags:
-        base = _existing(scheduler_flags["config"], manifest)
-    else:
-        base = configuration.from_flags(scheduler_flags)
-    result = configuration.with_extender(base, _extender(settings, manifest))
-    return _HEADER + str(yaml.safe_dump(result, sort_keys=False))
+def _in_force(manifest: str, folder: str) -> tuple[Path | None, str]:
+    """Return the configuration that kube-scheduler reads now, with its path; without a file, one equivalent to its flags.
+
+    A file of ours that was deleted counts as none: kube-scheduler does not start without it.
+    """
+    plain = staticpod.restored(manifest, folder)
+    for text in (manifest, plain):
+        if (config := staticpod.flags(text).get("config")) is None:
+            break
+        path = staticpod.host_path(text, config)
+        if path is None:
+            raise ConfigureRefusedError(
+                f"kube-scheduler has --config={config}, which is not in a folder of the host"
+            )
+        if text is plain or Path(path).exists():
+            return Path(path), _read(Path(path))
+    made = configuration.from_flags(staticpod.flags(plain))
+    return None, str(yaml.safe_dump(made, sort_keys=False))
 
 
-def _existing(config: str, manifest: str) -> object:
-    """Return kube-scheduler's current configuration."""
-    path = staticpod.host_path(manifest, config)
-    if path is None:
-        raise ConfigureRefusedError(
-            f"kube-scheduler has --config={config}, which is not in a folder of the host"
-        )
+def _parsed(path: Path | None, text: str) -> object:
     try:
-        return strictyaml.load_json(_read(Path(path)))
+        return strictyaml.load_json(text)
     except strictyaml.MalformedError as error:
         raise ConfigureRefusedError(f"{path} is not YAML: {error}") from error
 
@@ -201,7 +233,9 @@ def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
             "give the Service's cluster IP instead"
         )
     if url.scheme == "http":
-        return ExtenderEntry(settings.url, timeout=settings.timeout, ignorable=settings.ignorable)
+        return ExtenderEntry(
+            settings.url, settings.timeout, settings.ignorable, weight=settings.weight
+        )
     folder = Path(settings.folder)
     files = [folder / name for name in ("ca.crt", "tls.crt", "tls.key")]
     if missing := [str(file) for file in files if not file.is_file()]:
@@ -209,7 +243,14 @@ def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
         raise ConfigureRefusedError(f"there is no {' and no '.join(missing)}")
     ca, cert, key = map(str, files)
     return ExtenderEntry(
-        settings.url, settings.timeout, settings.ignorable, settings.server_name, ca, cert, key
+        settings.url,
+        settings.timeout,
+        settings.ignorable,
+        settings.server_name,
+        ca,
+        cert,
+        key,
+        settings.weight,
     )
 
 

@@ -81,7 +81,7 @@ def restored(text: str, folder: str) -> str:
         *_named(pod.volumes, "hostPath", folder),
     ]
     for item in added:
-        first, last = item.start_mark.line, _last_line(item)
+        first, last = item.start_mark.line, last_line(item)
         lines[first : last + 1] = [""] * (last + 1 - first)
     return "".join(lines)
 
@@ -93,7 +93,7 @@ def _add(text: str, folder: str, config: str) -> str:
     mount = (f"mountPath: {folder}", f"name: {_VOLUME}", "readOnly: true")
     volume = ("hostPath:", f"  path: {folder}", "  type: Directory", f"name: {_VOLUME}")
     flag = _item(pod.command, (f"{_CONFIG}{config}",))
-    after = _last_line(pod.command)
+    after = last_line(pod.command)
     lines[after] += flag
     for sequence, item in ((pod.mounts, mount), (pod.volumes, volume)):
         before = sequence.start_mark.line
@@ -171,11 +171,11 @@ def _sequence(node: yaml.Node, key: str) -> yaml.SequenceNode:
     return found
 
 
-def _last_line(node: yaml.Node) -> int:
+def last_line(node: yaml.Node) -> int:
     """Return the last line of a node: the end mark of a block is where the next node starts."""
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         pairs = node.value if isinstance(node, yaml.MappingNode) else [node.value]
-        return max(_last_line(part) for pair in pairs for part in pair)
+        return max(last_line(part) for pair in pairs for part in pair)
     if isinstance(node, yaml.ScalarNode) and node.style in {"|", ">"}:
         raise ManifestError("it has block scalars where plain scalars are expected")
     return int(node.end_mark.line)

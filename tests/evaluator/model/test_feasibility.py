@@ -23,7 +23,7 @@ from evaluator.model.objects import (
 
 
 def node(name="n", *, labels=None, ready="True", **spec):
-    status = NodeStatus([NodeCondition("Ready", ready)] if ready else None)
+    status = NodeStatus([NodeCondition("Ready", ready)] if ready else ())
     return Node(ObjectMeta(name=name, labels=labels or {}), NodeSpec(**spec), status)
 
 

@@ -93,6 +93,19 @@ async def test_small_body_is_discarded(serve) -> None:
     assert (await client.get("/2")).status == 200
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_rate_of_bodies_is_limited_after_the_first_64_kib(serve, chunked: bool) -> None:
+    client = await (await serve(echo, Limits(bodies_rate=1 << 20))).connect()
+    now = asyncio.get_running_loop().time
+    body = bytes(320 << 10)
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
+    begun = now()
+    await client.say(b"POST / HTTP/1.1\r\nHost: x\r\n%b\r\n\r\n%b" % (length, framed))
+    assert (await client.reply()).status == 200
+    assert now() - begun > 0.18, "three waits of 62.5 ms"
+
+
 @pytest.mark.parametrize(
     "framing", [b"Content-Length: 1", b"Content-Length: 99999999999", b"Transfer-Encoding: chunked"]
 )

@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from evaluator.cli.configure_scheduler import configuration
-from evaluator.cli.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
+from evaluator.cli.configure_scheduler.configuration import ConfigurationError
+from evaluator.cli.configure_scheduler.extender_entry import ExtenderEntry
 
 BASE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -66,3 +67,54 @@ def test_evaluator_replaces_tas_and_keeps_other_extenders():
 def test_invalid_configuration_is_rejected(base):
     with pytest.raises(ConfigurationError):
         configuration.with_extender(base, ExtenderEntry("http://evaluator"))
+
+
+TAS = {
+    "urlPrefix": "https://tas",
+    "filterVerb": "scheduler/filter",
+    "prioritizeVerb": "scheduler/prioritize",
+    "weight": 3,
+    "enableHTTPS": True,
+    "bindVerb": "bind",
+    "httpTimeout": "7s",
+    "ignorable": True,
+    "managedResources": [{"name": "telemetry/scheduling", "ignoredByScheduler": True}],
+}
+
+
+def test_tuned_fields_of_the_replaced_entry_are_kept():
+    base = {**BASE, "extenders": [TAS]}
+    (made,) = configuration.with_extender(base, ExtenderEntry("http://evaluator"))["extenders"]
+    assert (made["weight"], made["httpTimeout"], made["ignorable"]) == (3, "7s", True)
+    flags = ExtenderEntry("http://evaluator", timeout=4.0, ignorable=False, weight=9)
+    (made,) = configuration.with_extender(base, flags)["extenders"]
+    assert (made["weight"], made["httpTimeout"], made["ignorable"]) == (9, "4s", False)
+
+
+def test_each_changed_or_kept_field_of_the_replaced_entry_is_named_with_the_reason():
+    said = list(
+        configuration.changes({**BASE, "extenders": [TAS]}, ExtenderEntry("http://e", weight=9))
+    )
+    assert [line.partition(":")[0] for line in said] == [
+        *("urlPrefix", "filterVerb", "prioritizeVerb", "weight", "enableHTTPS", "bindVerb"),
+        *("httpTimeout", "ignorable", "nodeCacheCapable"),
+    ]
+    assert "weight: 3 becomes 9: set by a flag" in said
+    assert "bindVerb: bind is removed: the evaluator does not support it" in said
+    assert "httpTimeout: 7s is kept" in said
+    assert any(line.startswith("ignorable: true is kept: pods are scheduled") for line in said)
+    assert any(
+        line.startswith("nodeCacheCapable: not set (false by default) becomes true: otherwise")
+        for line in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "bad", "made"), [("weight", 0, 1), ("httpTimeout", "soon", "2s"), ("weight", None, 1)]
+)
+def test_invalid_field_of_the_replaced_entry_is_replaced_and_named(field, bad, made):
+    base = {**BASE, "extenders": [{**TAS, field: bad}]}
+    (entry,) = configuration.with_extender(base, ExtenderEntry("http://e"))["extenders"]
+    assert entry[field] == made
+    said = configuration.changes(base, ExtenderEntry("http://e"))
+    assert any(line.startswith(f"{field}: ") and f"becomes {made}" in line for line in said)

@@ -1,6 +1,7 @@
 """plimsoll-evaluator configure-scheduler on a folder like that of a control plane node."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -103,28 +104,72 @@ def test_dry_run_shows_the_changes_and_writes_nothing(node, capsys):
     assert node.files() == before
 
 
-def test_existing_configuration_is_the_base_and_is_kept(node, kubeadm):
-    theirs = node.manifests.parent / "theirs.yaml"
-    theirs.write_text(
+@pytest.fixture
+def theirs(node, kubeadm):
+    """kube-scheduler's own configuration file, named by its manifest, with TAS as an extender."""
+    path = node.manifests.parent / "theirs.yaml"
+    path.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
         "kind: KubeSchedulerConfiguration\n"
-        "parallelism: 7\n"
+        "parallelism: 7 # tuned\n"
         "extenders:\n"
         "- urlPrefix: https://tas-service.default.svc:9001\n"
+        "  ignorable: true\n"
         "  managedResources: [{name: telemetry/scheduling}]\n"
+        "- urlPrefix: http://other # of another team\n"
+        "  weight: 4\n"
+        "profiles:\n"
+        "- schedulerName: mine # and its own\n"
     )
     text = kubeadm.replace("scheduler.conf\n      name", "s.yaml\n      name").replace(
-        "path: /etc/kubernetes/scheduler.conf", f"path: {theirs}"
+        "path: /etc/kubernetes/scheduler.conf", f"path: {path}"
     )
-    text = text.replace("--leader-elect=true", "--config=/etc/kubernetes/s.yaml")
-    node.manifest.write_text(text)
+    node.manifest.write_text(text.replace("--leader-elect=true", "--config=/etc/kubernetes/s.yaml"))
+    return path
+
+
+def test_existing_configuration_is_the_base_and_is_kept(node, theirs):
+    manifest = node.manifest.read_text()
     assert node.run() == 0
     (made,) = node.configurations()
     assert made["parallelism"] == 7
-    assert [one["urlPrefix"] for one in made["extenders"]] == [URL]
+    assert [one["urlPrefix"] for one in made["extenders"]] == ["http://other", URL]
+    assert made["extenders"][-1]["ignorable"] is True
     assert "tas-service" in theirs.read_text()
     assert node.run("--undo", url="") == 0
-    assert node.manifest.read_text() == text
+    assert node.manifest.read_text() == manifest
+
+
+def test_diff_is_against_the_file_that_kube_scheduler_reads(node, theirs, capsys):
+    assert node.run("--dry-run") == 0
+    out = capsys.readouterr().out
+    assert "extender: ignorable: true is kept: pods are scheduled without their policies" in out
+    assert f"--- {theirs}\n+++ {node.folder}/kube-scheduler-" in out
+    removed = re.findall(r"^-(?!--)[- ]*(\w+)", out, re.MULTILINE)
+    assert removed == ["urlPrefix", "ignorable", "managedResources"]
+    assert " parallelism: 7 # tuned" in out
+    assert " - urlPrefix: http://other # of another team" in out
+
+
+def test_later_run_keeps_extenders_and_settings_added_to_our_file(node, capsys):
+    assert node.run() == 0
+    (ours,) = node.folder.glob("kube-scheduler-*.yaml")
+    scorer = "- urlPrefix: https://10.96.0.10:9001/scorers/safe # added\n  ignorable: true\n"
+    text = ours.read_text().replace("httpTimeout: 2s", "httpTimeout: 900ms")
+    ours.write_text(text + scorer)
+    capsys.readouterr()
+    assert node.run(url="https://10.96.0.11:9001/scheduler") == 0
+    assert "extender: httpTimeout: 900ms is kept\n" in capsys.readouterr().out
+    name = re.findall(r"--config=(\S+)", node.manifest.read_text())[-1]
+    text = Path(name).read_text()
+    made = yaml.safe_load(text)
+    assert [one["urlPrefix"] for one in made["extenders"]] == [
+        "https://10.96.0.10:9001/scorers/safe",
+        "https://10.96.0.11:9001/scheduler",
+    ]
+    assert made["extenders"][1]["httpTimeout"] == "900ms"
+    assert text.count("# Written by") == 1
+    assert "# added" in text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Collectors and flags that node_exporter has or had and this agent does not have. The agent accepts all of them."""
+
+from collections.abc import Mapping
+
+_REMOVED = "removed from node_exporter in {}"
+_OTHER_SYSTEM = "{} only"
+
+UNAVAILABLE: Mapping[str, str] = {
+    "attributes": _REMOVED.format("0.9"),
+    "boottime": _OTHER_SYSTEM.format("BSD, macOS and Solaris"),
+    "devstat": _OTHER_SYSTEM.format("BSD"),
+    "drbd": "not available",
+    "drm": "not available",
+    "exec": _OTHER_SYSTEM.format("BSD"),
+    "gmond": _REMOVED.format("0.16"),
+    "lastlogin": _REMOVED.format("0.12"),
+    "lnstat": "not available",
+    "logind": "not available",
+    "megacli": _REMOVED.format("0.16"),
+    "mountstats": "not available",
+    "netinterface": _OTHER_SYSTEM.format("AIX"),
+    "netisr": _OTHER_SYSTEM.format("FreeBSD"),
+    "network_route": "not available",
+    "ntp": "not available",
+    "nvmesubsystem": "not available",
+    "partition": _OTHER_SYSTEM.format("AIX"),
+    "perf": "not available",
+    "runit": "not available",
+    "supervisord": "not available",
+    "swap": "not available",
+    "sysctl": "not available",
+    "systemd": "not available",
+    "tcpstat": "not available",
+    "thermal": _OTHER_SYSTEM.format("macOS"),
+    "wifi": "not available",
+    "xfrm": "not available",
+}
+"""Collectors of node_exporter by name, with the reason why this agent does not have them."""
+
+RENAMED: Mapping[str, str] = {
+    "collector.diskstats.ignored-devices": "collector.diskstats.device-exclude",
+    "collector.ethtool.ignored-devices": "collector.ethtool.device-exclude",
+    "collector.filesystem.ignored-fs-types": "collector.filesystem.fs-types-exclude",
+    "collector.filesystem.ignored-mount-points": "collector.filesystem.mount-points-exclude",
+    "collector.netdev.device-blacklist": "collector.netdev.device-exclude",
+    "collector.netdev.device-whitelist": "collector.netdev.device-include",
+    "collector.netdev.ignored-devices": "collector.netdev.device-exclude",
+    "collector.procfs": "path.procfs",
+    "collector.qdisk.device-exclude": "collector.qdisc.device-exclude",
+    "collector.qdisk.device-include": "collector.qdisc.device-include",
+    "collector.sysfs": "path.sysfs",
+    "web.config": "web.config.file",
+}
+"""Former names of flags, with the names of today. They have an effect."""
+
+_SWITCHES = (
+    "collector.netclass.netlink",
+    "collector.netclass_rtnl",
+    "collector.netclass_rtnl.with-stats",
+    "collector.ntp.server-is-local",
+    "collector.perf.disable-cache-profilers",
+    "collector.perf.disable-hardware-profilers",
+    "collector.perf.disable-software-profilers",
+    "collector.systemd.enable-restarts-metrics",
+    "collector.systemd.enable-start-time-metrics",
+    "collector.systemd.enable-task-metrics",
+    "collector.systemd.private",
+    "collectors.print",
+    "web.systemd-socket",
+)
+IGNORED: Mapping[str, bool] = {
+    **dict.fromkeys(_SWITCHES, True),
+    **dict.fromkeys(
+        (
+            "auth.pass",
+            "auth.user",
+            "collector.ethtool.fixtures",
+            "collector.filesystem.stat-workers",
+            "collector.ipvs.procfs",
+            "collector.megacli.command",
+            "collector.netclass_rtnl.ignored-devices",
+            "collector.ntp.ip-ttl",
+            "collector.ntp.local-offset-tolerance",
+            "collector.ntp.max-distance",
+            "collector.ntp.protocol-version",
+            "collector.ntp.server",
+            "collector.ntp.server-port",
+            "collector.perf.cache-profilers",
+            "collector.perf.cpus",
+            "collector.perf.hardware-profilers",
+            "collector.perf.software-profilers",
+            "collector.perf.tracepoint",
+            "collector.qdisc.fixtures",
+            "collector.runit.servicecdir",
+            "collector.runit.servicedir",
+            "collector.supervisord.url",
+            "collector.sysctl.include",
+            "collector.sysctl.include-info",
+            "collector.systemd.unit-blacklist",
+            "collector.systemd.unit-exclude",
+            "collector.systemd.unit-include",
+            "collector.systemd.unit-whitelist",
+            "collector.wifi.fixtures",
+            "collectors.enabled",
+            "debug.memprofile-file",
+            "runtime.gomaxprocs",
+        ),
+        False,
+    ),
+    **{f"collector.{name}": True for name in UNAVAILABLE},
+}
+"""Flags without an effect here, and whether each is a switch."""

@@ -1,0 +1,57 @@
+"""The generated page docs/collectors.md: all collectors of the agent, and those of node_exporter that it does not have."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from collectors.base import node_exporter
+from collectors.base.metric import Table
+from collectors.base.registry import COLLECTORS
+
+TableWriter = Callable[[Sequence[str], Iterable[Sequence[str]]], Iterable[str]]
+
+_MOST_SOURCES = 3
+_VARIABLE = re.compile(r"/[^/]*[*<,{].*")
+
+
+def page(table: TableWriter) -> Iterator[str]:
+    """Return the lines of the page. `table` formats a header and rows."""
+    yield "# Collectors"
+    yield ""
+    yield "Enable a collector with `--collector.<name>`, disable it with `--no-collector.<name>`. Further flags of each"
+    yield "collector: [flags](flags.md). Metrics: [metrics](metrics.md)."
+    yield ""
+    yield "A collector without a source on the machine exports nothing and is no error. Opt-in collectors, and those for rare"
+    yield "hardware, take no memory until they are needed."
+    yield ""
+    rows = [
+        (
+            f"`{name}`",
+            "on" if entry.on else "opt-in",
+            entry.about,
+            ", ".join(f"`{source}`" for source in sources(entry.metrics)),
+            entry.needs,
+        )
+        for name, entry in sorted(COLLECTORS.items())
+    ]
+    yield from table(("collector", "default", "exports", "reads", "needs"), rows)
+    yield from ("", "## Collectors of node_exporter that are not available", "")
+    yield "Their flags are accepted, have no effect, and are named in one warning when the agent starts, as are these flags:"
+    others = [f for f in node_exporter.IGNORED if f.split(".")[-1] not in node_exporter.UNAVAILABLE]
+    yield ", ".join(f"`--{flag}`" for flag in sorted(others)) + "."
+    yield ""
+    yield from table(
+        ("collector", "reason"),
+        ((f"`{name}`", reason) for name, reason in sorted(node_exporter.UNAVAILABLE.items())),
+    )
+
+
+def sources(metrics: Table) -> Sequence[str]:
+    """Return what a collector reads: the constant parts of the paths in its table, at most a few."""
+    found = dict.fromkeys(
+        _VARIABLE.sub("", source.strip())
+        for metric in metrics
+        for source in metric.source.split(", ")[:1]
+        if source
+    )
+    roots = [s for s in found if not any(s.startswith(f"{other}/") for other in found)]
+    return [*roots[:_MOST_SOURCES], *(["..."] if len(roots) > _MOST_SOURCES else [])]
