@@ -9,6 +9,7 @@ from evaluator.config import Settings
 from evaluator.controllers.events import PolicyEventRecorder
 from evaluator.controllers.evictions import EvictionController
 from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.controllers.requeue import RequeueController
 from evaluator.controllers.rewards import RewardController
 from evaluator.controllers.status import StatusController
@@ -70,10 +71,12 @@ class ControllerManager:
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labels = node_labels
+        self._pods = PolicyPodController(api, cluster, decider, metrics, is_leader=is_leader)
         self._status = StatusController(
             api,
             decider,
             lambda: node_labels.conflicts,
+            pods_of=self._pods.counts_of,
             status_of=cluster.status_of,
             is_leader=is_leader,
         )
@@ -118,13 +121,19 @@ class ControllerManager:
     def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
         """Subscribe the controllers to changes."""
         cluster.listeners.labels.append(self._labels.wake)
-        cluster.listeners.placement += [self._evictions.wake, self._requeue.wake]
+        cluster.listeners.placement += [
+            self._evictions.wake,
+            self._requeue.wake,
+            self._pods.wake,
+        ]
+        self._pods.listeners.append(self._status.wake)
         self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
             self._labels.start_over,
             self._status.start_over,
             self._recorder.start_over,
             self._evictions.start_over,
+            self._pods.start_over,
             self._requeue.wake,
         ]
         decider.listeners += [
@@ -132,12 +141,13 @@ class ControllerManager:
             self._status.wake,
             self._evictions.wake,
             self._recorder.wake,
+            self._pods.wake,
             self._requeue.decided,
         ]
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
-        loops = [self._labels.run(), self._status.run(), self._recorder.run()]
+        loops = [self._labels.run(), self._status.run(), self._recorder.run(), self._pods.run()]
         if self._settings.evict:
             loops.append(self._evictions.run())
         if self._settings.nudge:

@@ -11,9 +11,10 @@ from evaluator.model.node_index import union
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
-from evaluator.policy.types import StrategyName
+from evaluator.policy.types import Policy, StrategyName
 from plimsoll.text import counted
 
 _COMPLIANCE_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
@@ -30,6 +31,7 @@ class PolicyStatus:
     generation: int
     violating: int
     conditions: tuple[PolicyCondition, ...]
+    pods: PodCounts = NO_PODS
 
     def body(self, since: Callable[[PolicyCondition], str]) -> dict[str, Any]:
         """Return the status as a JSON object; `since` returns a condition's transition time (RFC 3339)."""
@@ -37,21 +39,26 @@ class PolicyStatus:
             "compliance": self.compliance,
             "message": self.message,
             "violatingNodes": self.violating,
+            "pods": self.pods._asdict(),
             "observedGeneration": self.generation,
             "conditions": [c.body(since(c), self.generation) for c in self.conditions],
         }
 
 
 def statuses(
-    decisions: Decisions, conflicts: Iterable[LabelConflict]
+    decisions: Decisions,
+    conflicts: Iterable[LabelConflict],
+    pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy, given its decision and the label conflicts."""
+    """Yield the status of every policy, given its decision, the label conflicts and the pods that name it."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        yield key, _status(decision, by_label, decisions.table)
+        yield key, _status(decision, by_label, decisions.table, pods_of(decision.policy))
 
 
-def _status(decision: Decision, by_label: ConflictsByLabel, table: MetricTable) -> PolicyStatus:
+def _status(
+    decision: Decision, by_label: ConflictsByLabel, table: MetricTable, pods: PodCounts
+) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
@@ -75,6 +82,7 @@ def _status(decision: Decision, by_label: ConflictsByLabel, table: MetricTable) 
         decision.policy.generation,
         len(violating),
         conditions(decision, table, problems),
+        pods,
     )
 
 
