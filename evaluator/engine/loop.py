@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
-from evaluator.engine.release import release
+from evaluator.engine.release import release, unused
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
@@ -76,6 +76,7 @@ class DecisionLoop:
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
+        self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
         self._wakeup = WakeUp()
@@ -206,9 +207,9 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        replaced = [before]
+        self._replaced.append(before)
         del before
-        yield from release(replaced)
+        yield from release(unused(self._replaced))
 
     def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
