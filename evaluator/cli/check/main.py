@@ -15,6 +15,7 @@ from evaluator.policy import parse
 from evaluator.policy.types import Policy
 from plimsoll.commandline import Parser
 from plimsoll.strictyaml import MalformedError
+from plimsoll.text import one_line
 
 _MANIFESTS = (".yaml", ".yml", ".json")
 """File name suffixes that `kubectl apply --filename FOLDER` reads."""
@@ -147,7 +148,7 @@ def _check_workload(name: str, obj: Mapping[str, Any], pods: Workload) -> Checke
     findings = Findings(
         name,
         [pods.error] if pods.error else [],
-        meanings=[f"its pods use policy {pods.policy}"] if pods.policy else [],
+        meanings=[f"its pods use policy {one_line(pods.policy)}"] if pods.policy else [],
         kind=str(obj["kind"]),
         namespace=pods.namespace,
         name=str(meta.get("name") or meta.get("generateName") or ""),
