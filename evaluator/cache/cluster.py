@@ -130,6 +130,10 @@ class ClusterCache:
 
         self.running = PodsByPolicy(lambda pod: pod.running)
         self.waiting = PodsByPolicy(lambda pod: pod.waiting)
+        self.requesting = PodsByPolicy(lambda pod: pod.active and pod.spec.requests_extender)
+        self.not_requesting = PodsByPolicy(
+            lambda pod: pod.active and not pod.spec.requests_extender
+        )
         self.feasible_nodes = FeasibleNodes(self.nodes.objects)
         self._names: NodeIndex | None = None
         self._last_names = NodeIndex()
@@ -176,8 +180,8 @@ class ClusterCache:
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Ignores status updates that change nothing that the evaluator reads."""
         if before is None or after is None or before.placement != after.placement:
-            self.running.change(before, after)
-            self.waiting.change(before, after)
+            for index in (self.running, self.waiting, self.requesting, self.not_requesting):
+                index.change(before, after)
             self.feasible_nodes.change_pod(before, after)
             self._notify(self.listeners.placement)
 
@@ -219,6 +223,7 @@ class _PolicyMeta(msgspec.Struct):
     namespace: str = ""
     uid: str = ""
     generation: int = 0
+    annotations: dict[str, str] | None = None
 
 
 class _PolicyObject(msgspec.Struct):
@@ -232,15 +237,15 @@ class _PolicyObject(msgspec.Struct):
 _decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
 
 
-def decode_policy(raw: msgspec.Raw) -> Policy:
-    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded."""
+def decode_policy(raw: msgspec.Raw, *, observe: bool = False) -> Policy:
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
     if len(found.spec) > parse.MOST_BYTES:
-        return parse.oversized(obj, len(found.spec))
-    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)})
+        return parse.oversized(obj, len(found.spec), observe=observe)
+    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)}, observe=observe)
 
 
 decode_node = msgspec.json.Decoder(Node).decode

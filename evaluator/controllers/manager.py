@@ -9,6 +9,7 @@ from evaluator.config import Settings
 from evaluator.controllers.events import PolicyEventRecorder
 from evaluator.controllers.evictions import EvictionController
 from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.controllers.requeue import RequeueController
 from evaluator.controllers.rewards import RewardController
 from evaluator.controllers.status import StatusController
@@ -23,6 +24,7 @@ from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
+from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
@@ -47,6 +49,7 @@ class ControllerManager:
         *,
         inventory: PodCache,
         all_pods: Reflector[PodRecord] | None,
+        effects: Effects,
     ) -> None:
         self._settings = settings
         self._fence = WriteFence()
@@ -70,10 +73,13 @@ class ControllerManager:
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labels = node_labels
+        self._pods = PolicyPodController(api, cluster, decider, metrics, is_leader=is_leader)
         self._status = StatusController(
             api,
             decider,
             lambda: node_labels.conflicts,
+            effects,
+            pods_of=self._pods.counts_of,
             status_of=cluster.status_of,
             is_leader=is_leader,
         )
@@ -118,13 +124,20 @@ class ControllerManager:
     def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
         """Subscribe the controllers to changes."""
         cluster.listeners.labels.append(self._labels.wake)
-        cluster.listeners.placement += [self._evictions.wake, self._requeue.wake]
+        cluster.listeners.placement += [
+            self._evictions.wake,
+            self._requeue.wake,
+            self._pods.wake,
+            self._status.pods_changed,
+        ]
+        self._pods.listeners.append(self._status.wake)
         self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
             self._labels.start_over,
             self._status.start_over,
             self._recorder.start_over,
             self._evictions.start_over,
+            self._pods.start_over,
             self._requeue.wake,
         ]
         decider.listeners += [
@@ -132,12 +145,13 @@ class ControllerManager:
             self._status.wake,
             self._evictions.wake,
             self._recorder.wake,
+            self._pods.wake,
             self._requeue.decided,
         ]
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
-        loops = [self._labels.run(), self._status.run(), self._recorder.run()]
+        loops = [self._labels.run(), self._status.run(), self._recorder.run(), self._pods.run()]
         if self._settings.evict:
             loops.append(self._evictions.run())
         if self._settings.nudge:

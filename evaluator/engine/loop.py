@@ -172,8 +172,12 @@ class DecisionLoop:
         """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
-        named = [measured(policy.metrics) for policy in limited]
-        limit = limit_metrics(named, self._most_metrics, always=self._scorers_take)
+        named: tuple[list[frozenset[str]], ...] = [], []
+        for policy in limited:
+            named[policy.observed].append(measured(policy.metrics))
+        limit = limit_metrics(
+            named[0], self._most_metrics, observed=named[1], always=self._scorers_take
+        )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())

@@ -4,6 +4,11 @@ from typing import NamedTuple
 
 POLICY_LABEL = "telemetry-policy"
 """The pod label that names its policy, in the pod's namespace."""
+EXTENDER_RESOURCE = "telemetry/scheduling"
+"""The resource that a pod requests so that kube-scheduler calls the extender."""
+
+ENFORCEMENT = "plimsoll.io/enforcement"
+"""The annotation of a policy that is only observed: `observe`; `enforce` is the default."""
 
 
 class PolicyKey(NamedTuple):
