@@ -17,12 +17,13 @@ from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
 from agent.stream.fanout import StreamFanout
 from collectors.base import registry
-from plimsoll import VERSION, logs, memory
+from plimsoll import VERSION, logs
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
+from plimsoll.process import memory
 from plimsoll.text import SentenceError
 
 log = logs.get(__name__)

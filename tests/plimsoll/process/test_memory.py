@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll import memory
+from plimsoll.process import memory
 
 SMAPS = """\
 00400000-00500000 r-xp 00000000 fe:00 11 /usr/lib/libx.so.1
