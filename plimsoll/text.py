@@ -3,7 +3,6 @@
 Messages appear in policy statuses, in replies to agents and schedulers, and on terminals, not only in logs.
 """
 
-import difflib
 import itertools
 import json
 import reprlib
@@ -93,4 +92,6 @@ def _pairs(name: str) -> frozenset[str]:
 
 
 def _ratio(one: str, other: str) -> float:
+    import difflib  # for few error messages
+
     return difflib.SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
