@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from plimsoll import VERSION, process_metrics
+from plimsoll import VERSION
+from plimsoll.process import metrics as process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
