@@ -119,7 +119,7 @@ def test_stream_reads_each_second_or_two_only_what_its_metrics_are_made_of(minut
         "netdev": 32,
         "pressure": 36,
     }
-    assert work.runs["netclass"] == 10
+    assert work.runs["netclass"] == 12
     assert work.files <= 1_900
     assert work.families <= 6_400
     assert (work.reports, work.bytes) == (12, 72)
