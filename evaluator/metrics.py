@@ -178,6 +178,12 @@ class Metrics:
             ["namespace", "policy", "metric"],
             registry=self.registry,
         )
+        self.metrics_not_found = PolicyGauge(
+            "plimsoll_policy_metrics_not_found",
+            "Metrics of a policy that no node has; its condition MetricsFound names them.",
+            ["namespace", "policy"],
+            registry=self.registry,
+        )
         self.rules_left_out = Gauge(
             "plimsoll_rules_left_out",
             "Rules beyond --maxRules; their strategies are not enforced.",
