@@ -76,7 +76,9 @@ async def run(settings: Settings) -> None:
         timeout=settings.collector_timeout,
         poll_interval=settings.poll_interval,
     )
-    own = SelfMetrics(disabled=settings.disable_exporter_metrics)
+    own = SelfMetrics(
+        disabled=settings.disable_exporter_metrics, compatible=settings.node_exporter_compat
+    )
     recorder = _recorder(settings, collector_runner)
     endpoints = Endpoints(
         collector_runner,

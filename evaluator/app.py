@@ -32,8 +32,10 @@ from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
 from evaluator.server import agents_port
+from evaluator.server.explain import ExplainPages
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
+from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
@@ -117,17 +119,26 @@ class Service:
             operations=OpsServer(
                 self._decider,
                 self._metrics,
-                clock=time.monotonic,
-                effects=effects,
-                explaining=settings.explain,
-                pod_explainer=host.pod_explainer(
-                    self._cluster.pods.objects, lambda: self._decider.latest
-                ),
-                gang_explainer=self._writers.gangs.gang_explainer if self._writers.gangs else None,
+                explain=self._explain_pages(effects) if settings.explain else None,
+                waiting_for=lambda: host.waiting_for,
             ),
             agents=self._intake(store, subscriptions),
         )
         self._decider.give_way(lambda: self._ports.busy)
+
+    def _explain_pages(self, effects: Effects) -> ExplainPages:
+        gangs = self._writers.gangs
+        return ExplainPages(
+            self._decider,
+            self._cluster,
+            clock=time.monotonic,
+            effects=effects,
+            read_pod=PodReader(self._api).read,
+            pod_explainer=self._scorers.pod_explainer(
+                self._cluster.pods.objects, lambda: self._decider.latest
+            ),
+            gang_explainer=gangs.gang_explainer if gangs else None,
+        )
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
         agents = AgentServer(
