@@ -24,6 +24,7 @@ from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
+from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
@@ -48,6 +49,7 @@ class ControllerManager:
         *,
         inventory: PodCache,
         all_pods: Reflector[PodRecord] | None,
+        effects: Effects,
     ) -> None:
         self._settings = settings
         self._fence = WriteFence()
@@ -76,6 +78,7 @@ class ControllerManager:
             api,
             decider,
             lambda: node_labels.conflicts,
+            effects,
             pods_of=self._pods.counts_of,
             status_of=cluster.status_of,
             is_leader=is_leader,
@@ -125,6 +128,7 @@ class ControllerManager:
             self._evictions.wake,
             self._requeue.wake,
             self._pods.wake,
+            self._status.pods_changed,
         ]
         self._pods.listeners.append(self._status.wake)
         self._labels.listeners += [self._status.wake, self._recorder.wake]

@@ -18,10 +18,11 @@ VIOLATIONS = {
 }
 
 
-def violated(name: StrategyName) -> EventSpec:
+def violated(name: StrategyName, *, observed: bool = False) -> EventSpec:
     """Return the event of a strategy's first violation."""
     where = f"the condition {TYPES[name]} names the nodes"
-    return EventSpec("Warning", "StrategyViolated", f"{name} is violated: {where}")
+    mode = " (only observed)" if observed else ""
+    return EventSpec("Warning", "StrategyViolated", f"{name} is violated{mode}: {where}")
 
 
 def cleared(name: StrategyName) -> EventSpec:
@@ -40,6 +41,7 @@ class ReportedState:
 
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
+    observed: bool = False
 
 
 def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedState:
@@ -47,6 +49,7 @@ def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedS
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
         frozenset(map(problem, _problems(decision, conflicts))),
+        decision.policy.observed,
     )
 
 
@@ -78,13 +81,14 @@ def previously_reported(
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
+        now.observed,
     )
 
 
 def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     """Return the events for the difference between two states."""
     return [
-        *(violated(name) for name in sorted(now.violated - before.violated)),
+        *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
     ]

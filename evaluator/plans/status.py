@@ -1,7 +1,7 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ import numpy as np
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import union
 from evaluator.model.node_labels import LabelConflict
+from evaluator.plans import enforcement
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
+from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
@@ -30,6 +32,7 @@ class PolicyStatus:
     problems: tuple[str, ...]
     generation: int
     violating: int
+    observed: bool
     conditions: tuple[PolicyCondition, ...]
     pods: PodCounts = NO_PODS
 
@@ -39,6 +42,7 @@ class PolicyStatus:
             "compliance": self.compliance,
             "message": self.message,
             "violatingNodes": self.violating,
+            "enforcement": "Observe" if self.observed else "Enforce",
             "pods": self.pods._asdict(),
             "observedGeneration": self.generation,
             "conditions": [c.body(since(c), self.generation) for c in self.conditions],
@@ -48,16 +52,18 @@ class PolicyStatus:
 def statuses(
     decisions: Decisions,
     conflicts: Iterable[LabelConflict],
+    effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy, given its decision, the label conflicts and the pods that name it."""
+    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, and the pods that name it."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        yield key, _status(decision, by_label, decisions.table, pods_of(decision.policy))
+        status = _status(decision, by_label, decisions.table, effects)
+        yield key, replace(status, pods=pods_of(decision.policy))
 
 
 def _status(
-    decision: Decision, by_label: ConflictsByLabel, table: MetricTable, pods: PodCounts
+    decision: Decision, by_label: ConflictsByLabel, table: MetricTable, effects: Effects
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
@@ -74,15 +80,16 @@ def _status(
         compliance, message = "Unknown", []
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
+    observed = ["only observed"] if decision.policy.observed else []
     summary = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
     return PolicyStatus(
         compliance,
-        "; ".join([*message, *unknown, *summary]),
+        "; ".join([*observed, *message, *unknown, *summary]),
         problems,
         decision.policy.generation,
         len(violating),
-        conditions(decision, table, problems),
-        pods,
+        decision.policy.observed,
+        (*conditions(decision, table, problems), enforcement.condition(decision, table, effects)),
     )
 
 

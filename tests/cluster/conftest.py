@@ -368,13 +368,16 @@ class World:
         )
         return full
 
-    async def add_policy(self, name, namespace=None, *, spec=None, **strategies):
+    async def add_policy(self, name, namespace=None, *, spec=None, annotations=None, **strategies):
         """Create a policy with a unique name; strategies are lists of rules such as "health Equals 1"."""
         full = self.name(name)
         body = {
             "apiVersion": POLICIES.api_version,
             "kind": "TASPolicy",
-            "metadata": self._meta(full, namespace or self.namespace),
+            "metadata": {
+                **self._meta(full, namespace or self.namespace),
+                **({"annotations": annotations} if annotations else {}),
+            },
             "spec": spec or spec_of(**strategies),
         }
         await self.client.create(POLICIES, body)
