@@ -10,8 +10,8 @@ from evaluator.model.resources import (
     RESOURCES,
     allocatable,
     allocatable_extended,
-    extended_resources,
     amount,
+    extended_resources,
     others_minus,
     others_plus,
 )
