@@ -17,8 +17,9 @@ from evaluator.metrics import Metrics
 from evaluator.model.events import EventSpec, ObjectReference
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
-from evaluator.plans import policy_events
+from evaluator.plans import metrics_found, policy_events
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import SimilarTo
 from evaluator.plans.policy_events import ReportedState
 from evaluator.policy.decide import Decision
 from plimsoll import logs
@@ -68,6 +69,7 @@ class PolicyEventRecorder:
         metrics: Metrics,
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
+        similar_to: SimilarTo = lambda _metric: (),
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
@@ -78,6 +80,7 @@ class PolicyEventRecorder:
         self._decider = decider
         self._metrics = metrics
         self._conflicts = conflicts
+        self._similar_to = similar_to
         self._status_of = status_of
         self._is_leader = is_leader
         self._pace = pace or EventRate()
@@ -130,7 +133,8 @@ class PolicyEventRecorder:
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            reported = policy_events.reported_state(decision, conflicts)
+            not_found = metrics_found.events(decision, decisions.table, self._similar_to)
+            reported = policy_events.reported_state(decision, conflicts, not_found)
             state = before.get(identity) or self._begin(decision, reported)
             for spec in policy_events.diff(state.reported, reported):
                 state.pending[spec] += 1

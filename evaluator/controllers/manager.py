@@ -80,6 +80,7 @@ class ControllerManager:
             lambda: node_labels.conflicts,
             effects,
             pods_of=self._pods.counts_of,
+            similar_to=decider.similar.to,
             status_of=cluster.status_of,
             is_leader=is_leader,
         )
@@ -88,6 +89,7 @@ class ControllerManager:
             decider,
             metrics,
             lambda: node_labels.conflicts,
+            similar_to=decider.similar.to,
             status_of=cluster.status_of,
             is_leader=is_leader,
         )

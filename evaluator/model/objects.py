@@ -302,14 +302,22 @@ class _Container(msgspec.Struct):
         return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
 
 
+class SchedulingGate(msgspec.Struct):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: placement constraints and priority. Of the containers, only `requests_extender` is kept."""
+    """core/v1 PodSpec: placement constraints, gates and priority. Of the containers, only `requests_extender` is kept."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: list[SchedulingGate] | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     requests_extender: bool = False

@@ -4,12 +4,14 @@ Messages are constant, so that repeated events are counted instead of written ag
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from evaluator.model.events import EventSpec
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import METRICS_FOUND
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 
@@ -42,14 +44,21 @@ class ReportedState:
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
     observed: bool = False
+    not_found: Mapping[str, EventSpec] = field(default_factory=dict)
+    """By metric that no node has."""
 
 
-def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedState:
-    """Return the current state of a policy, given the label conflicts."""
+def reported_state(
+    decision: Decision,
+    conflicts: ConflictsByLabel,
+    not_found: Mapping[str, EventSpec] = MappingProxyType({}),
+) -> ReportedState:
+    """Return the current state of a policy, given the label conflicts and the events of metrics that were not found."""
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
         frozenset(map(problem, _problems(decision, conflicts))),
         decision.policy.observed,
+        not_found,
     )
 
 
@@ -78,10 +87,12 @@ def previously_reported(
         and c.get("observedGeneration") == generation
         for c in known
     )
+    unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
         now.observed,
+        now.not_found if unknown else {},
     )
 
 
@@ -91,4 +102,5 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
         *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

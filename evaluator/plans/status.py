@@ -13,6 +13,7 @@ from evaluator.plans import enforcement
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import SimilarTo
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
@@ -54,16 +55,21 @@ def statuses(
     conflicts: Iterable[LabelConflict],
     effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+    similar_to: SimilarTo = lambda _metric: (),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
     """Yield the status of every policy: its decision, conflicts, what enforcing it changes, and the pods that name it."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        status = _status(decision, by_label, decisions.table, effects)
+        status = _status(decision, by_label, decisions.table, effects, similar_to)
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
 def _status(
-    decision: Decision, by_label: ConflictsByLabel, table: MetricTable, effects: Effects
+    decision: Decision,
+    by_label: ConflictsByLabel,
+    table: MetricTable,
+    effects: Effects,
+    similar_to: SimilarTo,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
@@ -89,7 +95,10 @@ def _status(
         decision.policy.generation,
         len(violating),
         decision.policy.observed,
-        (*conditions(decision, table, problems), enforcement.condition(decision, table, effects)),
+        (
+            *conditions(decision, table, problems, similar_to),
+            enforcement.condition(decision, table, effects),
+        ),
     )
 
 
