@@ -128,16 +128,14 @@ class MetricColumn:
         worst = int(samples.argmax())
         return (
             f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
-            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy(uses)}"
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._hint(uses)}"
         )
 
     def stable_problem(self, uses: tuple[Use, ...]) -> str:
         """Return the same problem without counts, so that the text is constant (for Events)."""
-        return (
-            f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
-        )
+        return f"metric {self.metric} has several series and so no single value: {self._hint(uses)}"
 
-    def _remedy(self, uses: tuple[Use, ...]) -> str:
+    def _hint(self, uses: tuple[Use, ...]) -> str:
         assert self._several is not None
         source = self.readings.source_at(int(self._several.argmax()))
         return hints.aggregation_hint(self.metric, source, uses)
