@@ -219,6 +219,7 @@ class _PolicyMeta(msgspec.Struct):
     namespace: str = ""
     uid: str = ""
     generation: int = 0
+    annotations: dict[str, str] | None = None
 
 
 class _PolicyObject(msgspec.Struct):

@@ -15,6 +15,7 @@ from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps, finished
 from evaluator.policy import durations, labeling
 from evaluator.policy import ranking as scheduleonmetric
+from evaluator.policy.actions.types import Action
 from evaluator.policy.durations import PreviousState, StrategyState
 from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
@@ -304,7 +305,8 @@ def _violation_reasons(
 def _labeling(
     policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
 ) -> Steps[LabelingResult]:
-    if (state := states.get(StrategyName.LABELING)) is None:
+    state = states.get(StrategyName.LABELING)
+    if state is None or Action.LABEL not in policy.actions.kinds:
         return LabelingResult()
     strategy = policy.strategies[StrategyName.LABELING]
     return (yield from labeling.assign_labels(strategy, table, state.found))
@@ -317,7 +319,8 @@ def _labels(
     table: MetricTable,
 ) -> LabelAssignments:
     assignments = []
-    if (state := states.get(StrategyName.DESCHEDULE)) is not None:
+    state = states.get(StrategyName.DESCHEDULE)
+    if state is not None and Action.LABEL in policy.actions.kinds:
         assignments.append(
             LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )
