@@ -102,6 +102,8 @@ class Listeners:
     """Pods with a policy label, or the placement of nodes or pods, changed."""
     conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
     """A node's conditions, or only their times, changed; none are left of a deleted node."""
+    actions: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's taints or conditions changed, or the node was added or deleted."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
     """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
 
@@ -166,6 +168,9 @@ class ClusterCache:
         if before is None or after is None or before.node_labels != after.node_labels:
             for listener in self.listeners.labels:
                 listener(name)
+        if before is None or after is None or before.acted_on != after.acted_on:
+            for acted_on in self.listeners.actions:
+                acted_on(name)
         if before is None or after is None or before.placement != after.placement:
             self.feasible_nodes.changed(name)
             self._notify(self.listeners.placement)

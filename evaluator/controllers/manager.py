@@ -8,7 +8,10 @@ from evaluator.cache.pods import PodCache
 from evaluator.config import Settings
 from evaluator.controllers.events import PolicyEventRecorder
 from evaluator.controllers.evictions import EvictionController
+from evaluator.controllers.node_actions import NodeActionPlanner
+from evaluator.controllers.node_conditions import NodeConditionController
 from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.node_taints import NodeTaintController
 from evaluator.controllers.requeue import RequeueController
 from evaluator.controllers.rewards import RewardController
 from evaluator.controllers.status import StatusController
@@ -24,6 +27,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
 from evaluator.plans.evictions import EvictionRate
+from evaluator.plans.node_actions.types import ActionSettings
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
 from plimsoll.ratelimit import TokenBucket
@@ -70,6 +74,13 @@ class ControllerManager:
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labels = node_labels
+        self._planner = NodeActionPlanner(cluster, decider, metrics, _actions(settings))
+        self._taints = NodeTaintController(
+            api, cluster, decider, metrics, self._planner, bucket=bucket, is_leader=is_leader
+        )
+        self._conditions = NodeConditionController(
+            api, cluster, decider, metrics, self._planner, bucket=bucket, is_leader=is_leader
+        )
         self._status = StatusController(
             api,
             decider,
@@ -118,10 +129,24 @@ class ControllerManager:
     def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
         """Subscribe the controllers to changes."""
         cluster.listeners.labels.append(self._labels.wake)
+        cluster.listeners.actions += [
+            self._planner.changed,
+            self._taints.wake,
+            self._conditions.wake,
+        ]
+        self._planner.listeners += [
+            self._taints.wake,
+            self._conditions.wake,
+            self._evictions.wake,
+            self._status.wake,
+            self._recorder.wake,
+        ]
         cluster.listeners.placement += [self._evictions.wake, self._requeue.wake]
         self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
             self._labels.start_over,
+            self._taints.start_over,
+            self._conditions.start_over,
             self._status.start_over,
             self._recorder.start_over,
             self._evictions.start_over,
@@ -129,6 +154,7 @@ class ControllerManager:
         ]
         decider.listeners += [
             self._labels.wake,
+            self._planner.wake,
             self._status.wake,
             self._evictions.wake,
             self._recorder.wake,
@@ -138,6 +164,9 @@ class ControllerManager:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
         loops = [self._labels.run(), self._status.run(), self._recorder.run()]
+        loops += [self._planner.run(), self._taints.run()]
+        if self._settings.conditions:
+            loops.append(self._conditions.run())
         if self._settings.evict:
             loops.append(self._evictions.run())
         if self._settings.nudge:
@@ -155,6 +184,17 @@ class ControllerManager:
     async def release(self) -> None:
         """Release the lease, so that another replica can lead at once."""
         await self._leader.release()
+
+
+def _actions(settings: Settings) -> ActionSettings:
+    return ActionSettings(
+        taints=settings.taints,
+        conditions=settings.conditions,
+        no_execute=settings.allow_no_execute,
+        evict=settings.evict,
+        prefix=settings.taint_prefix,
+        most=settings.max_acted_nodes,
+    )
 
 
 def _namespace(settings: Settings) -> str:

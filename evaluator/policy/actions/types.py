@@ -56,6 +56,9 @@ def node_limit(text: str) -> NodeLimit:
 
 
 DEFAULT_LIMIT = NodeLimit(20, percent=True)
+"""Of the nodes that a policy can match."""
+CLUSTER_LIMIT = NodeLimit(30, percent=True)
+"""Of all nodes, over all policies."""
 
 
 @dataclass(frozen=True, slots=True)
