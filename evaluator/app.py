@@ -73,6 +73,7 @@ class Service:
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
+            taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
         )

@@ -138,6 +138,18 @@ class Metrics:
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
+        self.policy_pods = PolicyGauge(
+            "plimsoll_policy_pods",
+            "Waiting and running pods that name a policy by state: following, or ignored, since the policy does not apply to them.",
+            ["namespace", "policy", "state"],
+            registry=self.registry,
+        )
+        self.pod_events = Counter(
+            "plimsoll_pod_events",
+            "Events on pods that name a policy, by reason and result.",
+            ["reason", "result"],
+            registry=self.registry,
+        )
         self.policy_events = Counter(
             "plimsoll_policy_events",
             "Occurrences recorded as Events on a policy by reason; under the rate limit, several share one write.",

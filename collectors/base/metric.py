@@ -67,8 +67,12 @@ class Table:
 
     def facts(self, name: str, rows: Iterable[Mapping[str, str]]) -> Family:
         """Return a family with the constant value 1; a row is its labels, without those that the source lacks."""
+        return self.partial(name, ((labels, 1.0) for labels in rows))
+
+    def partial(self, name: str, rows: Iterable[tuple[Mapping[str, str], float]]) -> Family:
+        """Return a family of this metric; a row is its labels, without those that the source lacks, and the value."""
         metric, described = self._found(name)
-        samples = tuple(Sample(name, _present(metric, labels), 1.0) for labels in rows)
+        samples = tuple(Sample(name, _present(metric, labels), value) for labels, value in rows)
         return Family(name, metric.type, described, samples)
 
     def _found(self, name: str) -> tuple[Metric, str]:

@@ -132,7 +132,13 @@ class ClusterCache:
 
         self.running = PodsByPolicy(lambda pod: pod.running)
         self.waiting = PodsByPolicy(lambda pod: pod.waiting)
+        self.requesting = PodsByPolicy(lambda pod: pod.active and pod.spec.requests_extender)
+        self.not_requesting = PodsByPolicy(
+            lambda pod: pod.active and not pod.spec.requests_extender
+        )
         self.feasible_nodes = FeasibleNodes(self.nodes.objects)
+        self.leaving: set[str] = set()
+        """Nodes that are being drained or shut down, or soon will be, by their conditions."""
         self._names: NodeIndex | None = None
         self._last_names = NodeIndex()
 
@@ -160,6 +166,10 @@ class ClusterCache:
             self._names = None
             self._notify(self.listeners.decisions)
         if _conditions(before) != _conditions(after):
+            self.leaving.discard(name)
+            if after is not None and after.leaving:
+                self.leaving.add(name)
+            self._notify(self.listeners.placement if name in self.leaving else [])
             for conditions_changed in self.listeners.conditions:
                 conditions_changed(name, _conditions(after))
         self._node_fields_changed(name, before, after)
@@ -181,8 +191,8 @@ class ClusterCache:
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Ignores status updates that change nothing that the evaluator reads."""
         if before is None or after is None or before.placement != after.placement:
-            self.running.change(before, after)
-            self.waiting.change(before, after)
+            for index in (self.running, self.waiting, self.requesting, self.not_requesting):
+                index.change(before, after)
             self.feasible_nodes.change_pod(before, after)
             self._notify(self.listeners.placement)
 

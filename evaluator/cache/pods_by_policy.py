@@ -19,8 +19,18 @@ class PodsByPolicy:
     def __init__(self, counts: Callable[[Pod], bool]) -> None:
         self._counts = counts
         self._pods: dict[PolicyKey, dict[str, Pod]] = {}
+        self._namespaces: dict[str, set[str]] = {}
         self._versions: dict[PolicyKey, int] = {}
         self._numbers = itertools.count(1)
+
+    @property
+    def policies(self) -> Collection[PolicyKey]:
+        """The policies that pods name, whether or not they exist."""
+        return self._pods.keys()
+
+    def namespaces(self, name: str) -> Collection[str]:
+        """Return the namespaces with pods that name a policy of this name."""
+        return self._namespaces.get(name, ())
 
     def of(self, policy: PolicyKey) -> Collection[Pod]:
         """Return the pods of a policy."""
@@ -38,6 +48,10 @@ class PodsByPolicy:
             self._versions[policy] = next(self._numbers)
             if not pods:
                 del self._pods[policy], self._versions[policy]
+                self._namespaces[policy.name].discard(policy.namespace)
+                if not self._namespaces[policy.name]:
+                    del self._namespaces[policy.name]
         if after is not None and self._counts(after) and (policy := policy_of(after)):
             self._pods.setdefault(policy, {})[after.metadata.name] = after
+            self._namespaces.setdefault(policy.name, set()).add(policy.namespace)
             self._versions[policy] = next(self._numbers)

@@ -12,6 +12,7 @@ from evaluator.controllers.node_actions import NodeActionPlanner
 from evaluator.controllers.node_conditions import NodeConditionController
 from evaluator.controllers.node_labels import NodeLabelController
 from evaluator.controllers.node_taints import NodeTaintController
+from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.controllers.requeue import RequeueController
 from evaluator.controllers.rewards import RewardController
 from evaluator.controllers.status import StatusController
@@ -81,24 +82,39 @@ class ControllerManager:
         self._conditions = NodeConditionController(
             api, cluster, decider, metrics, self._planner, bucket=bucket, is_leader=is_leader
         )
+        self._pods = PolicyPodController(api, cluster, decider, metrics, is_leader=is_leader)
+
+        def reports() -> bool:
+            """Whether this replica may write, and knows the actions that statuses and Events report."""
+            return is_leader() and self._planner.ready
+
         self._status = StatusController(
             api,
             decider,
             lambda: node_labels.conflicts,
+            pods_of=self._pods.counts_of,
+            actions=lambda: self._planner.latest.policies,
             status_of=cluster.status_of,
-            is_leader=is_leader,
+            is_leader=reports,
         )
         self._recorder = PolicyEventRecorder(
             api,
             decider,
             metrics,
             lambda: node_labels.conflicts,
+            actions=lambda: self._planner.latest.policies,
             status_of=cluster.status_of,
-            is_leader=is_leader,
+            is_leader=reports,
         )
         pace = EvictionRate(settings.evict_period, settings.evict_limit)
         self._evictions = EvictionController(
-            api, cluster, decider, metrics, pace=pace, is_leader=is_leader
+            api,
+            cluster,
+            decider,
+            metrics,
+            pace=pace,
+            may_evict=self._planner.may_evict,
+            is_leader=is_leader,
         )
         self._requeue = RequeueController(
             api,
@@ -141,7 +157,12 @@ class ControllerManager:
             self._status.wake,
             self._recorder.wake,
         ]
-        cluster.listeners.placement += [self._evictions.wake, self._requeue.wake]
+        cluster.listeners.placement += [
+            self._evictions.wake,
+            self._requeue.wake,
+            self._pods.wake,
+        ]
+        self._pods.listeners.append(self._status.wake)
         self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
             self._labels.start_over,
@@ -150,6 +171,7 @@ class ControllerManager:
             self._status.start_over,
             self._recorder.start_over,
             self._evictions.start_over,
+            self._pods.start_over,
             self._requeue.wake,
         ]
         decider.listeners += [
@@ -158,12 +180,13 @@ class ControllerManager:
             self._status.wake,
             self._evictions.wake,
             self._recorder.wake,
+            self._pods.wake,
             self._requeue.decided,
         ]
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
-        loops = [self._labels.run(), self._status.run(), self._recorder.run()]
+        loops = [self._labels.run(), self._status.run(), self._recorder.run(), self._pods.run()]
         loops += [self._planner.run(), self._taints.run()]
         if self._settings.conditions:
             loops.append(self._conditions.run())

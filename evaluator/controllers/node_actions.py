@@ -14,7 +14,7 @@ from evaluator.plans.node_actions.conditions import own_conditions
 from evaluator.plans.node_actions.plan import planning
 from evaluator.plans.node_actions.taints import own_taints
 from evaluator.plans.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
-from evaluator.policy.actions.names import AUTOSCALER, DOMAIN
+from evaluator.policy.actions.names import own_prefixes
 from plimsoll.wakeup import WakeUp
 
 _REST = 0.02
@@ -44,8 +44,7 @@ class NodeActionPlanner:
         self._metrics = metrics
         self.settings = settings
         self._clock = clock
-        self.prefixes = tuple(dict.fromkeys((settings.prefix, DOMAIN, AUTOSCALER)))
-        """Prefixes of our taint keys; a taint with one of the usual prefixes is taken off when the flag changes."""
+        self.prefixes = own_prefixes(settings.prefix)
         self.latest = ActionPlan()
         self.ready = False
         self.in_flight: dict[str, frozenset[OwnTaint]] = {}

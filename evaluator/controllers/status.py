@@ -1,8 +1,11 @@
 """Writes the status of each TASPolicy when it has changed."""
 
 import asyncio
+import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from evaluator.engine.loop import DecisionLoop
@@ -11,7 +14,10 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition
+from evaluator.plans.node_actions.types import PolicyActions
+from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.plans.status import PolicyStatus, statuses
+from evaluator.policy.types import Policy
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -20,6 +26,8 @@ log = logs.get(__name__)
 
 _PAUSE = 1.0
 """Seconds between two rounds of writes: a flapping reading must not load the API server."""
+_PODS_PAUSE = 10.0
+"""Seconds between two writes of a status of which only the number of pods changes."""
 
 
 class StatusController:
@@ -34,19 +42,27 @@ class StatusController:
         decider: DecisionLoop,
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
+        pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
+        clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
+        self._pods_of = pods_of
+        self._actions = actions
         self._status_of = status_of
         self._is_leader = is_leader
         self._wakeup = WakeUp()
-        self._written: dict[PolicyKey, tuple[str, PolicyStatus]] = {}
-        """The last write by policy. With the uid: a policy recreated under the same name has no status yet."""
+        self._written: dict[PolicyKey, _Write] = {}
+        """The last write by policy."""
+        self._clock = clock
+        self._due = math.inf
+        """When the first status is due that was not written because only its number of pods differs."""
         self._transitions: dict[PolicyKey, Transitions] = {}
         self._pause = pause
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
@@ -63,7 +79,7 @@ class StatusController:
     async def run(self) -> None:
         """Reconcile until cancelled."""
         while True:
-            await self._wakeup.wait()
+            await self._wakeup.wait(self._until_due())
             if self._decider.waiting_for or not self._is_leader():
                 continue
             failed = await self._write()
@@ -81,21 +97,28 @@ class StatusController:
         for known in (written, self._transitions):
             for key in known.keys() - decisions.policies.keys():
                 del known[key]
-        failed = 0
-        for key, status in statuses(decisions, self._conflicts()):
+        failed, self._due = 0, math.inf
+        for key, status in statuses(decisions, self._conflicts(), self._pods_of, self._actions()):
             await asyncio.sleep(0)
             if not self._is_leader():
                 break
             uid = decisions.policies[key].policy.uid
-            if written.get(key) == (uid, status):
+            if (due := _due(written.get(key), uid, status)) > self._clock():
+                self._due = min(self._due, due)
                 continue
             try:
                 await self._kube.patch_policy_status(key, self._body(key, uid, status))
-                written[key] = (uid, status)
+                written[key] = _Write(uid, status, self._clock())
             except KubeError as error:
                 failed += error.status != 404  # 404: the policy was deleted
                 log.warning("status not written", policy=str(key), error=str(error))
         return failed
+
+    def _until_due(self) -> float | None:
+        """Return the seconds until the next write; None if none is due or this replica does not write."""
+        if self._due == math.inf or self._decider.waiting_for or not self._is_leader():
+            return None
+        return max(0.0, self._due - self._clock())
 
     def _body(self, key: PolicyKey, uid: str, status: PolicyStatus) -> dict[str, Any]:
         """The status with the last transition time of each condition.
@@ -113,6 +136,24 @@ class StatusController:
         after = {c.type: (c.status, since(c)) for c in status.conditions}
         self._transitions[key] = Transitions(uid, after)
         return status.body(since)
+
+
+class _Write(NamedTuple):
+    """A written status. With the uid: a policy recreated under the same name has no status yet."""
+
+    uid: str
+    status: PolicyStatus
+    at: float
+
+
+def _due(last: _Write | None, uid: str, status: PolicyStatus) -> float:
+    """Return when a status is to be written: now (0), never, or later if only the number of pods differs."""
+    if last is None or last.uid != uid:
+        return 0.0
+    if last.status == status:
+        return math.inf
+    same = replace(last.status, pods=status.pods) == status
+    return last.at + _PODS_PAUSE if same else 0.0
 
 
 class Transitions(NamedTuple):

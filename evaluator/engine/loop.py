@@ -8,10 +8,12 @@ from contextlib import AbstractContextManager
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
-from evaluator.engine.release import release
+from evaluator.engine.release import release, unused
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
+from evaluator.plans.node_actions.marks import marks
+from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.policy.metric_limit import (
     MOST_METRICS,
@@ -63,6 +65,7 @@ class DecisionLoop:
         most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
         slice_: float = _SLICE,
+        taint_prefix: str = DOMAIN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -73,9 +76,11 @@ class DecisionLoop:
         self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
         self._slice = slice_
+        self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
+        self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
         self._wakeup = WakeUp()
@@ -206,9 +211,9 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        replaced = [before]
+        self._replaced.append(before)
         del before
-        yield from release(replaced)
+        yield from release(unused(self._replaced))
 
     def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
@@ -234,9 +239,9 @@ class DecisionLoop:
             yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
-        """Return the labels that Plimsoll owns on a node, written before a restart or by another replica."""
+        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         found = self._cluster.nodes.objects.get(node)
-        return found.node_labels.ours if found else {}
+        return marks(found, self._taint_prefixes) if found else {}
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:

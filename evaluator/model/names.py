@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 POLICY_LABEL = "telemetry-policy"
 """The pod label that names its policy, in the pod's namespace."""
+EXTENDER_RESOURCE = "telemetry/scheduling"
+"""The resource that a pod requests so that kube-scheduler calls the extender."""
 
 
 class PolicyKey(NamedTuple):

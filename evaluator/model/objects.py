@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.model import resources
+from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import ExtendedResources, Room
 from evaluator.model.usage_metrics import ANNOTATIONS
@@ -179,6 +180,16 @@ class NodeStatus(msgspec.Struct):
             self.allocatable = None
 
 
+_LEAVING = frozenset(
+    {
+        "DrainInProgress",
+        "Drained",
+        "GracefulNodeShutdownInProgress",
+        "MaintenanceInProgress",
+        "MaintenancePlanned",
+    }
+)
+
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -232,6 +243,11 @@ class Node(msgspec.Struct):
     def placement(self) -> tuple[Any, ...]:
         """The fields that decide which pods the node is feasible for."""
         return (self.ready_status, self.spec, self.metadata.labels)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is being drained or shut down, or soon will be: https://kep.k8s.io/5683."""
+        return any(c.type in _LEAVING and c.status == "True" for c in self.status.conditions)
 
     @property
     def acted_on(self) -> tuple[Any, ...]:
@@ -310,14 +326,39 @@ class PodCondition(msgspec.Struct):
     message: str = ""
 
 
+class _Resources(msgspec.Struct):
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+
+class _Container(msgspec.Struct):
+    resources: _Resources | None = None
+
+    @property
+    def requests_extender(self) -> bool:
+        """Whether kube-scheduler calls the extender for it: any amount counts, in requests or limits."""
+        found = self.resources or _Resources()
+        return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: placement constraints and priority."""
+    """core/v1 PodSpec: placement constraints and priority. Of the containers, only `requests_extender` is kept."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     priority: int = 0
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    requests_extender: bool = False
+    """Whether a container requests the resource for which kube-scheduler calls the extender."""
+
+    def __post_init__(self) -> None:
+        containers = (*(self.containers or ()), *(self.init_containers or ()))
+        if containers:
+            self.requests_extender = any(one.requests_extender for one in containers)
+            self.containers = self.init_containers = None
 
 
 class PodStatus(msgspec.Struct):
@@ -359,6 +400,11 @@ class Pod(msgspec.Struct):
         """Whether the pod is pending without a node and not being deleted."""
         pending = self.status.phase in {"", "Pending"}
         return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod is running or waiting."""
+        return self.running or self.waiting
 
     @property
     def unschedulable_because(self) -> str:

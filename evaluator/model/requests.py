@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.pod_demand import Amounts, PodView, Resource
 from evaluator.model.pods import PodSpecView
 from evaluator.model.resources import (
@@ -21,7 +22,7 @@ from evaluator.model.resources import (
 )
 from evaluator.model.resources import extended_resources as sorted_extended
 
-IGNORED = frozenset({"telemetry/scheduling"})
+IGNORED = frozenset({EXTENDER_RESOURCE})
 """Resources in kube-scheduler's `ignoredByScheduler`: pods request them so that the extender is called."""
 
 _POD_LEVEL = frozenset({Resource.CPU, Resource.MEMORY})

@@ -1,7 +1,7 @@
 """Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
@@ -36,10 +36,13 @@ def plan(
     *,
     rate: EvictionRate,
     now: float,
+    may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
+    leaving: Set[str] = frozenset(),
 ) -> Iterator[Eviction | None]:
     """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
 
-    `recent` has the times of each policy's recent evictions (seconds). Pods are sorted by name, so that equal states
+    `recent` has the times of each policy's recent evictions (seconds). `may_evict` returns whether a policy may evict from a
+    node, within the limit of nodes; nodes in `leaving` are about to be drained and are no alternatives. Pods are sorted by name, so that equal states
     give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
     only make it Pending.
     """
@@ -48,11 +51,13 @@ def plan(
         allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
         if not pods or allowance <= 0 or not decision.deschedule:
             continue
-        alternatives = _Alternatives(decision, feasible_nodes)
+        alternatives = _Alternatives(decision, feasible_nodes, leaving)
         candidates = [
             pod
             for pod in pods
-            if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
+            if pod.spec.node_name in decision.deschedule
+            and may_evict(key, pod.spec.node_name)
+            and alternatives.has(pod)
         ]
         for pod in heapq.nsmallest(allowance, candidates, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
@@ -62,9 +67,11 @@ def plan(
 class _Alternatives:
     """Whether a policy allows a pod another feasible node; cached per set of placement constraints."""
 
-    def __init__(self, decision: Decision, feasible_nodes: FeasibleNodes) -> None:
+    def __init__(
+        self, decision: Decision, feasible_nodes: FeasibleNodes, leaving: Set[str]
+    ) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
-        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported)
+        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported, leaving)
         self._feasible_nodes = feasible_nodes
         self._known: dict[int, bool] = {}
 
@@ -75,8 +82,11 @@ class _Alternatives:
         return known
 
     def _among(self, feasible: Set[str]) -> bool:
-        descheduled, rejecting, unreported = self._excluded
+        descheduled, rejecting, unreported, leaving = self._excluded
         return any(
-            node not in descheduled and node not in rejecting and node not in unreported
+            node not in descheduled
+            and node not in rejecting
+            and node not in unreported
+            and node not in leaving
             for node in feasible
         )

@@ -10,6 +10,12 @@ from typing import Any
 from evaluator.model.events import EventSpec
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.node_actions.report import (
+    LIMIT_CLEARED,
+    LIMIT_REACHED,
+    NODE_LIMIT_REACHED,
+)
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 
@@ -40,13 +46,19 @@ class ReportedState:
 
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
+    limited: bool = False
+    """Whether the policy acts on fewer nodes than violate it."""
 
 
-def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedState:
-    """Return the current state of a policy, given the label conflicts."""
+def reported_state(
+    decision: Decision, conflicts: ConflictsByLabel, actions: PolicyActions | None = None
+) -> ReportedState:
+    """Return the current state of a policy, given the label conflicts and its actions."""
+    not_taken = actions.problems if actions else ()
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, _problems(decision, conflicts))),
+        frozenset(map(problem, (*_problems(decision, conflicts), *not_taken))),
+        limited=actions is not None and actions.held_back > 0,
     )
 
 
@@ -78,6 +90,7 @@ def previously_reported(
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
+        NODE_LIMIT_REACHED in true,
     )
 
 
@@ -86,5 +99,7 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     return [
         *(violated(name) for name in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
+        *([LIMIT_REACHED] if now.limited and not before.limited else []),
+        *([LIMIT_CLEARED] if before.limited and not now.limited else []),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
     ]

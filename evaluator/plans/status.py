@@ -1,7 +1,8 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from evaluator.model.node_index import union
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.node_actions.report import limit_conditions
+from evaluator.plans.node_actions.types import PolicyActions
+from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
-from evaluator.policy.types import StrategyName
+from evaluator.policy.types import Policy, StrategyName
 from plimsoll.text import counted
 
 _COMPLIANCE_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
@@ -30,6 +34,7 @@ class PolicyStatus:
     generation: int
     violating: int
     conditions: tuple[PolicyCondition, ...]
+    pods: PodCounts = NO_PODS
 
     def body(self, since: Callable[[PolicyCondition], str]) -> dict[str, Any]:
         """Return the status as a JSON object; `since` returns a condition's transition time (RFC 3339)."""
@@ -37,25 +42,37 @@ class PolicyStatus:
             "compliance": self.compliance,
             "message": self.message,
             "violatingNodes": self.violating,
+            "pods": self.pods._asdict(),
             "observedGeneration": self.generation,
             "conditions": [c.body(since(c), self.generation) for c in self.conditions],
         }
 
 
 def statuses(
-    decisions: Decisions, conflicts: Iterable[LabelConflict]
+    decisions: Decisions,
+    conflicts: Iterable[LabelConflict],
+    pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+    actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy, given its decision and the label conflicts."""
+    """Yield the status of every policy, given its decision, the label conflicts, the pods that name it and its actions."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        yield key, _status(decision, by_label, decisions.table)
+        pods, acting = pods_of(decision.policy), actions.get(key)
+        yield key, _status(decision, by_label, decisions.table, pods, acting)
 
 
-def _status(decision: Decision, by_label: ConflictsByLabel, table: MetricTable) -> PolicyStatus:
+def _status(
+    decision: Decision,
+    by_label: ConflictsByLabel,
+    table: MetricTable,
+    pods: PodCounts,
+    acting: PolicyActions | None,
+) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    problems = (*decision.problems, *_conflict_problems(decision, by_label))
+    not_taken = acting.problems if acting else ()
+    problems = (*decision.problems, *not_taken, *_conflict_problems(decision, by_label))
     unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
         by_missing = int(
@@ -74,7 +91,8 @@ def _status(decision: Decision, by_label: ConflictsByLabel, table: MetricTable) 
         problems,
         decision.policy.generation,
         len(violating),
-        conditions(decision, table, problems),
+        (*conditions(decision, table, problems), *limit_conditions(acting)),
+        pods,
     )
 
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from evaluator.cache.pods import PodCache
-from evaluator.gangs.core.event_queue import EventTimings
 from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.gangs.events import GangEventRecorder
 from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import decode
+from evaluator.plans.event_queue import EventTimings
 from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e

@@ -19,6 +19,19 @@ from tests.examples import examples
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
 NODE, RESCTRL, EVENT = "sys/devices/system/node", "sys/fs/resctrl", "llc_occupancy"
 FILES: Mapping[str, tuple[str, ...]] = {
+    "bcache": tuple(
+        f"sys/fs/bcache/a-b/{file}"
+        for file in ("congested", "bdev0/writeback_rate_debug", "bdev0/dirty_data", "cache0/written")
+    ),
+    "bcachefs": tuple(
+        f"sys/fs/bcachefs/a-b/{file}"
+        for file in ("btree_cache_size", "compression_stats", "errors", "counters/fsync", "dev-0/io_done", "dev-0/io_errors")
+    ),
+    "bonding": ("sys/class/net/bonding_masters", "sys/class/net/bond0/bonding/slaves"),
+    "btrfs": tuple(
+        f"sys/fs/btrfs/a-b/{file}"
+        for file in ("label", "commit_stats", "devices/sda/size", "allocation/data/bytes_reserved", "allocation/data/raid5/used_bytes")
+    ),
     "cpu": (
         *("proc/stat", "proc/cpuinfo", f"{CPU}/online", f"{CPU}/isolated", f"{CPU}/cpu0/online"),
         *(f"{CPU}/cpu0/topology/{file}" for file in ("core_id", "physical_package_id")),
@@ -34,11 +47,20 @@ FILES: Mapping[str, tuple[str, ...]] = {
         *(f"{CPU}/cpu0/cpufreq/scaling_{file}" for file in ("governor", "available_governors")),
         *(f"{CPU}/cpu0/cpufreq/{file}" for file in ("scaling_cur_freq", "cpuinfo_max_freq")),
     ),
+    "dmmultipath": tuple(
+        f"sys/block/{file}" for file in ("dm-0/dm/uuid", "dm-0/dm/name", "dm-0/size", "dm-0/slaves/sda/dev", "sda/device/state")
+    ),
+    "fibrechannel": tuple(
+        f"sys/class/fc_host/host0/{file}" for file in ("port_name", "symbolic_name", "statistics/rx_frames")
+    ),
     "dmi": tuple(f"sys/class/dmi/id/{file}" for file in ("sys_vendor", "product_name")),
     "edac": tuple(
         f"sys/devices/system/edac/mc/mc0/{file}"
         for file in ("ce_count", "csrow0/ch0_ce_count", "csrow0/ch0_dimm_label", "dimm0/dimm_label", "dimm0/dimm_ce_count")
     ),
+    "ipvs": ("proc/net/ip_vs", "proc/net/ip_vs_stats"),
+    "nfs": ("proc/net/rpc/nfs",),
+    "nfsd": ("proc/net/rpc/nfsd",),
     "hugepages": tuple(
         f"{place}/hugepages/hugepages-2048kB/{file}_hugepages"
         for place in ("sys/kernel/mm", f"{NODE}/node0")
@@ -77,6 +99,10 @@ FILES: Mapping[str, tuple[str, ...]] = {
         *(f"{RESCTRL}/{group}schemata" for group in ("", "a/")),
         *(f"{RESCTRL}/{group}mon_data/mon_L3_00/{EVENT}" for group in ("", "a/", "mon_groups/b/")),
     ),
+    "selinux": ("sys/fs/selinux/enforce", "etc/selinux/config"),
+    "tapestats": tuple(f"sys/class/scsi_tape/st0/stats/{file}" for file in ("read_cnt", "io_ns")),
+    "xfs": ("sys/fs/xfs/sda1/stats/stats",),
+    "zfs": tuple(f"proc/spl/kstat/zfs/{file}" for file in ("arcstats", "tank/io", "tank/state", "tank/objset-1")),
     "thermal_zone": tuple(f"{THERMAL}/thermal_zone0/{file}" for file in ("type", "temp"))
     + tuple(f"{THERMAL}/cooling_device0/{file}" for file in ("type", "cur_state", "max_state")),
     "watchdog": tuple(f"sys/class/watchdog/watchdog0/{file}" for file in ("timeout", "identity")),
@@ -90,7 +116,7 @@ PIECES = st.sampled_from(
      b"\xe2\x80\xa8", b"cpu0 1 2 3 4", b"processor\t: 0\n", b"md0 : active raid1 sda[0]\n", b" 12 blocks [2/2] [UU]\n",
      b"resync", b"=", b"(1/2)", b"Mitigation: ", b"8.0 GT/s PCIe", b"0x10", b"1_0", b"NaN", b"inf", b"1e999", b"\xd9\xa1",
      b"RxErr 1\n", b"TOTAL_ERR_COR 2\n", b"L3:0=f\n", b"MB:0=20;1=5\n", b"llc_occupancy\n", b"mbm_total_bytes\n", b"Unavailable",
-     b"Node 0 MemFree: 8 kB\n", b"10 21\n", b"  CPU0 CPU1\n", b"MCE: 1 2 Machine check exceptions\n"]
+     b"Node 0 MemFree: 8 kB\n", b"10 21\n", b"  CPU0 CPU1\n", b"name type data\n", b"hits 4 1\n", b"net 1 2 3 4\n", b"TCP  0A600001:01BB rr\n", b"mpath-", b"rw 1 2\n", b"1.5k", b"MCE: 1 2 Machine check exceptions\n"]
 )  # fmt: skip
 CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_size=60))
 

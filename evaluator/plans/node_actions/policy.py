@@ -10,9 +10,6 @@ from evaluator.model.node_index import Floats, Mask, NodeMask, Reindex, union
 from evaluator.plans.node_actions.limit import ClusterLimit, choose
 from evaluator.plans.node_actions.observed import ObservedMasks
 from evaluator.plans.node_actions.types import (
-    CLEARED,
-    DESCHEDULE_VIOLATED,
-    DONTSCHEDULE_VIOLATED,
     VALUE,
     ActionPlan,
     ActionSettings,
@@ -28,9 +25,9 @@ from evaluator.policy.types import StrategyName
 _STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
 """The strategies that taints and conditions are set for, as in the status."""
 
-_TRUE_DESCHEDULE = f"True/{DESCHEDULE_VIOLATED}"
-_TRUE_DONTSCHEDULE = f"True/{DONTSCHEDULE_VIOLATED}"
-_FALSE = f"False/{CLEARED}"
+_TRUE_DESCHEDULE = f"True/{names.DESCHEDULE_VIOLATED}"
+_TRUE_DONTSCHEDULE = f"True/{names.DONTSCHEDULE_VIOLATED}"
+_FALSE = f"False/{names.CLEARED}"
 _CONDITIONS = (_TRUE_DESCHEDULE, _TRUE_DONTSCHEDULE, _FALSE)
 
 

@@ -16,12 +16,6 @@ from evaluator.policy.label_sets import LabelAssignments
 OwnTaint = tuple[str, str]
 """Key and effect of a taint of ours."""
 
-DESCHEDULE_VIOLATED, DONTSCHEDULE_VIOLATED, CLEARED = (
-    "DescheduleViolated",
-    "DontScheduleViolated",
-    "Cleared",
-)
-"""Reasons of node conditions."""
 VALUE = "violating"
 """The value of taints; the numbers are in conditions, since each change would be a write."""
 

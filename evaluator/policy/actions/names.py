@@ -15,7 +15,15 @@ DOMAIN = "plimsoll.io/"
 AUTOSCALER = "status-taint.cluster-autoscaler.kubernetes.io/plimsoll-"
 """Prefix of taint keys that Cluster Autoscaler leaves out of its node templates."""
 _LONGEST = 63
+_LONGEST_OF_POLICY = 43
 _DIGEST = 8
+
+DESCHEDULE_VIOLATED, DONTSCHEDULE_VIOLATED, CLEARED = (
+    "DescheduleViolated",
+    "DontScheduleViolated",
+    "Cleared",
+)
+"""Reasons of node conditions."""
 
 RESERVED = frozenset(
     {
@@ -40,8 +48,10 @@ RESERVED = frozenset(
 
 def taint_prefix(text: str) -> str:
     """Check a prefix of taint keys; it must name Plimsoll, since all taints with it are ours. Raises ValueError."""
-    domain, separator, name = text.partition("/")
-    flaw = node_labels.key_flaw(f"{domain}/{name}x") if separator else "it has no '/'"
+    domain, separator, begin = text.partition("/")
+    flaw = node_labels.key_flaw(f"{domain}/{begin}x") if separator else "it has no '/'"
+    if not flaw and len(begin) > _LONGEST - _LONGEST_OF_POLICY:
+        flaw = f"more than {_LONGEST - _LONGEST_OF_POLICY} characters after the '/'"
     if flaw:
         raise ValueError(f"not a prefix of taint keys: {shown(text)}: {flaw}")
     if "plimsoll" not in text:
@@ -52,17 +62,36 @@ def taint_prefix(text: str) -> str:
     return text
 
 
-def taint_key(prefix: str, policy: PolicyKey) -> str:
-    """Return the taint key of a policy: `plimsoll.io/<namespace>.<name>`, shortened by a digest where it is too long.
+def own_prefixes(prefix: str) -> tuple[str, ...]:
+    """Return the prefixes of our taint keys: taints with one of the usual prefixes stay ours when the flag changes."""
+    return tuple(dict.fromkeys((prefix, AUTOSCALER, DOMAIN)))
+
+
+def taint_suffix(policy: PolicyKey) -> str:
+    """Return what follows the prefix in the taint key of a policy: `<namespace>.<name>`, shortened by a digest.
 
     A namespace has no dots, so two policies never have the same key.
     """
-    domain, _, begin = prefix.partition("/")
-    name = f"{begin}{policy.namespace}.{policy.name}"
-    if len(name) > _LONGEST:
+    name = f"{policy.namespace}.{policy.name}"
+    if len(name) > _LONGEST_OF_POLICY:
         digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
-        name = f"{name[: _LONGEST - _DIGEST - 1].rstrip('.-_')}-{digest}"
-    return f"{domain}/{name}"
+        name = f"{name[: _LONGEST_OF_POLICY - _DIGEST - 1].rstrip('.-_')}-{digest}"
+    return name
+
+
+def taint_key(prefix: str, policy: PolicyKey) -> str:
+    """Return the taint key of a policy: `plimsoll.io/<namespace>.<name>`."""
+    return prefix + taint_suffix(policy)
+
+
+def taint_mark(suffix: str, effect: str) -> str:
+    """Return the name of a taint among the marks of a node, from which decisions restore violations after a restart."""
+    return f"taint {suffix} {effect}"
+
+
+def condition_mark(kind: str) -> str:
+    """Return the name of a condition among the marks of a node."""
+    return f"condition {kind}"
 
 
 def condition_type(policy: str) -> str:

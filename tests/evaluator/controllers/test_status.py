@@ -8,6 +8,7 @@ import pytest
 from evaluator.controllers.status import StatusController
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
+from evaluator.plans.policy_pods import PodCounts
 from evaluator.policy.decide import decide
 from evaluator.policy.parse import parse
 from evaluator.readings.store import Store
@@ -25,10 +26,14 @@ class Reporting:
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
         self.status = {}
+        self.pods = PodCounts()
+        self.now = 5000.0
         self.reporter = StatusController(
             kube,
             self.decided,
             lambda: self.conflicts,
+            pods_of=lambda _policy: self.pods,
+            clock=lambda: self.now,
             status_of=lambda key: self.status.get(key, {}),
             pause=0.01,
             rng=rng,
@@ -75,6 +80,28 @@ async def test_status_reports_the_decision(api, world, demo):
     found = await api.seen(f"{PATH}/demo", says("Violated"))
     assert found["status"]["message"] == "violated on 1 of 2 nodes (n1)"
     assert found["status"]["conditions"][0]["lastTransitionTime"] == since
+
+
+async def test_changed_number_of_pods_is_written_after_a_pause(api, world, demo, tas, rule):
+    marker = tas("marker", "default", deschedule=[rule("health Equals 5")])
+    for policy in (demo, marker):
+        await api.policy(policy)
+    world.pods = PodCounts(2, 1)
+    world.decide(parse(demo), parse(marker), n0=0.0)
+    found = await api.seen(f"{PATH}/demo", says("Compliant"))
+    assert found["status"]["pods"] == {"following": 2, "ignored": 1}
+    world.pods = PodCounts(3, 1)
+    world.decide(parse(demo), parse(marker), n0=5.0)
+    await api.seen(f"{PATH}/marker", says("Violated"))
+    kept = await api.get(f"{PATH}/demo")
+    assert kept["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+    world.now += 10.0
+    world.reporter.wake()
+    await api.seen(f"{PATH}/demo", lambda policy: policy["status"]["pods"]["following"] == 3)
+    world.pods = PodCounts(5, 1)
+    world.decide(parse(demo), n0=2.0)  # together with another change, it is written at once
+    found = await api.seen(f"{PATH}/demo", says("Violated"))
+    assert found["status"]["pods"]["following"] == 5
 
 
 async def test_problems_are_in_the_status(api, world, demo, rule):

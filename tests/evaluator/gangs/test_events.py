@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from evaluator.gangs.core.event_queue import EventTimings
 from evaluator.gangs.core.events import native, overdue
 from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.gangs.events import GangEventRecorder
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
+from evaluator.plans.event_queue import EventTimings
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 

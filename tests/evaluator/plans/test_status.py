@@ -105,6 +105,7 @@ def test_body_conforms_to_the_crd(status, demo):
         "compliance": "Compliant",
         "message": "no violation on 1 node",
         "violatingNodes": 0,
+        "pods": {"following": 0, "ignored": 0},
         "observedGeneration": 7,
         "conditions": [
             {

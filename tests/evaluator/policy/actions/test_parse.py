@@ -135,7 +135,10 @@ def test_taint_prefix_for_cluster_autoscaler():
     assert key == "status-taint.cluster-autoscaler.kubernetes.io/plimsoll-ns.demo"
 
 
-@pytest.mark.parametrize("text", ["plimsoll", "node.kubernetes.io/", "Plimsoll!/", "/plimsoll"])
+@pytest.mark.parametrize(
+    "text",
+    ["plimsoll", "node.kubernetes.io/", "Plimsoll!/", "/plimsoll", "a.b/plimsoll-" + "x" * 20],
+)
 def test_prefix_of_others_taints_is_refused(text):
     with pytest.raises(ValueError, match="not a prefix"):
         names.taint_prefix(text)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.gangs.core.event_queue import EventQueue, EventTimings
 from evaluator.model.events import EventSpec
+from evaluator.plans.event_queue import EventQueue, EventTimings
 
 PACE = EventTimings(settle=2.0, patience=10.0, rest=10.0, repeat=1800.0)
 

@@ -1,4 +1,4 @@
-"""Queue of the Events to write on gangs' pods, with de-duplication. No I/O, no clock; times in seconds.
+"""Queue of the Events to write on pods, with de-duplication. No I/O, no clock; times in seconds.
 
 There is one event per pod and reason. A message is written once it has been stable for `settle`: while a gang of a hundred
 pods is created, each of "1 of 100 pods exist" to "99 of 100 pods exist" would be an update on every pod. A message that keeps
@@ -10,10 +10,9 @@ import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evaluator.model.events import EventSpec, ObjectReference, on_pod
-from evaluator.model.pod_record import PodRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,19 @@ class EventTimings:
     """Between two writes of one event."""
     repeat: float = 1800.0
     """Between two writes of an unchanged message."""
+
+
+class PodIdentity(Protocol):
+    """What an event needs of a pod."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def uid(self) -> str: ...
 
 
 class EventKey(NamedTuple):
@@ -97,7 +109,7 @@ class EventQueue:
     def want(
         self,
         subject: Subject,
-        pods: Iterable[PodRecord],
+        pods: Iterable[PodIdentity],
         notices: Collection[EventSpec],
         now: float,
     ) -> None:
@@ -127,7 +139,7 @@ class EventQueue:
         else:
             self._states.pop(subject, None)
 
-    def mention(self, pod: PodRecord, notice: EventSpec, now: float) -> None:
+    def mention(self, pod: PodIdentity, notice: EventSpec, now: float) -> None:
         """Enqueue an event to write once, about something that is over."""
         event_key = EventKey(pod.namespace, pod.name, pod.uid, notice.reason)
         self._enqueue(EventState(event_key, notice, now, now, once=True))

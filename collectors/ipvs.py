@@ -1,0 +1,120 @@
+"""Linux virtual servers (IPVS): totals and the connections of each backend, from <procfs>/net/ip_vs and ip_vs_stats."""
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.options import IPVS_LABELS, IpvsOptions
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.hexadecimals import parse_hex
+from collectors.formats.numerals import parse_uint
+from collectors.readers import netroot
+
+_TOTALS = {
+    "connections_total": "The total number of connections made.",
+    "incoming_packets_total": "The total number of incoming packets.",
+    "outgoing_packets_total": "The total number of outgoing packets.",
+    "incoming_bytes_total": "The total amount of incoming data.",
+    "outgoing_bytes_total": "The total amount of outgoing data.",
+}
+_BACKEND = {
+    "weight": "The current backend weight by local and remote address.",
+    "connections_active": "The current active connections by local and remote address.",
+    "connections_inactive": "The current inactive connections by local and remote address.",
+}
+METRICS = Table(
+    *(
+        Metric(
+            f"node_ipvs_{name}",
+            "counter",
+            about,
+            "<procfs>/1/net/ip_vs_stats",
+            unit="bytes" if "bytes" in name else "",
+        )
+        for name, about in _TOTALS.items()
+    ),
+    *(
+        Metric(
+            f"node_ipvs_backend_{name}", "gauge", about, "<procfs>/1/net/ip_vs", tuple(IPVS_LABELS)
+        )
+        for name, about in _BACKEND.items()
+    ),
+)
+_IPV4 = 8  # digits
+
+
+class Backend(NamedTuple):
+    """A real server of a virtual one: its labels, and weight, active and inactive connections."""
+
+    labels: Mapping[str, str]
+    counts: tuple[int, int, int]
+
+
+def parse_stats(text: str) -> Iterator[Family]:
+    """Yield the totals: five hexadecimal numbers in the third line."""
+    lines = text.splitlines()
+    try:
+        values = [parse_hex(word) for word in lines[2].split()]
+        for name, value in zip(_TOTALS, values, strict=True):
+            yield METRICS.single(f"node_ipvs_{name}", float(value))
+    except (IndexError, ValueError) as error:
+        raise CollectorError(f"ip_vs_stats: {error}") from error
+
+
+def parse_backends(text: str) -> Iterator[Backend]:
+    """Yield the real servers below the line of their virtual server."""
+    virtual: dict[str, str] = {}
+    try:
+        for line in text.splitlines():
+            match line.split():
+                case ["TCP" | "UDP" | "SCTP" as proto, local, *_]:
+                    address, port = parse_address(local)
+                    virtual = {
+                        "proto": proto, "local_address": address, "local_port": port, "local_mark": ""
+                    }  # fmt: skip
+                case ["FWM", mark, *_]:
+                    virtual = {
+                        "proto": "FWM", "local_address": "", "local_port": "0", "local_mark": mark
+                    }  # fmt: skip
+                case ["->", remote, _, weight, active, inactive] if virtual:
+                    address, port = parse_address(remote)
+                    counts = parse_uint(weight), parse_uint(active), parse_uint(inactive)
+                    yield Backend(
+                        {**virtual, "remote_address": address, "remote_port": port}, counts
+                    )
+    except ValueError as error:
+        raise CollectorError(f"ip_vs: {error}") from error
+
+
+def parse_address(text: str) -> tuple[str, str]:
+    """Return address and port of `C0A80016:0CEA` or `[2001:0db8:...:0001]:0050`."""
+    address, _, port = text.rpartition(":")
+    if address.startswith("["):
+        ip = str(ipaddress.IPv6Address(address.strip("[]")))
+    elif len(address) == _IPV4:
+        ip = str(ipaddress.IPv4Address(parse_hex(address)))
+    else:
+        raise ValueError(f"not an address: {text[:60]!r}")
+    return ip, str(parse_hex(port))
+
+
+class Ipvs:
+    """The `ipvs` collector."""
+
+    def __init__(self, machine: host.Host, options: IpvsOptions) -> None:
+        self._directory = netroot.directory(machine)
+        self._labels = options.ipvs_backend_labels.split(",")
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now."""
+        yield from parse_stats(host.read(self._directory / "ip_vs_stats"))
+        sums: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for backend in parse_backends(host.read(self._directory / "ip_vs")):
+            key = tuple((label, backend.labels[label]) for label in self._labels)
+            total = sums.setdefault(key, [0, 0, 0])
+            total[:] = [a + b for a, b in zip(total, backend.counts, strict=True)]
+        for index, name in enumerate(_BACKEND):
+            rows = ((dict(key), float(counts[index])) for key, counts in sums.items())
+            yield METRICS.partial(f"node_ipvs_backend_{name}", rows)
