@@ -23,6 +23,7 @@ from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.objects import NodeCondition
+from evaluator.plans.enforcement import Effects
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
@@ -86,6 +87,9 @@ class Service:
         if host.on or settings.gangs:
             decode = partial(pod_record.decode, ignored=settings.ignored_resources)
             self._all_pods = self._watcher(client.ALL_PODS, decode, host.inventory.pods)
+        effects = Effects(
+            self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
+        )
         self._writers = ControllerManager(
             settings,
             api,
@@ -94,6 +98,7 @@ class Service:
             self._metrics,
             inventory=host.inventory,
             all_pods=self._all_pods,
+            effects=effects,
         )
         self._writers.listen(self._cluster, self._decider)
         self._ports = Listeners(
@@ -110,6 +115,7 @@ class Service:
                 self._decider,
                 self._metrics,
                 clock=time.monotonic,
+                effects=effects,
                 explaining=settings.explain,
                 pod_explainer=host.pod_explainer(
                     self._cluster.pods.objects, lambda: self._decider.latest
@@ -200,11 +206,10 @@ class Service:
 
     def _start_loops(self) -> list[asyncio.Task[None]]:
         state = self._cluster
+        decode_policy = partial(cluster.decode_policy, observe=self._settings.observe)
         policies_lost = partial(state.policies.mark_unserved, client.POLICIES.unserved)
         loops = [
-            self._watcher(
-                client.POLICIES, cluster.decode_policy, state.policies, policies_lost
-            ).run(),
+            self._watcher(client.POLICIES, decode_policy, state.policies, policies_lost).run(),
             self._watcher(client.NODES, cluster.decode_node, state.nodes).run(),
             self._watcher(client.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),

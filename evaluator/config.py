@@ -94,6 +94,12 @@ class Settings(
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
     )
+    observe: bool = option(
+        "observe",
+        False,
+        "only observe all policies: decide and show them (status, events, metrics, /explain), but tell kube-scheduler nothing, "
+        "set no labels and evict no pods. One policy: the annotation plimsoll.io/enforcement: observe",
+    )
     evict: bool = option(
         "evict", False, "evict pods from nodes that violate their policy's deschedule strategy"
     )

@@ -109,9 +109,12 @@ class Metrics:
         )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
-            "Nodes rejected by filter responses.",
+            "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",
+            ["mode"],
             registry=self.registry,
         )
+        for mode in ("enforce", "observe"):
+            self.filtered_nodes.labels(mode)
         self.decide_seconds = Histogram(
             "plimsoll_decide_duration_seconds",
             "Time to evaluate every policy against every reading once.",
@@ -134,8 +137,8 @@ class Metrics:
         )
         self.violating_nodes = PolicyGauge(
             "plimsoll_policy_violating_nodes",
-            "Nodes that violate a strategy of a policy.",
-            ["namespace", "policy", "strategy"],
+            "Nodes that violate a strategy of a policy, by its mode: enforce or observe.",
+            ["namespace", "policy", "strategy", "mode"],
             registry=self.registry,
         )
         self.policy_pods = PolicyGauge(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from agent.rules.clock import Clock
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, RuleError
-from agent.rules.groups.group import RunningGroup, Tick, TickResult
-from agent.rules.groups.manager import metrics_of
+from agent.rules.groups.group import RunningGroup
+from agent.rules.groups.tick import Tick, TickResult, by_metric
 from agent.rules.promql.expression import Expression
 from agent.rules.promql.labels import Labels, of_series
 from agent.rules.promql.plan import Need
@@ -103,15 +103,15 @@ class Sampler:
 
     def _record(self, moment: Moment, found: Scrape) -> Vector:
         """Return the rules' results, except metrics that are collected."""
-        collected = metrics_of(found.families)
+        families = by_metric(found.families)
         tick_results: list[TickResult] = []
         for group in self._groups:
             tick = Tick(
                 moment.time,
                 moment.epoch,
                 self._step,
-                found.families,
-                collected,
+                families,
+                families.keys(),
                 found.failed,
                 tick_results,
             )

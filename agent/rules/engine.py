@@ -1,52 +1,44 @@
 """Evaluates rule groups over this node's samples, each at its interval, and publishes their results.
 
-One thread at a time works off the event loop: it looks for changed rule files, runs the collectors that the due groups
-need, once for all, and evaluates the groups in order. Requests and streams read the last published result, which is
-immutable.
+One thread looks for changed rule files, runs the collectors that the due groups need, once for all, and evaluates the
+groups in order. Requests and streams read the last published result, which is immutable.
 """
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
-from threading import Lock
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
 from agent.rules.files import RuleFileReader
-from agent.rules.groups import dependencies
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import RuleError, RuleFile
-from agent.rules.groups.manager import GroupManager, TickInputs, metrics_of
-from agent.rules.groups.metrics import GroupAccount
+from agent.rules.groups.manager import GroupManager, Part
 from agent.rules.groups.results import Published
+from agent.rules.groups.tick import by_metric
+from agent.rules.inputs import RuleInputs
 from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
-from agent.rules.promql.plan import Need
 from agent.rules.state_saver import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
-from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
 from plimsoll import logs
 from plimsoll.threads import StoppedError
-from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _LOOK = 1_000
 """Milliseconds between two checks for changed rule files."""
+_EXPIRY = 3_000
+"""Milliseconds after which the first results may become too old."""
 _SAVE = 60.0
 """Seconds between two saves of the state file."""
 _PATIENCE = 3.0
 """Seconds that a save waits for the current evaluation, which may be waiting for a collector."""
 _GROUP_TIMEOUT = 5  # times --rules.timeout
-_ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
-
-
-Account = tuple[Sequence[GroupAccount], Sequence[RuleError], Sequence[tuple[str, str]]]
-"""Groups, failing rules, and unusable files with the reason: see `groups.metrics`."""
 
 
 class RuleEngine:
@@ -60,7 +52,7 @@ class RuleEngine:
         saver: StateSaver | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._runner = sources
+        self._inputs = RuleInputs(sources)
         self._clock = clock or Clock()
         self._budget = Budget(
             self._clock.processor,
@@ -75,25 +67,27 @@ class RuleEngine:
         self._groups = GroupManager(
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
-            sources=self._sources,
+            sources=self._inputs.collectors,
             budget=self._budget,
         )
         self._subscribers = Subscribers(options.notable_change)
         self._notices = ErrorLog()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
-        self._account: Account = ((), (), ())
-        self._woken: Callable[[], None] = lambda: None
+        self._woken = Event()
+        self._stopped = False
 
     # Called by endpoints and streams.
 
     def accounts(self) -> Sequence[Family]:
         """See `RuleResults`."""
-        return tuple(accounts.families(*self._account))
+        files = [(path, error.reason) for path, error in self._files.errors.items()]
+        errors = (*self._refused, *self._published.errors)
+        return tuple(accounts.families(self._groups.accounts(), errors, files))
 
     def not_collected(self, collected: Iterable[Family]) -> Sequence[Family]:
         """See `RuleResults`."""
-        taken = metrics_of(collected)
+        taken = by_metric(collected)
         found = self._current().families
         self._notices.overridden(family.name for family in found if family.name in taken)
         return [family for family in found if family.name not in taken]
@@ -108,18 +102,18 @@ class RuleEngine:
         metrics: Collection[str],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `RuleResults`. Groups that record these metrics are evaluated every second from now on."""
+        """See `RuleResults`. The rules behind these metrics are evaluated every second from now on."""
         self._subscribers.subscribe(subscriber, metrics, on_change)
-        self._woken()
+        self._woken.set()
 
     def forget(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
         self._subscribers.forget(subscriber)
-        self._woken()
+        self._woken.set()
 
     def sent(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
-        self._subscribers.sent(subscriber, self._current().numbers)
+        self._subscribers.sent(subscriber, self._current().results)
 
     def _current(self) -> Published:
         """Return the latest results that are not too old."""
@@ -131,41 +125,37 @@ class RuleEngine:
 
     async def run(self) -> None:
         """Evaluate rules until cancelled."""
-        loop = asyncio.get_running_loop()
-        woken = WakeUp()
-        self._woken = lambda: _set(loop, woken)
-        async with asyncio.TaskGroup() as work:
-            if self._saver is not None:
-                work.create_task(self._save_periodically(self._saver))
-            work.create_task(self._repeat(woken))
-
-    async def _repeat(self, woken: WakeUp) -> None:
+        Thread(target=self._work, name="rules", daemon=True).start()
         try:
-            await self._step_forever(woken)
-        finally:  # a thread cannot be cancelled: it checks a flag
+            async with asyncio.TaskGroup() as work:
+                if self._saver is not None:
+                    work.create_task(self._save_periodically(self._saver))
+                work.create_task(self._expire())
+        finally:  # a thread cannot be cancelled: it checks flags
+            self._stopped = True
             self._budget.cancel()
+            self._woken.set()
 
-    async def _step_forever(self, woken: WakeUp) -> None:
-        while True:
-            woken.clear()
+    def _work(self) -> None:
+        """Evaluate rules in a thread of their own: to involve the event loop in each step would cost as much as a few rules."""
+        while not self._stopped:
+            self._woken.clear()
             try:
-                pause = await self._notifying(asyncio.to_thread(self.step))
+                pause = self.step()
             except (StoppedError, CancelledError):  # the agent is stopping
                 return
             except Exception:
                 log.exception("rules cannot be evaluated")
                 pause = _LOOK
-            await woken.wait(pause / 1000)
+            self._woken.wait(pause / 1000)
 
-    async def _notifying(self, step: Coroutine[None, None, int]) -> int:
-        """Notify subscribers also during a long step, in which a hanging collector lets results become too old."""
-        task = asyncio.create_task(step)
-        try:
-            while not (await asyncio.wait([task], timeout=_LOOK / 1000))[0]:
-                self._subscribers.notify(self._current().numbers)
-            return await task
-        finally:
-            task.cancel()
+    async def _expire(self) -> None:
+        """Notify subscribers of results that become too old during a long step, such as one with a hanging collector."""
+        while True:
+            left = self._published.until - self._clock.boot()
+            await asyncio.sleep(min(max(left, _LOOK), _EXPIRY) / 1000)
+            if self._published.until < self._clock.boot():
+                self._subscribers.notify(self._current().results)
 
     async def _save_periodically(self, saver: StateSaver) -> None:
         """Save the state file periodically, independent of evaluations: a disk may be slow."""
@@ -197,14 +187,13 @@ class RuleEngine:
 
     def _step(self) -> int:
         now = self._clock.boot()
-        if self._looked is None or now - self._looked >= _LOOK:
+        if self._looked is None or now // _LOOK > self._looked // _LOOK:
             self.look()
         self._groups.accelerate(self._subscribers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
-        self._subscribers.notify(self._current().numbers)
-        self._account = self._sum_up(now)
-        next_due = min(self._groups.next or now + _LOOK, (self._looked or now) + _LOOK)
+        self._subscribers.notify(self._current().results)
+        next_due = min(self._groups.next or now + _LOOK, (now // _LOOK + 1) * _LOOK)
         # Rules take at most half of a core, whatever they contain.
         return max(next_due - self._clock.boot(), round(spent * 1000))
 
@@ -235,36 +224,22 @@ class RuleEngine:
         self._published = self._groups.published(now)
         self._notices.read(rule_file)
 
-    def _sources(self, needed: Iterable[Need]) -> frozenset[str]:
-        return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
-
-    def _evaluate(self, due: Sequence[str]) -> float:
+    def _evaluate(self, due: Sequence[Part]) -> float:
         """Evaluate due groups. Returns the seconds it took, without reading the sources."""
         now, epoch = self._clock.boot(), self._clock.epoch()
-        found = self._runner.run(self._groups.collectors(due))
-        collected = metrics_of(found.families)
-        reading = TickInputs(now, epoch, found.families, found.failed, collected)
+        reuse = all(map(self._groups.is_accelerated, due))
+        reading = self._inputs.read(self._groups.collectors(due), now, epoch, reuse=reuse)
         began = time.perf_counter()
-        for name in due:
+        for part in due:
             begin = time.perf_counter()
             try:
-                self._notices.overridden(self._groups.evaluate(name, reading).overridden)
+                self._notices.overridden(self._groups.evaluate(part, reading).overridden)
             except CancelledError:
                 raise
             except Exception as error:
-                log.exception("rule group is broken", group=name)
-                self._groups.broke(name, now, f"{type(error).__name__}: {error}")
-            self._groups.took(name, time.perf_counter() - begin)
+                log.exception("rule group is broken", group=part.group)
+                self._groups.broke(part, now, f"{type(error).__name__}: {error}")
+            self._groups.took(part, time.perf_counter() - begin)
         self._published = self._groups.published(now)
         self._notices.failing(self._published.errors)
         return time.perf_counter() - began
-
-    def _sum_up(self, now: int) -> Account:
-        files = [(path, error.reason) for path, error in self._files.errors.items()]
-        errors = (*self._refused, *self._published.errors)
-        return self._groups.accounts(now), errors, files
-
-
-def _set(loop: asyncio.AbstractEventLoop, event: WakeUp) -> None:
-    with contextlib.suppress(RuntimeError):  # the agent has stopped
-        loop.call_soon_threadsafe(event.set)

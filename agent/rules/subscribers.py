@@ -5,14 +5,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from agent.metric_names import candidates
-from agent.rules.groups.results import Numbers, is_notable
+from agent.rules.groups.results import is_notable
+from agent.rules.groups.tick import Results
 
 
 @dataclass(slots=True)
 class _Subscriber:
     metrics: frozenset[str]
     on_change: Callable[[], None]
-    last_sent: Numbers = field(default_factory=dict)
+    last_sent: Results = field(default_factory=dict)
 
 
 class Subscribers:
@@ -42,13 +43,13 @@ class Subscribers:
         with self._lock:
             return frozenset[str]().union(*(f.metrics for f in self._subscribers.values()))
 
-    def sent(self, subscriber: Hashable, now: Numbers) -> None:
+    def sent(self, subscriber: Hashable, now: Results) -> None:
         """Record the values sent to a subscriber."""
         with self._lock:
             if (subscription := self._subscribers.get(subscriber)) is not None:
                 subscription.last_sent = now
 
-    def notify(self, now: Numbers) -> None:
+    def notify(self, now: Results) -> None:
         """Call each subscriber with a notable change, as of `now`, since the values last sent to it or notified of."""
         with self._lock:
             moved = [found for found in self._subscribers.values() if self._has_moved(found, now)]
@@ -57,7 +58,7 @@ class Subscribers:
         for subscription in moved:
             subscription.on_change()
 
-    def _has_moved(self, subscription: _Subscriber, now: Numbers) -> bool:
+    def _has_moved(self, subscription: _Subscriber, now: Results) -> bool:
         return subscription.last_sent is not now and is_notable(
             subscription.last_sent, now, subscription.metrics, self._share
         )

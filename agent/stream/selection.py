@@ -20,6 +20,8 @@ def select(
             metrics_by_series.setdefault(name, []).append(metric)
     found: dict[str, list[float]] = {}
     for family in families:
+        if family.name not in metrics_by_series and family.type not in {"histogram", "summary"}:
+            continue
         for sample in family.samples:
             for metric in metrics_by_series.get(sample.name, ()):
                 found.setdefault(metric, []).append(sample.value)

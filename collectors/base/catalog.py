@@ -1,6 +1,6 @@
 """The catalog of all metrics, from the tables in the collectors' modules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from collectors.base.metric import Metric
@@ -20,3 +20,8 @@ def rows() -> Iterator[tuple[str, Metric]]:
 def collectors_of(metric: str) -> frozenset[str]:
     """Return the collectors that can yield a series of this name."""
     return frozenset(name for name, entry in COLLECTORS.items() if entry.can_yield(metric))
+
+
+def slow(collectors: Iterable[str]) -> frozenset[str]:
+    """Return those of these collectors whose values rules may reuse for some seconds."""
+    return frozenset(name for name in collectors if COLLECTORS[name].slow)

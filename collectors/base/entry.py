@@ -23,6 +23,7 @@ class Entry:
     """A collector's factory, metrics, default state and the dataclass of its flags.
 
     `open_ended`: it can yield metrics of any name, beside those in its table. `needs`: what it needs beside its source.
+    `slow`: it costs much and its values rarely change, so rules that are evaluated every second reuse them for some seconds.
     """
 
     build: Callable[[Host, Any], Collector]
@@ -32,6 +33,7 @@ class Entry:
     options: type[Any] = NoOptions
     open_ended: bool = False
     needs: str = ""
+    slow: bool = False
 
     def can_yield(self, metric: str) -> bool:
         """Return whether the collector can yield a series of this name."""
@@ -56,6 +58,7 @@ class OnDemand:
     options: type[Any] = NoOptions
     needs: str = ""
     open_ended: bool = False
+    slow: bool = False
 
     @property
     def metrics(self) -> Table:

@@ -69,6 +69,18 @@ _ENTRIES = (
         on=True,
     ),
     OnDemand(
+        module="drbd",
+        name="Drbd",
+        about="replicated block devices (DRBD 8)",
+        prefixes=("node_drbd_",),
+    ),
+    OnDemand(
+        module="drm",
+        name="Drm",
+        about="AMD GPUs",
+        prefixes=("node_drm_",),
+    ),
+    OnDemand(
         module="fibrechannel",
         name="FibreChannel",
         about="Fibre Channel ports",
@@ -93,10 +105,22 @@ _ENTRIES = (
         prefixes=("node_ksmd_",),
     ),
     OnDemand(
+        module="lnstat",
+        name="Lnstat",
+        about="the kernel's network caches",
+        prefixes=("node_lnstat_",),
+    ),
+    OnDemand(
         module="meminfo_numa",
         name="MemInfoNuma",
         about="memory statistics of each NUMA node",
         prefixes=("node_memory_numa_",),
+    ),
+    OnDemand(
+        module="mountstats",
+        name="MountStats",
+        about="NFS mounts: bytes, events, operations",
+        prefixes=("node_mountstats_",),
     ),
     OnDemand(
         module="nfs",
@@ -115,10 +139,24 @@ _ENTRIES = (
         on=True,
     ),
     OnDemand(
+        module="nvmesubsystem",
+        name="NvmeSubsystem",
+        about="NVMe subsystems and their paths",
+        prefixes=("node_nvmesubsystem_",),
+    ),
+    OnDemand(
         module="processes",
         name="Processes",
         about="processes and threads by state",
         prefixes=("node_processes_",),
+    ),
+    OnDemand(
+        module="runit",
+        name="Runit",
+        about="services of runit",
+        prefixes=("node_service_",),
+        options=options.RunitOptions,
+        needs="root",
     ),
     OnDemand(
         module="selinux",
@@ -134,6 +172,19 @@ _ENTRIES = (
         prefixes=("node_softirqs_",),
     ),
     OnDemand(
+        module="swap",
+        name="Swap",
+        about="swap devices",
+        prefixes=("node_swap_",),
+    ),
+    OnDemand(
+        module="sysctl",
+        name="Sysctl",
+        about="chosen kernel parameters",
+        prefixes=("node_sysctl_",),
+        options=options.SysctlOptions,
+    ),
+    OnDemand(
         module="tapestats",
         name="Tapestats",
         about="I/O of tape drives",
@@ -141,6 +192,18 @@ _ENTRIES = (
         source="<sysfs>/class/scsi_tape",
         on=True,
         options=options.TapestatsOptions,
+    ),
+    OnDemand(
+        module="tcpstat",
+        name="TcpStat",
+        about="TCP sockets by state",
+        prefixes=("node_tcp_",),
+    ),
+    OnDemand(
+        module="xfrm",
+        name="Xfrm",
+        about="errors of IPsec",
+        prefixes=("node_xfrm_",),
     ),
     OnDemand(
         module="xfs",

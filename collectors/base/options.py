@@ -1,5 +1,6 @@
 """Flags of collectors that are imported on demand: the command line is read without importing these."""
 
+import re
 from dataclasses import dataclass
 
 from collectors.formats.patterns import regexp
@@ -8,6 +9,15 @@ from plimsoll.flags import option
 IPVS_LABELS = (
     "local_address", "local_port", "remote_address", "remote_port", "proto", "local_mark"
 )  # fmt: skip
+
+
+_SYSCTL = re.compile(r"[a-zA-Z0-9_-]+(?:[./][a-zA-Z0-9_:@-]+)+?(?::[a-zA-Z0-9_,]+)?", re.ASCII)
+
+
+def _sysctl(text: str) -> str:
+    if _SYSCTL.fullmatch(text) is None:
+        raise ValueError(f"not a kernel parameter: {text!r} (write it like vm.swappiness)")
+    return text
 
 
 def _ipvs_labels(text: str) -> str:
@@ -38,6 +48,38 @@ class IpvsOptions:
         "labels of backends, comma-separated; backends that differ in other labels are added up",
         metavar="LABELS",
         parse=_ipvs_labels,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RunitOptions:
+    """The flags of `runit`."""
+
+    runit_directory: str = option(
+        "collector.runit.servicedir",
+        "/etc/service",
+        "runit's service directory on the host",
+        metavar="DIR",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SysctlOptions:
+    """The flags of `sysctl`."""
+
+    sysctl_include: tuple[str, ...] = option(
+        "collector.sysctl.include",
+        (),
+        "kernel parameter with numbers to export, such as vm.swappiness or fs.file-nr:total,current,max (repeatable)",
+        metavar="NAME",
+        parse=_sysctl,
+    )
+    sysctl_include_info: tuple[str, ...] = option(
+        "collector.sysctl.include-info",
+        (),
+        "kernel parameter to export as text (repeatable)",
+        metavar="NAME",
+        parse=_sysctl,
     )
 
 

@@ -165,6 +165,7 @@ _IMPORTED: Mapping[str, Entry] = {
         filesystem.METRICS,
         "size and free space of mounted file systems",
         options=filesystem.Options,
+        slow=True,
     ),
     "gpu": Entry(
         lambda host, _: Gpu(host),
@@ -228,6 +229,7 @@ _IMPORTED: Mapping[str, Entry] = {
         netclass.METRICS,
         "state, speed and properties of network devices",
         options=netclass.Options,
+        slow=True,
     ),
     "netdev": Entry(
         NetDev, netdev.METRICS, "traffic and errors of network devices", options=netdev.Options

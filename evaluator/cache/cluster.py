@@ -248,15 +248,15 @@ class _PolicyObject(msgspec.Struct):
 _decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
 
 
-def decode_policy(raw: msgspec.Raw) -> Policy:
-    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded."""
+def decode_policy(raw: msgspec.Raw, *, observe: bool = False) -> Policy:
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
     if len(found.spec) > parse.MOST_BYTES:
-        return parse.oversized(obj, len(found.spec))
-    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)})
+        return parse.oversized(obj, len(found.spec), observe=observe)
+    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)}, observe=observe)
 
 
 decode_node = msgspec.json.Decoder(Node).decode

@@ -27,6 +27,7 @@ from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
+from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
 from evaluator.plans.node_actions.types import ActionSettings
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
@@ -52,6 +53,7 @@ class ControllerManager:
         *,
         inventory: PodCache,
         all_pods: Reflector[PodRecord] | None,
+        effects: Effects,
     ) -> None:
         self._settings = settings
         self._fence = WriteFence()
@@ -92,6 +94,7 @@ class ControllerManager:
             api,
             decider,
             lambda: node_labels.conflicts,
+            effects,
             pods_of=self._pods.counts_of,
             actions=lambda: self._planner.latest.policies,
             status_of=cluster.status_of,
@@ -161,6 +164,7 @@ class ControllerManager:
             self._evictions.wake,
             self._requeue.wake,
             self._pods.wake,
+            self._status.pods_changed,
         ]
         self._pods.listeners.append(self._status.wake)
         self._labels.listeners += [self._status.wake, self._recorder.wake]

@@ -164,7 +164,7 @@ class RequeueController:
             )
         if not state.refused:
             return state
-        decision = self._decisions.policies.get(key) if self._decisions else None
+        decision = self._decisions.enforced.get(key) if self._decisions else None
         policy_state = (decision.dontschedule, bool(decision.unreported)) if decision else ()
         basis = (state.refused, readmitted_nodes, *policy_state)
         if state.is_based_on(feasible.version, basis):

@@ -14,10 +14,11 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition
+from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.plans.status import PolicyStatus, statuses
-from evaluator.policy.types import Policy
+from evaluator.policy.types import Policy, StrategyName
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -41,6 +42,7 @@ class StatusController:
         kube: Kube,
         decider: DecisionLoop,
         conflicts: Callable[[], Sequence[LabelConflict]],
+        effects: Effects = NO_EFFECTS,
         *,
         pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
         actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
@@ -53,6 +55,7 @@ class StatusController:
         self._kube = kube
         self._decider = decider
         self._conflicts = conflicts
+        self._effects = effects
         self._pods_of = pods_of
         self._actions = actions
         self._status_of = status_of
@@ -70,6 +73,14 @@ class StatusController:
     def wake(self) -> None:
         """Reconcile soon."""
         self._wakeup.set()
+
+    def pods_changed(self) -> None:
+        """Reconcile soon if a status counts pods: that of an observed policy that would evict."""
+        if any(
+            one.policy.observed and StrategyName.DESCHEDULE in one.policy.strategies
+            for one in self._decider.latest.policies.values()
+        ):
+            self.wake()
 
     def start_over(self) -> None:
         """This replica became leader: forget earlier writes, another replica may have replaced them."""
@@ -97,8 +108,12 @@ class StatusController:
         for known in (written, self._transitions):
             for key in known.keys() - decisions.policies.keys():
                 del known[key]
+        for _ in self._effects.catching_up(decisions):
+            await asyncio.sleep(0)
         failed, self._due = 0, math.inf
-        for key, status in statuses(decisions, self._conflicts(), self._pods_of, self._actions()):
+        for key, status in statuses(
+            decisions, self._conflicts(), self._effects, self._pods_of, self._actions()
+        ):
             await asyncio.sleep(0)
             if not self._is_leader():
                 break

@@ -24,7 +24,8 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
     compare = _comparison(before.table.nodes, after.table.nodes)
     for key, decision in after.policies.items():
         old = before.policies.get(key, Decision(decision.policy))
-        context = log.bind(policy=str(key))
+        mode = {"mode": "observe"} if decision.policy.observed else {}
+        context = log.bind(policy=str(key), **mode)
         changes = [
             (strategy.value, now, *compare(old.violations[strategy], now))
             for strategy, now in decision.violations.items()

@@ -47,8 +47,9 @@ class PolicyGauges:
         figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
             (metrics.policy_problems, key): len(decision.problems)
         }
+        mode = "observe" if decision.policy.observed else "enforce"
         for strategy, violating in decision.violations.items():
-            figures[metrics.violating_nodes, (*key, strategy.value)] = len(violating)
+            figures[metrics.violating_nodes, (*key, strategy.value, mode)] = len(violating)
         for strategy, state in decision.states.items():
             of = (*key, strategy.value)
             figures[metrics.missing_violations, of] = state.missing_violations

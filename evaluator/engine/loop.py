@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
-from evaluator.engine.release import release, unused
+from evaluator.engine.release import release
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
@@ -80,7 +80,6 @@ class DecisionLoop:
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
-        self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
         self._wakeup = WakeUp()
@@ -177,8 +176,12 @@ class DecisionLoop:
         """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
-        named = [measured(policy.metrics) for policy in limited]
-        limit = limit_metrics(named, self._most_metrics, always=self._scorers_take)
+        named: tuple[list[frozenset[str]], ...] = [], []
+        for policy in limited:
+            named[policy.observed].append(measured(policy.metrics))
+        limit = limit_metrics(
+            named[0], self._most_metrics, observed=named[1], always=self._scorers_take
+        )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())
@@ -211,9 +214,9 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        self._replaced.append(before)
+        replaced = [before]
         del before
-        yield from release(unused(self._replaced))
+        yield from release(replaced)
 
     def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""

@@ -81,7 +81,8 @@ class PolicyVerbs:
 
     def _filter(self, args: codec.Args, decisions: Decisions) -> Answer:
         answer = verbs.answer_filter(args, decisions, self._for_pod)
-        self._metrics.filtered_nodes.inc(len(answer.failed))
+        self._metrics.filtered_nodes.labels("enforce").inc(len(answer.failed))
+        self._metrics.filtered_nodes.labels("observe").inc(len(answer.observed))
         pod = f"{args.namespace}/{args.pod}"
         if answer.result is verbs.Result.DECIDED:
             passing = _passing(args, answer.failed)

@@ -31,15 +31,17 @@ class Result(StrEnum):
     NO_LABEL = "no_policy_label"
     NO_POLICY = "policy_not_found"
     NO_RULES = "no_rules"
+    OBSERVED = "observed"
 
 
 @dataclass(frozen=True, slots=True)
 class FilterAnswer:
-    """The rejected nodes with their reasons."""
+    """The rejected nodes with their reasons. `observed`: those that a policy which is only observed would reject."""
 
     result: Result
     policy: str = ""
     failed: Mapping[str, str] = field(default_factory=dict)
+    observed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -
         return FilterAnswer(Result.NO_RULES, policy)
     violating = violations.plain(decision.dontschedule) if decision.dontschedule else {}
     failed = {name: violating[name] for name in args.names if name in violating}
+    if decision.policy.observed:
+        return FilterAnswer(Result.OBSERVED, policy, observed=failed)
     return FilterAnswer(Result.DECIDED, policy, failed)
 
 
@@ -77,6 +81,8 @@ def answer_prioritize(
     policy, decision = _lookup(args, decisions, for_pod)
     if decision is None:
         return PrioritizeAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
+    if decision.policy.observed:
+        return PrioritizeAnswer(Result.OBSERVED, policy)
     if decision.ranking is None:
         return PrioritizeAnswer(Result.NO_RULES, policy)
     return PrioritizeAnswer(Result.DECIDED, policy, decision.ranking.scores(args.names))
@@ -87,8 +93,10 @@ def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Dec
     # Pods from a scheduler have a namespace; requests by curl may omit it, so Kubernetes' default applies.
     key = PolicyKey(args.namespace or "default", policy)
     decision = decisions.policies.get(key)
-    if decision and decision.unreported and not decision.unreported.isdisjoint(args.names):
+    if decision is None or decision.policy.observed:
+        return policy, decision
+    if decision.unreported and not decision.unreported.isdisjoint(args.names):
         raise NotReadyError(f"waiting for the first readings for policy {key}: try again")
-    if decision and decision.policy.per_pod_metrics:
+    if decision.policy.per_pod_metrics:
         decision = for_pod(args, decision, decisions)
     return policy, decision

@@ -148,7 +148,7 @@ class GangController:
 
     def decided(self) -> None:
         """Handle new policy decisions: wake if eligible nodes have changed, or if the controller was waiting."""
-        policies = self._decider.latest.policies
+        policies = self._decider.latest.enforced
         let_in = [(key, one.dontschedule, one.unreported) for key, one in policies.items()]
         if self._waited_for or not _same(let_in, self._let_in):
             self.wake()

@@ -7,6 +7,9 @@ POLICY_LABEL = "telemetry-policy"
 EXTENDER_RESOURCE = "telemetry/scheduling"
 """The resource that a pod requests so that kube-scheduler calls the extender."""
 
+ENFORCEMENT = "plimsoll.io/enforcement"
+"""The annotation of a policy that is only observed: `observe`; `enforce` is the default."""
+
 
 class PolicyKey(NamedTuple):
     """Namespace and name of a policy."""

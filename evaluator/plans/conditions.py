@@ -59,6 +59,8 @@ def conditions(
     """Return all conditions of a policy; `problems` are its errors."""
     if problems:
         valid = PolicyCondition(VALID, "False", "Problems", _joined(problems))
+    elif decision.policy.observed:
+        valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is valid")
     else:
         valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
     return (valid, *_of_strategies(decision, table))

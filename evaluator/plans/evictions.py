@@ -1,7 +1,7 @@
 """Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
@@ -46,22 +46,34 @@ def plan(
     give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
     only make it Pending.
     """
-    for key, decision in decisions.policies.items():
+    for key, decision in decisions.enforced.items():
         pods = running.of(key)
         allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
         if not pods or allowance <= 0 or not decision.deschedule:
             continue
-        alternatives = _Alternatives(decision, feasible_nodes, leaving)
         candidates = [
             pod
-            for pod in pods
-            if pod.spec.node_name in decision.deschedule
-            and may_evict(key, pod.spec.node_name)
-            and alternatives.has(pod)
+            for pod in evictable(decision, pods, feasible_nodes, leaving)
+            if may_evict(key, pod.spec.node_name)
         ]
         for pod in heapq.nsmallest(allowance, candidates, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
         yield None
+
+
+def evictable(
+    decision: Decision,
+    pods: Collection[Pod],
+    feasible_nodes: FeasibleNodes,
+    leaving: Set[str] = frozenset(),
+) -> list[Pod]:
+    """Return the pods on violating nodes that have another node; complete unless `feasible_nodes` is behind."""
+    if not pods or not decision.deschedule:
+        return []
+    alternatives = _Alternatives(decision, feasible_nodes, leaving)
+    return [
+        pod for pod in pods if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
+    ]
 
 
 class _Alternatives:

@@ -11,6 +11,8 @@ import numpy as np
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex, union
 from evaluator.model.steps import Steps
+from evaluator.plans import enforcement
+from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
@@ -45,6 +47,7 @@ def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
             "explain": f"/explain/{key.namespace}/{key.name}",
             **_violators(decision, StrategyName.DONTSCHEDULE, decisions.table),
             **_violators(decision, StrategyName.DESCHEDULE, decisions.table),
+            "enforcement": "observe" if decision.policy.observed else "enforce",
             "problems": list(decision.problems),
         }
 
@@ -61,6 +64,7 @@ def explain(
     readings: Readings,
     *,
     now: float,
+    effects: Effects = NO_EFFECTS,
     node: str = "",
 ) -> Steps[Explanation | None]:
     """Return the explanation of one policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
@@ -91,6 +95,7 @@ def explain(
     head = {
         "policy": str(key),
         "generation": decision.policy.generation,
+        **enforcement.explained(decision, table, effects, MOST_NAMED),
         "problems": list(decision.problems),
         **_limited("awaited", sorted(decision.unreported), MOST_NAMED),
         "strategies": strategies,

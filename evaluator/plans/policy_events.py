@@ -24,10 +24,11 @@ VIOLATIONS = {
 }
 
 
-def violated(name: StrategyName) -> EventSpec:
+def violated(name: StrategyName, *, observed: bool = False) -> EventSpec:
     """Return the event of a strategy's first violation."""
     where = f"the condition {TYPES[name]} names the nodes"
-    return EventSpec("Warning", "StrategyViolated", f"{name} is violated: {where}")
+    mode = " (only observed)" if observed else ""
+    return EventSpec("Warning", "StrategyViolated", f"{name} is violated{mode}: {where}")
 
 
 def cleared(name: StrategyName) -> EventSpec:
@@ -46,6 +47,7 @@ class ReportedState:
 
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
+    observed: bool = False
     limited: bool = False
     """Whether the policy acts on fewer nodes than violate it."""
 
@@ -58,6 +60,7 @@ def reported_state(
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
         frozenset(map(problem, (*_problems(decision, conflicts), *not_taken))),
+        decision.policy.observed,
         limited=actions is not None and actions.held_back > 0,
     )
 
@@ -90,6 +93,7 @@ def previously_reported(
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
+        now.observed,
         NODE_LIMIT_REACHED in true,
     )
 
@@ -97,7 +101,7 @@ def previously_reported(
 def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     """Return the events for the difference between two states."""
     return [
-        *(violated(name) for name in sorted(now.violated - before.violated)),
+        *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
         *([LIMIT_REACHED] if now.limited and not before.limited else []),
         *([LIMIT_CLEARED] if before.limited and not now.limited else []),

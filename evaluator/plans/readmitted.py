@@ -60,12 +60,12 @@ ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 
 def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
-    """Return, per policy, the nodes that it refused before and does not refuse now."""
+    """Return, per enforced policy, the nodes that it refused before and does not refuse now."""
     found: dict[PolicyKey, NodeMask] = {}
     nodes = after.table.nodes
     reindex = Reindex(before.table.nodes, nodes)
-    for key, was in before.policies.items():
-        now = after.policies.get(key)
+    for key, was in before.enforced.items():
+        now = after.enforced.get(key)
         if now is not None and (now is was or now.dontschedule is was.dontschedule):
             continue
         refused = violators(now.dontschedule if now else {}, nodes)

@@ -1,7 +1,7 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import union
 from evaluator.model.node_labels import LabelConflict
+from evaluator.plans import enforcement
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
+from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.node_actions.report import limit_conditions
 from evaluator.plans.node_actions.types import PolicyActions
@@ -33,6 +35,7 @@ class PolicyStatus:
     problems: tuple[str, ...]
     generation: int
     violating: int
+    observed: bool
     conditions: tuple[PolicyCondition, ...]
     pods: PodCounts = NO_PODS
 
@@ -42,6 +45,7 @@ class PolicyStatus:
             "compliance": self.compliance,
             "message": self.message,
             "violatingNodes": self.violating,
+            "enforcement": "Observe" if self.observed else "Enforce",
             "pods": self.pods._asdict(),
             "observedGeneration": self.generation,
             "conditions": [c.body(since(c), self.generation) for c in self.conditions],
@@ -51,21 +55,22 @@ class PolicyStatus:
 def statuses(
     decisions: Decisions,
     conflicts: Iterable[LabelConflict],
+    effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
     actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy, given its decision, the label conflicts, the pods that name it and its actions."""
+    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, its pods and its actions."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        pods, acting = pods_of(decision.policy), actions.get(key)
-        yield key, _status(decision, by_label, decisions.table, pods, acting)
+        status = _status(decision, by_label, decisions.table, effects, actions.get(key))
+        yield key, replace(status, pods=pods_of(decision.policy))
 
 
 def _status(
     decision: Decision,
     by_label: ConflictsByLabel,
     table: MetricTable,
-    pods: PodCounts,
+    effects: Effects,
     acting: PolicyActions | None,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
@@ -84,15 +89,20 @@ def _status(
         compliance, message = "Unknown", []
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
+    observed = ["only observed"] if decision.policy.observed else []
     summary = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
     return PolicyStatus(
         compliance,
-        "; ".join([*message, *unknown, *summary]),
+        "; ".join([*observed, *message, *unknown, *summary]),
         problems,
         decision.policy.generation,
         len(violating),
-        (*conditions(decision, table, problems), *limit_conditions(acting)),
-        pods,
+        decision.policy.observed,
+        (
+            *conditions(decision, table, problems),
+            enforcement.condition(decision, table, effects),
+            *limit_conditions(acting),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ changes by identity.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -68,9 +69,9 @@ class Decision:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decisions:
-    """The results of all policies.
+    """The results of all policies. `labels` are those of enforced policies.
 
     `valid_until` is when a reading becomes stale or a `for` or `clearAfter` ends: then the result changes without new input.
     """
@@ -79,6 +80,13 @@ class Decisions:
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
     labels: NodeLabels = field(default_factory=dict)
     valid_until: float = np.inf
+
+    @cached_property
+    def enforced(self) -> Mapping[PolicyKey, Decision]:
+        """The results of the policies that are not only observed: what kube-scheduler is told, set on nodes and evicted."""
+        if not any(one.policy.observed for one in self.policies.values()):
+            return self.policies
+        return {key: one for key, one in self.policies.items() if not one.policy.observed}
 
 
 def decide(
@@ -135,7 +143,11 @@ def deciding(
     for policy in ordered:
         made.append((yield from _decision(policy, table, history, now=now)))
         yield
-    claims = [(decision.policy.key, assignments_of(decision.labels)) for decision in made]
+    claims = [
+        (decision.policy.key, assignments_of(decision.labels))
+        for decision in made
+        if not decision.policy.observed
+    ]
     labels, clashes = yield from merged(claims, names)
     yield
     decided = {

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_not
 
+from evaluator.model.names import PolicyKey
 from evaluator.policy.types import Policy, Strategy, StrategyName
 from evaluator.readings.column import Column, unknown
 from evaluator.readings.merged import Readings
@@ -28,21 +29,30 @@ class MetricLimit:
 
 
 def limit_metrics(
-    named: Collection[frozenset[str]], most: int, *, always: frozenset[str] = frozenset()
+    named: Collection[frozenset[str]],
+    most: int,
+    *,
+    observed: Collection[frozenset[str]] = (),
+    always: frozenset[str] = frozenset(),
 ) -> MetricLimit:
     """Select at most `most` of the metrics that policies name; metrics in `always` do not count.
 
-    Policies with the fewest metrics go first, so a policy with thousands displaces only its own.
+    Policies with the fewest metrics go first, so a policy with thousands displaces only its own; those that are only
+    `observed` go last.
     """
-    union = always.union(*named)
+    union = always.union(*named, *observed)
     most += len(always)
     if len(union) <= most:
         return MetricLimit(union)
     requested = set(always)
-    for names in sorted(map(sorted, named), key=lambda names: (len(names), names)):
+    for names in [*_by_size(named), *_by_size(observed)]:
         new = [name for name in names if name not in requested]
         requested.update(new[: most - len(requested)])
     return MetricLimit(frozenset(requested), union - requested)
+
+
+def _by_size(named: Iterable[frozenset[str]]) -> list[list[str]]:
+    return sorted(map(sorted, named), key=lambda names: (len(names), names))
 
 
 class RuleLimit:
@@ -58,8 +68,8 @@ class RuleLimit:
     def limited(self, policies: Sequence[Policy]) -> Sequence[Policy]:
         """Return the policies without the strategies over the limit; their problems name these.
 
-        Policies with the fewest rules go first, then the smallest strategies. A strategy is left out as a whole:
-        with some of its rules it would match other nodes than its author intended.
+        Enforced policies go first, then those with the fewest rules, then the smallest strategies. A strategy is left out
+        as a whole: with some of its rules it would match other nodes than its author intended.
         """
         if len(policies) != len(self._given) or any(map(is_not, policies, self._given)):
             self._given, self._limited = policies, self._limit(policies)
@@ -70,7 +80,7 @@ class RuleLimit:
         if sum(map(_rules, policies)) <= self._most:
             return policies
         free, limited = self._most, list[Policy]()
-        for policy in sorted(policies, key=lambda policy: (_rules(policy), policy.key)):
+        for policy in sorted(policies, key=_order):
             kept = {}
             for name, strategy in sorted(policy.strategies.items(), key=_size):
                 if len(strategy.rules) <= free:
@@ -95,6 +105,10 @@ class RuleLimit:
 
 def _rules(policy: Policy) -> int:
     return sum(len(strategy.rules) for strategy in policy.strategies.values())
+
+
+def _order(policy: Policy) -> tuple[bool, int, PolicyKey]:
+    return policy.observed, _rules(policy), policy.key
 
 
 def _size(strategy: tuple[StrategyName, Strategy]) -> tuple[int, str]:

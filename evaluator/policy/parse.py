@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from evaluator.model import node_labels
-from evaluator.model.names import PolicyKey
+from evaluator.model.names import ENFORCEMENT, PolicyKey
 from evaluator.policy import rule_options
 from evaluator.policy.actions.parse import parse_actions
 from evaluator.policy.rule_options import PLAIN, RuleOptions
@@ -40,8 +40,8 @@ _MOST_PROBLEMS = 20
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
 
 
-def parse(obj: Mapping[str, Any]) -> Policy:
-    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why."""
+def parse(obj: Mapping[str, Any], *, observe: bool = False) -> Policy:
+    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why. `observe`: --observe is set."""
     meta = obj["metadata"]
     key = PolicyKey(meta.get("namespace", ""), meta["name"])
     problems: list[str] = []
@@ -68,20 +68,24 @@ def parse(obj: Mapping[str, Any]) -> Policy:
     violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
     annotations = meta.get("annotations") or {}
     actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
-    return replace(_policy(obj, strategies, problems), actions=actions)
+    return replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
 
 
-def oversized(obj: Mapping[str, Any], size: int) -> Policy:
+def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:
     """Return the policy for an object with a spec of `size` bytes, more than MOST_BYTES; nothing of it is enforced."""
-    return _policy(
-        obj, {}, [f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"]
-    )
+    problem = f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"
+    return _policy(obj, {}, [problem], observe=observe)
 
 
 def _policy(
-    obj: Mapping[str, Any], strategies: Mapping[StrategyName, Strategy], problems: list[str]
+    obj: Mapping[str, Any],
+    strategies: Mapping[StrategyName, Strategy],
+    problems: list[str],
+    *,
+    observe: bool,
 ) -> Policy:
     meta, status = obj["metadata"], obj.get("status")
+    observed_by = _observed_by(meta, problems)
     return Policy(
         PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
@@ -89,7 +93,19 @@ def _policy(
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=status if isinstance(status, Mapping) else {},
+        observed_by="--observe" if observe else observed_by,
     )
+
+
+def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
+    """Return why a policy is only observed. An unknown value counts as `observe`: that changes nothing in the cluster."""
+    value = (meta.get("annotations") or {}).get(ENFORCEMENT, "enforce")
+    if value not in ("enforce", "observe"):
+        problems.insert(
+            0,
+            f"annotation {ENFORCEMENT}: {shown(value)} is neither enforce nor observe: the policy is only observed",
+        )
+    return "" if value == "enforce" else f"the annotation {ENFORCEMENT}"
 
 
 def _limited(problems: list[str]) -> tuple[str, ...]:

@@ -77,7 +77,10 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy; contains only the strategies that can be enforced."""
+    """A policy; contains only the strategies that can be enforced.
+
+    An observed policy is decided and shown, but kube-scheduler gets no answer from it, and it sets no label and evicts no pod.
+    """
 
     key: PolicyKey
     strategies: Mapping[StrategyName, Strategy] = field(default_factory=dict)
@@ -87,6 +90,13 @@ class Policy:
     actions: Actions = LABELS_ONLY
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The status last written by any replica; not part of the specification."""
+    observed_by: str = ""
+    """Why the policy is only observed, such as `--observe`; empty if it is enforced."""
+
+    @property
+    def observed(self) -> bool:
+        """Whether the policy is only observed, not enforced."""
+        return bool(self.observed_by)
 
     @cached_property
     def metrics(self) -> frozenset[str]:

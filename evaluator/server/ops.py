@@ -21,6 +21,7 @@ from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import Steps
 from evaluator.plans import explain
+from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.scorerhost import explain as explainpod
 from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
@@ -76,6 +77,7 @@ class OpsServer:
         metrics: Metrics,
         *,
         clock: Callable[[], float],
+        effects: Effects = NO_EFFECTS,
         explaining: bool = True,
         pod_explainer: PodExplainer | None = None,
         gang_explainer: GangExplainer | None = None,
@@ -83,6 +85,7 @@ class OpsServer:
         self._decider = decider
         self._metrics = metrics
         self._clock = clock
+        self._effects = effects
         self._explaining = explaining
         self._pod_explainer = pod_explainer
         self._gang_explainer = gang_explainer
@@ -144,16 +147,17 @@ class OpsServer:
             node = request.query.get("node", ("",))[-1]
             if node and node not in decisions.table.nodes.position:
                 return _error(f"no node {node[:_SHOWN]}")
+            await _unhurried(self._effects.catching_up(decisions))
             with self._decider.readings() as readings:
                 found = await _stepwise(
-                    explain.explain(decisions, key, readings, now=now, node=node)
+                    explain.explain(
+                        decisions, key, readings, now=now, effects=self._effects, node=node
+                    )
                 )
             if found is None:
                 return _error(f"no policy {key}; known: {self._known()}")
             pieces = await _unhurried(itertools.starmap(_entry, found.nodes))
             head = {**self._waiting(), **found.head}
-            del found  # thousands of texts: not in one step with the page
-            await asyncio.sleep(0)
             return _page(head, nodes=(b"{}", pieces))
 
     async def _pod(self, name: str) -> Response:

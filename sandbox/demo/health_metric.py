@@ -18,6 +18,7 @@ from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 NAMESPACE = "health-metric-demo"
 POLICY = "demo-policy"
+ENFORCEMENT = "plimsoll.io/enforcement"
 
 
 class HealthMetricDemo:
@@ -37,6 +38,7 @@ class HealthMetricDemo:
         sick, pod = await self._place()
         await self._leave(sick, pod)
         await self._recover(sick)
+        await self._observe()
         await self._measure()
         await self._derive()
         await self._risk.run_steps()
@@ -121,6 +123,30 @@ class HealthMetricDemo:
             f"{policy['status']['compliance']}: {policy['status']['message']}"
         )
 
+    async def _observe(self) -> None:
+        self._narrator.step("A policy is observed before it is enforced")
+        await self._stage.apply("examples/observed-policy.yaml")
+        self._write("node-b", 1)
+        told = await self._narrator.wait_for(
+            "its status says what enforcement would change",
+            lambda: self._enforced("tried-policy", "False", saying="node-b"),
+        )
+        self._narrator.print_output(told)
+        await self._narrator.wait_for(
+            "the extender accepts node-b for its pods",
+            lambda: self._accepts("tried-policy", "node-b"),
+        )
+        self._narrator.print_action(
+            f"kubectl -n {NAMESPACE} annotate --overwrite taspolicy tried-policy {ENFORCEMENT}=enforce"
+        )
+        edit = {"metadata": {"annotations": {ENFORCEMENT: "enforce"}}}
+        await self._api.patch(POLICIES, "tried-policy", edit, NAMESPACE)
+        await self._narrator.wait_for(
+            "one edit enforces it: the extender rejects node-b",
+            lambda: self._refuses("tried-policy", "node-b"),
+        )
+        self._write("node-b", 0)
+
     async def _measure(self) -> None:
         self._narrator.step("The same with a metric of the host: memory_MemAvailable_bytes")
         await self._stage.apply("examples/memory-policy.yaml")
@@ -204,6 +230,18 @@ class HealthMetricDemo:
             ExtenderSpec(f"{self._cluster.endpoints.extender}/scheduler")
         ) as extender:
             return True if node not in (await extender.filter(pod, names)).names else None
+
+    async def _accepts(self, policy: str, node: str) -> bool | None:
+        return None if await self._refuses(policy, node) else True
+
+    async def _enforced(self, policy: str, status: str, *, saying: str) -> str | None:
+        """Return the message of the condition Enforced, once it has this status and text."""
+        found = await self._api.get(POLICIES, policy, NAMESPACE)
+        for condition in found.get("status", {}).get("conditions", []):
+            if (condition["type"], condition["status"]) == ("Enforced", status):
+                message = str(condition["message"])
+                return message if saying in message else None
+        return None
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})

@@ -369,16 +369,15 @@ class World:
         return full
 
     async def add_policy(self, name, namespace=None, *, spec=None, annotations=None, **strategies):
-        """Create a policy with a unique name; strategies are lists of rules such as "health Equals 1".
-
-        `annotations` are those of plimsoll.io, with `_` for `-`.
-        """
+        """Create a policy with a unique name; strategies are lists of rules such as "health Equals 1"."""
         full = self.name(name)
-        noted = {f"plimsoll.io/{k.replace('_', '-')}": v for k, v in (annotations or {}).items()}
         body = {
             "apiVersion": POLICIES.api_version,
             "kind": "TASPolicy",
-            "metadata": self._meta(full, namespace or self.namespace) | {"annotations": noted},
+            "metadata": {
+                **self._meta(full, namespace or self.namespace),
+                **({"annotations": annotations} if annotations else {}),
+            },
             "spec": spec or spec_of(**strategies),
         }
         await self.client.create(POLICIES, body)

@@ -41,7 +41,7 @@ async def test_condition_of_another_reporter_is_a_metric_of_policies(world):
 
 
 KIND = "plimsoll.io/Demo"
-ANNOTATIONS = {"actions": "condition", "condition_type": KIND}
+ANNOTATIONS = {"plimsoll.io/actions": "condition", "plimsoll.io/condition-type": KIND}
 
 
 async def conditions(world, node):
@@ -92,7 +92,10 @@ async def test_condition_of_a_deleted_policy_is_removed(world):
     await world.add_policy(
         "second",
         dontschedule=["health Equals 2"],
-        annotations={"actions": "condition", "condition_type": "example.com/Ill"},
+        annotations={
+            "plimsoll.io/actions": "condition",
+            "plimsoll.io/condition-type": "example.com/Ill",
+        },
     )
     world.fleet.say(node, health=2)
     await world.start("--conditions")

@@ -158,9 +158,9 @@ async def test_kubectl_shows_the_printer_columns(world, conditions):
     )
     out, _ = await program.communicate()
     head, row = out.decode().splitlines()
-    columns = ["NAME", "COMPLIANCE", "VIOLATING", "VALID", "PODS", "IGNORED", "MESSAGE", "AGE"]
-    assert head.split() == columns
-    assert row.split()[:6] == [policy, "Violated", "1", "True", "0", "0"]
+    columns = ["COMPLIANCE", "VIOLATING", "VALID", "MODE", "PODS", "IGNORED", "MESSAGE", "AGE"]
+    assert head.split() == ["NAME", *columns]
+    assert row.split()[:7] == [policy, "Violated", "1", "True", "Enforce", "0", "0"]
 
 
 async def test_recreated_node_is_judged_by_its_own_first_report(world):

@@ -9,7 +9,7 @@ from sandbox.client.objects import EVENTS, NODES, POLICIES
 
 pytestmark = pytest.mark.e2e
 
-HARD = {"actions": "taint", "taint_effect": "NoSchedule"}
+HARD = {"plimsoll.io/actions": "taint", "plimsoll.io/taint-effect": "NoSchedule"}
 FOREIGN = {"key": "example.com/gpu", "value": "x", "effect": "NoSchedule"}
 
 
@@ -60,10 +60,12 @@ async def test_effects_and_prefix(world):
     prefix = "status-taint.cluster-autoscaler.kubernetes.io/plimsoll-"
     world.fleet.say(node, health=2)
     soft = await world.add_policy(
-        "soft", dontschedule=["health Equals 2"], annotations={"actions": "taint"}
+        "soft", dontschedule=["health Equals 2"], annotations={"plimsoll.io/actions": "taint"}
     )
     gone = await world.add_policy(
-        "gone", deschedule=["health Equals 2"], annotations=HARD | {"taint_effect": "NoExecute"}
+        "gone",
+        deschedule=["health Equals 2"],
+        annotations=HARD | {"plimsoll.io/taint-effect": "NoExecute"},
     )
     flags = ("--taints", "--maxActedNodes=100%", f"--taintPrefix={prefix}")
     await world.start(*flags)
@@ -127,7 +129,9 @@ async def test_limit_of_the_cluster_counts_nodes_of_all_policies(world):
     nodes = await several(world, 4)
     for name in ("one", "two"):
         await world.add_policy(
-            name, dontschedule=["health Equals 2"], annotations=HARD | {"max_nodes": "4"}
+            name,
+            dontschedule=["health Equals 2"],
+            annotations=HARD | {"plimsoll.io/max-nodes": "4"},
         )
     for node in nodes:
         world.fleet.say(node, health=2)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.scrape.exposition import encode_openmetrics, encode_text
 from collectors.base.host import Host
+from collectors.base.options import SysctlOptions
 from collectors.base.registry import COLLECTORS
 from collectors.base.sample import CollectorError
 from collectors.cpu import Options as CpuOptions
@@ -99,6 +100,18 @@ FILES: Mapping[str, tuple[str, ...]] = {
         *(f"{RESCTRL}/{group}schemata" for group in ("", "a/")),
         *(f"{RESCTRL}/{group}mon_data/mon_L3_00/{EVENT}" for group in ("", "a/", "mon_groups/b/")),
     ),
+    "drbd": ("proc/drbd",),
+    "drm": tuple(f"sys/class/drm/card0/device/{file}" for file in ("uevent", "gpu_busy_percent", "unique_id")),
+    "lnstat": ("proc/net/stat/arp_cache",),
+    "mountstats": ("proc/1/mountstats", "proc/1/mountinfo"),
+    "nvmesubsystem": tuple(
+        f"sys/class/nvme-subsystem/nvme-subsys0/{file}" for file in ("subsysnqn", "nvme0/state", "nvme0/transport")
+    ),
+    "runit": ("etc/service/a/supervise/status",),
+    "swap": ("proc/swaps",),
+    "sysctl": ("proc/sys/vm/swappiness",),
+    "tcpstat": ("proc/net/tcp", "proc/net/tcp6"),
+    "xfrm": ("proc/net/xfrm_stat",),
     "selinux": ("sys/fs/selinux/enforce", "etc/selinux/config"),
     "tapestats": tuple(f"sys/class/scsi_tape/st0/stats/{file}" for file in ("read_cnt", "io_ns")),
     "xfs": ("sys/fs/xfs/sda1/stats/stats",),
@@ -110,13 +123,14 @@ FILES: Mapping[str, tuple[str, ...]] = {
 OPTIONS = {
     "cpu": CpuOptions(cpu_info=True, cpu_flags_include="."),
     "resctrl": ResctrlOptions(resctrl_groups=True),
+    "sysctl": SysctlOptions(("vm.swappiness",), ("vm.swappiness",)),
 }
 PIECES = st.sampled_from(
     [b"0", b"12", b"-1", b"9" * 30, b"\n", b" ", b":", b",", b"-", b"package-", b"dram", b"raid1", b"\0", b"\xff", b"\xc3\xa9",
      b"\xe2\x80\xa8", b"cpu0 1 2 3 4", b"processor\t: 0\n", b"md0 : active raid1 sda[0]\n", b" 12 blocks [2/2] [UU]\n",
      b"resync", b"=", b"(1/2)", b"Mitigation: ", b"8.0 GT/s PCIe", b"0x10", b"1_0", b"NaN", b"inf", b"1e999", b"\xd9\xa1",
      b"RxErr 1\n", b"TOTAL_ERR_COR 2\n", b"L3:0=f\n", b"MB:0=20;1=5\n", b"llc_occupancy\n", b"mbm_total_bytes\n", b"Unavailable",
-     b"Node 0 MemFree: 8 kB\n", b"10 21\n", b"  CPU0 CPU1\n", b"name type data\n", b"hits 4 1\n", b"net 1 2 3 4\n", b"TCP  0A600001:01BB rr\n", b"mpath-", b"rw 1 2\n", b"1.5k", b"MCE: 1 2 Machine check exceptions\n"]
+     b"Node 0 MemFree: 8 kB\n", b"10 21\n", b"  CPU0 CPU1\n", b"name type data\n", b"hits 4 1\n", b"net 1 2 3 4\n", b"TCP  0A600001:01BB rr\n", b"mpath-", b"device n:/v mounted on /m with fstype nfs\n", b"xprt: tcp 1 2\n", b" 1: cs:Connected ns:1\n", b"rw 1 2\n", b"1.5k", b"MCE: 1 2 Machine check exceptions\n"]
 )  # fmt: skip
 CONTENT = st.one_of(st.lists(PIECES, max_size=8).map(b"".join), st.binary(max_size=60))
 

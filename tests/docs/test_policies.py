@@ -17,13 +17,13 @@ def test_every_documented_policy_is_valid() -> None:
     for text in POLICIES:
         assert yaml.safe_load(text)["kind"] == "TASPolicy"
         for found in main.check_text("policy.yaml", text):
-            assert found.errors == []
+            assert found.findings.errors == []
 
 
 def test_check_prints_what_the_page_shows() -> None:
     (shown,) = re.findall(r"\$ plimsoll-evaluator check policy.yaml\n(.*?)```", PAGE, re.DOTALL)
     (found,) = main.check_text("policy.yaml", POLICIES[0])
-    assert shown.splitlines() == [*found.lines(), "1 policy, 0 errors, 1 warning"]
+    assert shown.splitlines() == [*found.findings.lines(), "1 policy, 0 errors, 1 warning"]
 
 
 def test_every_condition_is_in_the_table() -> None:

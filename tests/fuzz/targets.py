@@ -204,7 +204,7 @@ def _status(found):
 
 
 def a_manifest(data):
-    for found in main.check_text("a.yaml", _text(data)):
+    for found in (one.findings for one in main.check_text("a.yaml", _text(data))):
         for line in found.lines():
             assert line.isprintable()
             assert len(line) <= LONGEST or line.strip() in map(str.strip, found.meanings)

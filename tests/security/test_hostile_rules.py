@@ -11,7 +11,8 @@ import pytest
 
 from agent.rules.groups import dependencies, file
 from agent.rules.groups.file import Group, Rule, RuleFileError
-from agent.rules.groups.group import RunningGroup, Tick
+from agent.rules.groups.group import RunningGroup
+from agent.rules.groups.tick import Tick
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import make
@@ -209,7 +210,7 @@ def test_rule_that_reads_its_own_result_stops_at_its_memory_limit():
     running = RunningGroup(group, history, lambda _: frozenset())
     seen = []
     while running.history is not None:
-        outcome = running.tick(Tick(1000 * (len(seen) + 1), 0, 1000, (), ()))
+        outcome = running.tick(Tick(1000 * (len(seen) + 1), 0, 1000, {}, ()))
         seen.append(sum(map(len, outcome.results.values())))
     assert seen[:4] == [1, 3, 7, 15]
     assert len(seen) < 15

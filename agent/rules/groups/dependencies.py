@@ -1,14 +1,16 @@
 """Dependencies of rule groups: other groups, collectors, and the order of evaluation."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
-from agent.rules.groups.file import Group
+from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.promql.values import LOOKBACK
 
-_PARTS = ("_bucket", "_sum", "_count")
+PARTS = ("_bucket", "_sum", "_count")
 """Suffixes of the samples of histograms and summaries."""
 
 Serving = Callable[[Collection[str]], Collection[str]]
@@ -51,6 +53,43 @@ def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
         - {group.name}
         for group in groups
     }
+
+
+def excerpts(groups: Sequence[Group], metrics: Collection[str]) -> Mapping[str, Group]:
+    """Return, by group, the rules that record these metrics and all rules whose results these read, directly or indirectly."""
+    rules: dict[str, list[tuple[str, int]]] = {}
+    for group in groups:
+        for number, rule in enumerate(group.rules):
+            rules.setdefault(rule.record, []).append((group.name, number))
+    by_name = {group.name: group for group in groups}
+    left = [metric for metric in rules if metric in metrics]
+    seen = set(left)
+    found: dict[str, set[int]] = {}
+    while left:
+        for name, number in rules[left.pop()]:
+            found.setdefault(name, set()).add(number)
+            for need in by_name[name].rules[number].expression.needs:
+                more = [m for m in rules if m not in seen and may_name(need.selector, m)]
+                seen.update(more)
+                left += more
+    return {
+        name: replace(
+            by_name[name],
+            rules=tuple(by_name[name].rules[number] for number in sorted(numbers)),
+            interval=SHORTEST,
+        )
+        for name, numbers in found.items()
+    }
+
+
+def is_short(group: Group, groups: Sequence[Group]) -> bool:
+    """Return whether a group looks back for minutes at most, and at collected series only."""
+    metrics = recorded(groups)
+    return all(
+        need.reach <= LOOKBACK and not any(may_name(need.selector, metric) for metric in metrics)
+        for need in needs(group)
+        if need.reach
+    )
 
 
 def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
@@ -107,4 +146,4 @@ def collectors(
 
 def _families(metric: str) -> list[str]:
     """Return the families that may have samples of this name."""
-    return [metric, *(metric.removesuffix(part) for part in _PARTS if metric.endswith(part))]
+    return [metric, *(metric.removesuffix(part) for part in PARTS if metric.endswith(part))]

@@ -4,22 +4,21 @@ A rule's results are published only if it could be evaluated. Missing results ar
 be known: a source failed, a rule failed, or the group has had fewer than the two ticks that rates need.
 """
 
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, Rule, RuleError
+from agent.rules.groups.tick import Tick, TickResult, unknown
 from agent.rules.promql import labels
-from agent.rules.promql.budget import Budget, LimitError
+from agent.rules.promql.budget import LimitError
 from agent.rules.promql.expression import Expression, parse
 from agent.rules.promql.labels import EMPTY, NAME, Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import EvaluationError, Moment, Vector
 from agent.rules.storage.head import FullError, Head
 from agent.rules.storage.snapshot import Snapshot
-from collectors.base.sample import Family
 from plimsoll.text import SentenceError
 
 _FEW_TICKS = 2
@@ -29,53 +28,6 @@ _KEPT = 1 << 12  # cached label sets of results per rule
 # Bytes counted for a recorded series and for each of its labels: estimates that include what the exposition remembers.
 _RESULT, _RESULT_LABEL = 600, 100
 _REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
-
-Results = Mapping[str, Vector]
-"""Recorded series by metric, with complete label sets. Of duplicates, the first one counts."""
-
-
-@dataclass(frozen=True, slots=True)
-class TickResult:
-    """The results of a group as of a tick."""
-
-    time: int
-    """The tick in ms."""
-    results: Results
-    unread: frozenset[str] = frozenset()
-    """Metrics without a result whose value is unknown."""
-    doubtful: frozenset[str] = frozenset()
-    """Metrics with missing input; they may have results nevertheless."""
-    errors: tuple[RuleError, ...] = ()
-    overridden: frozenset[str] = frozenset()
-    """Metrics that were collected and therefore not recorded."""
-
-
-def unknown(group: Group, time: int, errors: tuple[RuleError, ...] = ()) -> TickResult:
-    """Return the results of a group about which nothing is known at this time."""
-    metrics = dependencies.recorded([group])
-    return TickResult(time, {}, metrics, metrics, errors)
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """The input of one evaluation of a group."""
-
-    time: int
-    """Milliseconds of the samples' clock."""
-    epoch: int
-    """Offset in ms to Unix time."""
-    step: int
-    """Default step of a subquery in ms."""
-    families: tuple[Family, ...]
-    collected: Collection[str]
-    """Metrics in the samples, and all others that collectors export; no results are recorded under these names."""
-    failed: frozenset[str] = frozenset()
-    """Collectors that could not read their source."""
-    others: Iterable[TickResult] = ()
-    """The latest results of other groups."""
-    budget: Budget = field(default_factory=Budget)
-    free: float = math.inf
-    """Bytes that samples and results of this group may take."""
 
 
 @dataclass(slots=True)
@@ -148,14 +100,23 @@ class RunningGroup:
             for rule, key in zip(group.rules, _keys(group), strict=True)
         ]
         self._ticks = 0
+        self._names = history.names
+        self.metrics = dependencies.recorded([group])
+        """The metrics that it records."""
 
     @property
     def held(self) -> int:
         """Approximate bytes of the latest results and of the expressions' caches."""
         return sum(doing.held for doing in self._doing) if self.history is not None else 0
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Start with the samples of a snapshot, before the first tick."""
+    @property
+    def ticks(self) -> int:
+        """Return the number of evaluations so far."""
+        return self._ticks
+
+    def restore(self, snapshot: Snapshot, ticks: int = 0) -> None:
+        """Start with the samples of a snapshot and of so many ticks, before the first tick."""
+        self._ticks = ticks
         if self.history is not None:
             try:
                 self.history.restore(snapshot)
@@ -193,9 +154,11 @@ class RunningGroup:
 
     def _fill(self, history: Head, tick: Tick) -> None:
         history.begin(tick.time)
-        for family in tick.families:
-            if family.type in {"histogram", "summary"} or history.needs(family.name):
-                history.add_family(family.samples)
+        names = self._names
+        for metric in tick.families if names is None else names & tick.families.keys():
+            if names is not None or history.needs(metric):
+                for family in tick.families[metric]:
+                    history.add_family(family.samples)
         for other in tick.others:
             for metric, vector in other.results.items():
                 if history.needs(metric) and metric not in tick.collected:
@@ -208,14 +171,14 @@ class RunningGroup:
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}
-        held = self.held
+        held, taken = self.held, history.bytes
         for doing in self._doing:
             rule = doing.rule
             if doing.is_doubtful(tick.failed, doubtful):
                 doubtful.add(rule.record)
             others = held - doing.held
             try:
-                vector = self._results(doing, moment, tick.free - history.bytes - others)
+                vector = self._results(doing, moment, tick.free - taken - others)
                 held = others + doing.held
             except _RuleFailedError as error:
                 held = others + doing.held
@@ -225,11 +188,12 @@ class RunningGroup:
                 continue
             if rule.record in tick.collected:
                 vector = []
-            history.record(doing.key, vector)
+            if history.record(doing.key, vector):
+                taken = history.bytes
             if vector:
                 results[rule.record] = results.get(rule.record, []) + vector
         history.end()
-        own = dependencies.recorded([self.group])
+        own = self.metrics
         missing = own - results.keys()
         unread = missing if self._ticks + 1 < _FEW_TICKS else missing & doubtful
         overridden = own.intersection(tick.collected)

@@ -1,41 +1,38 @@
-"""Schedules all rule groups and combines their results."""
+"""Schedules all rule groups and combines their results.
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+A group is evaluated at its interval. While a subscriber uses some of its metrics, the rules behind these are evaluated every
+second too, as a group of their own with samples of its own; their results are published instead of the group's. If they
+look back far, the whole group is evaluated every second instead: what its samples say has to survive the subscription.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from agent.rules.groups import dependencies, results
 from agent.rules.groups.file import SHORTEST, Group
-from agent.rules.groups.group import RunningGroup, Tick, TickResult
+from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import GroupResult, Published
 from agent.rules.groups.schedule import Schedule
+from agent.rules.groups.tick import Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
 from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import Snapshot
-from collectors.base.sample import Family
 
 _COUNT = 15_000
 """Milliseconds between two counts of stored samples."""
-_PARTS = ("_bucket", "_sum", "_count")
 
 Sources = Callable[[Iterable[Need]], frozenset[str]]
 """Returns the collectors for needed series."""
 
 
-@dataclass(frozen=True, slots=True)
-class TickInputs:
-    """The samples of collectors for a tick."""
+class Part(NamedTuple):
+    """What is evaluated at once: a group, or those of its rules that are evaluated every second."""
 
-    time: int
-    """Time of collection in ms of the samples' clock."""
-    epoch: int
-    """Offset in ms to Unix time."""
-    families: tuple[Family, ...]
-    failed: frozenset[str]
-    """Collectors that could not read their source."""
-    collected: frozenset[str]
-    """The metrics of these families (`metrics_of`)."""
+    group: str
+    quick: bool = False
 
 
 @dataclass(slots=True)
@@ -43,24 +40,40 @@ class _Member:
     """A group and its statistics."""
 
     running: RunningGroup
+    own_interval: int
+    """Interval (ms) without subscribers; results are valid for a multiple of it."""
     interval: int
-    """Its own interval in ms."""
+    """Its current interval in ms."""
     duration: float = 0.0
     timestamp: float | None = None
     missed: int = 0
     samples: int = 0
     counted: int | None = None
+    bytes: int = 0
+    """Approximate bytes of its samples and results."""
 
     @property
     def word(self) -> GroupResult:
         """Return the group's latest result."""
-        return GroupResult(self.running.group, self.interval, self.running.result)
+        return GroupResult(self.running.group, self.own_interval, self.running.result)
 
     @property
-    def bytes(self) -> int:
-        """Approximate bytes of its samples and results."""
+    def metrics(self) -> frozenset[str]:
+        """Return the metrics that it has evaluated."""
+        return self.running.metrics if self.running.result.time else frozenset()
+
+    def measure(self, now: int) -> None:
+        """Update `bytes`, and `samples` at most once in a while."""
         history = self.running.history
-        return history.bytes + self.running.held if history is not None else 0
+        if history is None:
+            self.bytes = self.samples = 0
+            return
+        self.bytes = history.bytes + self.running.held
+        if self.counted is None or now - self.counted >= _COUNT:
+            self.samples, self.counted = history.samples, now
+
+
+_Members = Mapping[Part, _Member]
 
 
 class GroupManager:
@@ -74,59 +87,101 @@ class GroupManager:
         self._interval = interval
         self._max_memory = max_memory
         self._sources = sources
-        self._members: dict[str, _Member] = {}
+        self._groups: tuple[Group, ...] = ()
+        self._members: _Members = {}
         self._dependencies: Mapping[str, frozenset[str]] = {}
-        self._schedule = Schedule({}, 0)
+        self._help: Mapping[str, str] = {}
+        self._schedule = Schedule[Part]({}, 0)
+        self._subscribed: Collection[str] = frozenset()
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
         before = self._members
-        members: dict[str, _Member] = {}
-        for group in dependencies.ordered(groups):
-            known = before.get(group.name)
+        members: dict[Part, _Member] = {}
+        self._groups = dependencies.ordered(groups)
+        for group in self._groups:
+            part = Part(group.name)
+            known = before.get(part)
             history = known.running.history if known is not None else None
             if known is not None and history is not None and known.running.group == group:
-                members[group.name] = known
+                members[part] = known
+                known.interval = known.own_interval
                 continue
-            members[group.name] = member = self._member(group)
+            members[part] = member = self._member(group)
             snapshot = history.snapshot() if history is not None else saved.get(group.name)
             if snapshot is not None:
                 member.running.restore(snapshot)
         self._members = members
         self._dependencies = dependencies.dependencies(groups)
-        self._schedule = Schedule({name: m.interval for name, m in members.items()}, now)
+        self._help = results.help_texts(self._groups)
+        self._schedule = Schedule({part: m.own_interval for part, m in members.items()}, now)
+        self._subscribed = frozenset()
 
     def _member(self, group: Group) -> _Member:
         history = Head(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
         interval = max(group.interval or self._interval, SHORTEST)
-        return _Member(RunningGroup(group, history, self._sources), interval)
+        return _Member(RunningGroup(group, history, self._sources), interval, interval)
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
-        """Evaluate groups that record these metrics every second, and the groups that they depend on."""
-        groups = (member.running.group for member in self._members.values())
-        first = [g.name for g in groups if not dependencies.recorded([g]).isdisjoint(metrics)]
-        self._schedule.accelerate(dependencies.closure(first, self._dependencies), now)
+        """Evaluate the rules that record these metrics every second, and the rules that they depend on."""
+        if metrics == self._subscribed:
+            return
+        self._subscribed = metrics
+        excerpts = dependencies.excerpts(self._groups, metrics)
+        members: dict[Part, _Member] = {}
+        for group in self._groups:
+            members[Part(group.name)] = slow = self._members[Part(group.name)]
+            part, excerpt = Part(group.name, quick=True), excerpts.get(group.name)
+            whole = excerpt is not None and not dependencies.is_short(excerpt, self._groups)
+            slow.interval = SHORTEST if whole else slow.own_interval
+            self._schedule.set(Part(group.name), slow.interval, now)
+            before = self._members.get(part)
+            if excerpt is None or slow.interval == SHORTEST:
+                if before is not None:
+                    slow.missed += before.missed
+                    self._schedule.remove(part)
+            elif before is not None and before.running.group == excerpt:
+                members[part] = before
+            else:
+                members[part] = self._quick(excerpt, slow, before)
+                self._schedule.set(part, SHORTEST, now)
+        self._members = members
+
+    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None) -> _Member:
+        """Return an excerpt of a group, with its samples, in place of another one."""
+        quick = self._member(excerpt)
+        quick.own_interval = slow.own_interval
+        quick.missed = 0 if before is None else before.missed
+        if slow.running.history is not None:
+            quick.running.restore(slow.running.history.snapshot(), slow.running.ticks)
+        return quick
 
     @property
     def next(self) -> int | None:
         """Return the time at which the next group is due."""
         return self._schedule.next
 
-    def take(self, now: int) -> Sequence[str]:
-        """Return the due groups in order of evaluation, and schedule their next evaluation."""
+    def take(self, now: int) -> Sequence[Part]:
+        """Return what is due in order of evaluation, and schedule its next evaluation."""
         due = self._schedule.take(now)
-        for name, missed in due.items():
-            self._members[name].missed += missed
-        return [name for name in self._members if name in due]
+        for part, missed in due.items():
+            self._members[part].missed += missed
+        return [part for part in self._members if part in due]
 
-    def collectors(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the collectors that these groups need."""
-        return frozenset[str]().union(*(self._members[name].running.sources for name in names))
+    def is_accelerated(self, part: Part) -> bool:
+        """Return whether a part is evaluated more often than its group's interval."""
+        return part.quick or self._members[part].interval < self._members[part].own_interval
 
-    def evaluate(self, name: str, reading: TickInputs) -> TickResult:
-        """Evaluate one group over collected samples and results of other groups."""
-        member = self._members[name]
-        others = [other for other in self._members.values() if other is not member]
+    def collectors(self, parts: Iterable[Part]) -> frozenset[str]:
+        """Return the collectors that these need."""
+        return frozenset[str]().union(*(self._members[part].running.sources for part in parts))
+
+    def evaluate(self, part: Part, reading: TickInputs) -> TickResult:
+        """Evaluate over collected samples and results of other groups."""
+        member = self._members[part]
+        reads = self._dependencies[part.group]
+        others = {other: m for other, m in self._members.items() if other.group in reads}
+        elsewhere = sum([m.bytes for m in self._members.values()]) - member.bytes
         self._budget.start_group()
         result = member.running.tick(
             Tick(
@@ -134,69 +189,80 @@ class GroupManager:
                 reading.epoch,
                 self._interval,
                 reading.families,
-                reading.collected,
+                reading.families.keys(),
                 reading.failed,
-                tuple(other.word.now(reading.time) for other in others),
+                tuple(word.now(reading.time) for word in _words(others)),
                 self._budget,
-                self._max_memory - sum(other.bytes for other in others),
+                self._max_memory - elsewhere,
             )
         )
-        total = sum(other.bytes for other in self._members.values())
-        if total > self._max_memory:
+        member.measure(reading.time)
+        if (total := elsewhere + member.bytes) > self._max_memory:
             text = f"the samples and results of all groups would take {total} bytes"
-            result = member.running.stop(reading.time, "memory", text)
+            result = self._stop(part, reading.time, "memory", text)
         member.timestamp = (reading.time + reading.epoch) / 1000
         return result
 
-    def broke(self, name: str, time: int, text: str) -> None:
+    def broke(self, part: Part, time: int, text: str) -> None:
         """Record that a group cannot be evaluated at all."""
-        self._members[name].running.stop(time, "evaluation", text)
+        self._stop(part, time, "evaluation", text)
 
-    def took(self, name: str, seconds: float) -> None:
+    def _stop(self, part: Part, time: int, reason: str, text: str) -> TickResult:
+        result = self._members[part].running.stop(time, reason, text)
+        self._members[part].measure(time)
+        return result
+
+    def took(self, part: Part, seconds: float) -> None:
         """Record the duration of an evaluation."""
-        self._members[name].duration = seconds
+        self._members[part].duration = seconds
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
-        words = [member.word for member in tuple(self._members.values())]
-        return results.publish(words, now)
+        return results.publish(_words(self._members), now, self._help)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
         """Return the samples of each group that has any."""
         return {
-            name: member.running.history.snapshot()
-            for name, member in self._members.items()
-            if member.running.history is not None
+            part.group: member.running.history.snapshot()
+            for part, member in self._members.items()
+            if member.running.history is not None and not part.quick
         }
 
-    def accounts(self, now: int) -> Sequence[GroupAccount]:
-        """Return statistics of each group."""
-        return [self._account(name, member, now) for name, member in self._members.items()]
-
-    def _account(self, name: str, member: _Member, now: int) -> GroupAccount:
-        history = member.running.history
-        if history is None:
-            member.samples = 0
-        elif member.counted is None or now - member.counted >= _COUNT:
-            member.samples, member.counted = history.samples, now
-        return GroupAccount(
-            group=name,
-            rules=len(member.running.group.rules),
-            interval=self._schedule.interval(name) / 1000,
-            duration=member.duration,
-            timestamp=member.timestamp,
-            missed=member.missed,
-            series=history.series if history is not None else 0,
-            samples=member.samples,
-            bytes=member.bytes,
-        )
+    def accounts(self) -> Sequence[GroupAccount]:
+        """Return statistics of each group. Any thread may call it."""
+        everything = self._members
+        return [
+            _account(member, everything.get(Part(part.group, quick=True)))
+            for part, member in everything.items()
+            if not part.quick
+        ]
 
 
-def metrics_of(families: Iterable[Family]) -> frozenset[str]:
-    """Return the names of these families and of all their possible samples."""
-    found: set[str] = set()
-    for family in families:
-        found.add(family.name)
-        if family.type in {"histogram", "summary"}:
-            found.update(family.name + part for part in _PARTS)
-    return frozenset(found)
+def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
+    members = [slow] if quick is None else [slow, quick]
+    latest = max(members, key=lambda member: member.timestamp or 0)
+    histories = [m.running.history for m in members if m.running.history is not None]
+    return GroupAccount(
+        group=slow.running.group.name,
+        rules=len(slow.running.group.rules),
+        interval=members[-1].interval / 1000,
+        duration=latest.duration,
+        timestamp=latest.timestamp,
+        missed=sum(member.missed for member in members),
+        series=sum(history.series for history in histories),
+        samples=sum(member.samples for member in members),
+        bytes=sum(member.bytes for member in members),
+    )
+
+
+def _words(members: _Members) -> Iterator[GroupResult]:
+    """Yield all results; a group's without those metrics that are evaluated every second."""
+    for part, member in members.items():
+        if part.quick:
+            if member.metrics:
+                yield member.word
+            continue
+        word, quick = member.word, members.get(Part(part.group, quick=True))
+        if quick is not None and quick.metrics:
+            word = replace(word, result=word.result.without(quick.metrics))
+        yield word

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 from agent.rules.groups.file import Group, RuleError
-from agent.rules.groups.group import TickResult, unknown
+from agent.rules.groups.tick import Results, TickResult, unknown
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.values import Vector
 from collectors.base.sample import Family, Sample
@@ -14,21 +16,25 @@ from plimsoll.text import one_line
 _SHOWN = 120  # characters of an expression in a HELP line
 _LIFE = 3  # intervals for which a result is valid
 
-Numbers = Mapping[str, tuple[float, ...]]
-"""Values of metrics in the order of their series."""
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Published:
     """The results of all groups at one moment; immutable."""
 
-    families: tuple[Family, ...] = ()
+    results: Results = field(default_factory=dict)
+    """Recorded series by metric, each once."""
     unread: frozenset[str] = frozenset()
     """Metrics without a result whose value is unknown."""
     errors: tuple[RuleError, ...] = ()
     until: float = math.inf
     """Time (ms) at which the first result becomes too old."""
-    numbers: Numbers = field(default_factory=dict)
+    help: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """Return the results as families sorted by name. Built on first use: most ticks are neither scraped nor sent."""
+        results = self.results
+        return tuple(_family(name, results[name], self.help[name]) for name in sorted(results))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +57,9 @@ class GroupResult:
         return unknown(self.group, self.result.time, self.result.errors)
 
 
-def publish(groups: Sequence[GroupResult], now: int) -> Published:
+def publish(groups: Iterable[GroupResult], now: int, help_texts: Mapping[str, str]) -> Published:
     """Combine the results of groups. If rules record the same series, the first one counts."""
-    merged: dict[str, dict[Labels, float]] = {}
+    merged: dict[str, Vector] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
     until = math.inf
@@ -64,29 +70,26 @@ def publish(groups: Sequence[GroupResult], now: int) -> Published:
         if result.results:
             until = min(until, word.until)
         for metric, vector in result.results.items():
-            if _add(merged.setdefault(metric, {}), vector):
+            vectors = [merged[metric], vector] if metric in merged else [vector]
+            merged[metric], twice = _distinct(vectors)
+            if twice:
                 text = "a rule before it records the same series, which counts"
                 errors.append(RuleError(word.group.name, metric, "duplicate", text))
-    described = _help(word.group for word in groups)
-    return Published(
-        tuple(_family(name, merged[name], described[name]) for name in sorted(merged)),
-        frozenset(unread - merged.keys()),
-        tuple(errors),
-        until,
-        {name: tuple(found.values()) for name, found in merged.items()},
-    )
+    return Published(merged, frozenset(unread - merged.keys()), tuple(errors), until, help_texts)
 
 
-def _add(known: dict[Labels, float], vector: Vector) -> bool:
-    """Add series that are new. Returns whether some existed before."""
-    twice = False
-    for found, value in vector:
-        twice |= found in known
-        known.setdefault(found, value)
-    return twice
+def _distinct(vectors: Sequence[Vector]) -> tuple[Vector, bool]:
+    """Return all series, each once, and whether some occurred twice."""
+    found: dict[Labels, float] = {}
+    for labels, value in chain(*vectors):
+        found.setdefault(labels, value)
+    if len(found) == sum(map(len, vectors)):
+        return (vectors[0] if len(vectors) == 1 else list(chain(*vectors))), False
+    return list(found.items()), True
 
 
-def _help(groups: Iterable[Group]) -> Mapping[str, str]:
+def help_texts(groups: Iterable[Group]) -> Mapping[str, str]:
+    """Return the HELP text of each metric that groups record."""
     expressions: dict[str, list[str]] = {}
     for group in groups:
         for rule in group.rules:
@@ -101,25 +104,25 @@ def _rules(number: int) -> str:
     return "a rule" if number == 1 else f"{number} rules, of which the first is"
 
 
-def _family(name: str, series: Mapping[Labels, float], described: str) -> Family:
+def _family(name: str, vector: Vector, described: str) -> Family:
     samples = tuple(
         Sample(name, tuple(pair for pair in labels if pair[0] != NAME), value)
-        for labels, value in series.items()
+        for labels, value in vector
     )
     return Family(name, "gauge", described, samples)
 
 
-def is_notable(before: Numbers, now: Numbers, metrics: Collection[str], share: float) -> bool:
+def is_notable(before: Results, now: Results, metrics: Collection[str], share: float) -> bool:
     """Return whether one of these metrics appeared, disappeared, or changed by more than this share of its value."""
-    return any(_moved(before.get(m, ()), now.get(m, ()), share) for m in metrics)
+    return any(_moved(before.get(m, []), now.get(m, []), share) for m in metrics)
 
 
-def _moved(before: Sequence[float], now: Sequence[float], share: float) -> bool:
+def _moved(before: Vector, now: Vector, share: float) -> bool:
     if len(before) != len(now):
         return True
     if len(now) != 1:  # several samples have no single value to send
         return False
-    (old,), (new,) = before, now
+    ((_, old),), ((_, new),) = before, now
     if old == new or (math.isnan(old) and math.isnan(new)):
         return False
     return not abs(new - old) <= share * abs(old)

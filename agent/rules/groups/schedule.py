@@ -1,9 +1,10 @@
-"""Schedule of rule groups: at their own interval, or every second while a subscriber uses their results."""
+"""Schedule of rule groups, each at its interval."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from agent.rules.groups.file import SHORTEST
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(slots=True)
@@ -12,32 +13,30 @@ class _Due:
     due: int
 
 
-class Schedule:
+class Schedule(Generic[Key]):
     """Times are ms of one clock. Groups with the same interval are due together, so that sources are read once for all."""
 
-    def __init__(self, intervals: Mapping[str, int], now: int) -> None:
+    def __init__(self, intervals: Mapping[Key, int], now: int) -> None:
         """`intervals`: by group. All groups are due at once."""
-        self._own = dict(intervals)
         self._turns = {name: _Due(interval, now) for name, interval in intervals.items()}
 
-    def interval(self, name: str) -> int:
-        """Return a group's current interval."""
-        return self._turns[name].interval
+    def set(self, name: Key, interval: int, now: int) -> None:
+        """Add a group or change its interval; it is due at the next multiple of that, if not before."""
+        turn = self._turns.setdefault(name, _Due(0, _next(now, interval)))
+        if interval != turn.interval:
+            turn.interval = interval
+            turn.due = min(turn.due, _next(now, interval))
 
-    def accelerate(self, names: Collection[str], now: int) -> None:
-        """Evaluate these groups every second, the others at their own interval."""
-        for name, turn in self._turns.items():
-            interval = SHORTEST if name in names else self._own[name]
-            if interval != turn.interval:
-                turn.interval = interval
-                turn.due = min(turn.due, _next(now, interval))
+    def remove(self, name: Key) -> None:
+        """Remove a group."""
+        del self._turns[name]
 
     @property
     def next(self) -> int | None:
         """Return when the next group is due; None without groups."""
         return min((turn.due for turn in self._turns.values()), default=None)
 
-    def take(self, now: int) -> Mapping[str, int]:
+    def take(self, now: int) -> Mapping[Key, int]:
         """Return the due groups with the number of evaluations each has missed, and schedule their next one."""
         found = {}
         for name, turn in self._turns.items():

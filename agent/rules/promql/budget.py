@@ -70,13 +70,19 @@ class Budget:
             raise LimitError(
                 "memory", "its results would take more memory than --rules.max-memory leaves"
             )
-        self.check()
+        self._calls += 1  # as `check`, without a call: this runs for each part of each expression
+        if self._calls % _CALLS == 0 or self._cancelled:
+            self._check()
 
     def check(self) -> None:
         """Raise LimitError if the time is used up, CancelledError if the agent is stopping."""
-        self.check_cancelled()
         self._calls += 1
-        if self._calls % _CALLS == 0 and self._clock() > self._end:
+        if self._calls % _CALLS == 0 or self._cancelled:
+            self._check()
+
+    def _check(self) -> None:
+        self.check_cancelled()
+        if self._clock() > self._end:
             raise LimitError("timeout", self._overrun())
 
     def check_cancelled(self) -> None:

@@ -60,6 +60,11 @@ class Head:
         self._sources: dict[str, list[StoredSeries]] = {_COLLECTED: []}
         self._finished: set[str] = set()
 
+    @property
+    def names(self) -> frozenset[str] | None:
+        """Return the names of all metrics that it may keep; None if that is known for each name only, by `needs`."""
+        return self._kept.names
+
     def needs(self, name: str) -> bool:
         """Return whether a selector may match series of this metric."""
         return self._kept.metric(name) is not None
@@ -92,7 +97,7 @@ class Head:
                 series = metric.known[pairs]
             except KeyError:
                 series = self._series(metric, of_series(name, pairs))
-                metric.remember(pairs, series)
+                self._kept.remember(metric, pairs, series)
             if series is None:
                 continue
             if value == series.value and (value or same(value, series.value)):
@@ -108,15 +113,18 @@ class Head:
         """End collection: series without a sample are stale from this tick on."""
         self._finish(_COLLECTED)
 
-    def record(self, rule: str, vector: Vector) -> None:
+    def record(self, rule: str, vector: Vector) -> bool:
         """Add a rule's results; earlier series that are missing now become stale. Raises FullError if memory is used up.
 
-        `rule`: identifies the rule within its group, also after a restart of the agent; not empty.
+        `rule`: identifies the rule within its group, also after a restart of the agent; not empty. Returns whether there are new
+        series.
         """
+        known = len(self._all)
         self._sources.setdefault(rule, [])
         for labels, value in vector:
             self._keep(labels, value, rule)
         self._finish(rule)
+        return len(self._all) > known
 
     def hold(self, rule: str) -> None:
         """Mark a rule's results as unknown on this tick."""
@@ -220,8 +228,7 @@ class Head:
         self._open = False
         self._forget(self._timeline.times[-1])
         if self._tick % _REMEMBERED == 0:
-            for metric in self._kept:
-                metric.forget_unneeded()
+            self._kept.forget_unneeded()
 
     def _forget(self, now: int) -> None:
         """Drop old samples of a part of the series, and update their size."""
@@ -242,9 +249,7 @@ class Head:
 
     def _forget_empty(self, names: set[str]) -> None:
         self._all = [series for series in self._all if series.starts]
-        for name in names:
-            if metric := self._kept.metric(name):
-                metric.forget_empty()
+        self._kept.forget_empty(names)
 
     def _check(self, more: int) -> None:
         if self._limit is not None and self.bytes + more > self._limit:

@@ -1,6 +1,6 @@
 """Index of a rule group's series: by metric, by the exporter's label set, and by selector."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.plan import Need
@@ -43,12 +43,12 @@ class MetricSeries:
         self.version += 1
 
     def remember(self, pairs: Pairs, series: StoredSeries | None) -> None:
-        """Cache the series for a label set in the exporter's order."""
+        """See `SeriesIndex.remember`."""
         self.known[pairs] = series
         self.unneeded += series is None
 
     def forget_unneeded(self) -> None:
-        """Drop cached label sets of unneeded series, which may never occur again."""
+        """See `SeriesIndex.forget_unneeded`."""
         if self.unneeded:
             self.known = {pairs: series for pairs, series in self.known.items() if series}
             self.unneeded = 0
@@ -66,17 +66,41 @@ class SeriesIndex:
     def __init__(self, needs: Iterable[Need]) -> None:
         self._needs = tuple(needs)
         self._metrics: dict[str, MetricSeries] = {}
+        self._pairs = 0
         self._unneeded: set[str] = set()
         self._views: dict[int, _View] = {}
 
-    def __iter__(self) -> Iterator[MetricSeries]:
-        return iter(self._metrics.values())
+    @property
+    def names(self) -> frozenset[str] | None:
+        """Return the names of all metrics that selectors can match; None if a selector has no name."""
+        names = frozenset(need.selector.metric for need in self._needs)
+        return None if "" in names else names
 
     @property
     def bytes(self) -> int:
         """Return the approximate memory in bytes, without the series."""
-        pairs = sum([len(metric.known) for metric in self._metrics.values()])
-        return _METRIC * len(self._metrics) + _PAIRS * pairs
+        return _METRIC * len(self._metrics) + _PAIRS * self._pairs
+
+    def remember(self, metric: MetricSeries, pairs: Pairs, series: StoredSeries | None) -> None:
+        """Cache the series for a label set in the exporter's order."""
+        metric.remember(pairs, series)
+        self._pairs += 1
+
+    def forget_unneeded(self) -> None:
+        """Drop cached label sets of unneeded series, which may never occur again."""
+        for metric in self._metrics.values():
+            metric.forget_unneeded()
+        self._count()
+
+    def forget_empty(self, names: Iterable[str]) -> None:
+        """Remove series without samples of these metrics."""
+        for name in names:
+            if metric := self._metrics.get(name):
+                metric.forget_empty()
+        self._count()
+
+    def _count(self) -> None:
+        self._pairs = sum(len(metric.known) for metric in self._metrics.values())
 
     def metric(self, name: str) -> MetricSeries | None:
         """Return the series of a metric; None if no selector can match them."""

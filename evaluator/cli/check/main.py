@@ -1,53 +1,48 @@
-"""Checks policy manifests without a cluster, and prints what each rule means."""
+"""Checks manifests of policies and of pods without a cluster, and prints what each rule means."""
 
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from evaluator.cli.check import documents, schema
+from evaluator.cli.check import documents, schema, workloads
 from evaluator.cli.check.advice import advice
 from evaluator.cli.check.describe import describe
+from evaluator.cli.check.findings import Findings, as_json, as_text
+from evaluator.cli.check.workloads import Workload
 from evaluator.policy import parse
+from evaluator.policy.types import Policy
 from plimsoll.commandline import Parser
 from plimsoll.strictyaml import MalformedError
-from plimsoll.text import counted, one_line
+from plimsoll.text import one_line
 
 _MANIFESTS = (".yaml", ".yml", ".json")
 """File name suffixes that `kubectl apply --filename FOLDER` reads."""
 _NO_OBJECT = "a document is not a Kubernetes object"
+_NOTHING = "no TASPolicy found, and no pod that names one"
 PROGRAM = "plimsoll-evaluator check"
 _ABOUT = """
 Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
-reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Other kinds of objects are
-skipped, and in folders also files without Kubernetes objects.
+reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Pods, Deployments, StatefulSets,
+DaemonSets, Jobs and CronJobs are checked for the policy that they name. Other kinds of objects are skipped, and in folders also
+files without Kubernetes objects.
 """
 _EXAMPLES = """
-exit status: 0 without errors, 1 with errors, 2 for invalid arguments.
+exit status: 0 without errors, 1 with errors (with --strict also with warnings), 2 for invalid arguments.
 
 example:
   plimsoll-evaluator check deploy/health-metric-demo
-  kubectl get taspolicies -A -o yaml | plimsoll-evaluator check -
+  kubectl get taspolicies,deployments -A -o yaml | plimsoll-evaluator check --strict -
 """
 
 
-@dataclass(slots=True)
-class Findings:
-    """Findings in one object, or in a file as a whole."""
+class Checked(NamedTuple):
+    """The findings in an object, and the object if it is a valid policy or a workload."""
 
-    title: str
-    errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    meanings: list[str] = field(default_factory=list)
-    is_policy: bool = False
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the report."""
-        yield one_line(self.title)
-        yield from (f"  {line}" for line in self.meanings)
-        yield from (f"  error: {one_line(line)}" for line in self.errors)
-        yield from (f"  warning: {one_line(line)}" for line in self.warnings)
+    findings: Findings
+    policy: Policy | None = None
+    workload: Workload | None = None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,29 +54,36 @@ def main(argv: Sequence[str]) -> int:
         metavar="FILE",
         help="a manifest, or a folder of *.yaml, *.yml and *.json; - is standard input",
     )
-    names = command.parse_args(argv).files
-    found = [one for name in names for one in _check_named(name)]
-    if not any(one.is_policy or one.errors for one in found):
-        found = [Findings(", ".join(names), ["no TASPolicy found"])]
-    for one in found:
-        sys.stdout.writelines(f"{line}\n" for line in one.lines())
-    policies = sum(one.is_policy for one in found)
-    errors, warnings = (
-        sum(len(getattr(one, kind)) for one in found) for kind in ("errors", "warnings")
+    command.add_argument(
+        "--output", "-o", choices=("text", "json"), default="text", help="format of the report"
     )
-    sys.stdout.write(
-        f"{counted(policies, 'policy', 'policies')}, {counted(errors, 'error')}, {counted(warnings, 'warning')}\n"
-    )
-    return 1 if errors else 0
+    command.add_argument("--strict", action="store_true", help="exit 1 also if there are warnings")
+    given = command.parse_args(argv)
+    checked = [one for name in given.files for one in _check_named(name)]
+    _check_workloads(checked)
+    found = [one.findings for one in checked]
+    if not any(one.kind or one.errors for one in found):
+        found = [Findings(", ".join(given.files), [_NOTHING])]
+    sys.stdout.write(as_json(found) if given.output == "json" else as_text(found))
+    failed = any(one.errors or (given.strict and one.warnings) for one in found)
+    return 1 if failed else 0
 
 
-def _check_named(name: str) -> Iterator[Findings]:
+def _check_workloads(checked: Sequence[Checked]) -> None:
+    """Compare workloads with the policies of all files, whatever their order."""
+    policies = {one.policy.key: one.policy for one in checked if one.policy}
+    for one in checked:
+        if one.workload:
+            one.findings.warnings += workloads.warnings(one.workload, policies)
+
+
+def _check_named(name: str) -> Iterator[Checked]:
     if not Path(name).is_dir():
         yield from check_file(name)
         return
     for file in manifests(name):
         # The file was not named explicitly: rules and dashboards may be stored beside manifests.
-        yield from (one for one in check_file(file) if one.errors != [_NO_OBJECT])
+        yield from (one for one in check_file(file) if one.findings.errors != [_NO_OBJECT])
 
 
 def manifests(root: str) -> Iterator[str]:
@@ -91,47 +93,64 @@ def manifests(root: str) -> Iterator[str]:
         yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_MANIFESTS))
 
 
-def check_file(name: str) -> list[Findings]:
-    """Return the findings in a file, or why it cannot be read."""
+def check_file(name: str) -> list[Checked]:
+    """Return the objects of a file and the findings in them, or why it cannot be read."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        return [Findings(name, ["not a text file"])]
+        return [Checked(Findings(name, ["not a text file"]))]
     except OSError as error:
-        return [Findings(name, [f"cannot be read: {error.strerror}"])]
+        return [Checked(Findings(name, [f"cannot be read: {error.strerror}"]))]
     return check_text("standard input" if name == "-" else name, text)
 
 
-def check_text(name: str, text: str) -> list[Findings]:
-    """Return the findings in a text; objects before a syntax error are checked."""
-    found: list[Findings] = []
+def check_text(name: str, text: str) -> list[Checked]:
+    """Return the objects of a text and the findings in them; objects before a syntax error are checked."""
+    found: list[Checked] = []
     try:
         for obj in documents.objects(text):
             if not isinstance(obj, Mapping) or not obj.get("kind"):
-                found.append(Findings(name, [_NO_OBJECT]))
+                found.append(Checked(Findings(name, [_NO_OBJECT])))
             elif obj["kind"] == schema.KIND:
-                found.append(_check(name, obj))
+                found.append(_check_policy(name, obj))
             elif str(obj.get("apiVersion")).startswith(schema.GROUP):
                 kind = f"unknown kind {obj['kind']!r} in {schema.GROUP}: the only kind is {schema.KIND}"
-                found.append(Findings(name, [kind]))
+                found.append(Checked(Findings(name, [kind])))
+            elif (pods := workloads.workload(obj)) and pods.concerns_policies:
+                found.append(_check_workload(name, obj, pods))
     except MalformedError as error:
-        found.append(Findings(name, [f"invalid YAML: {error}"]))
+        found.append(Checked(Findings(name, [f"invalid YAML: {error}"])))
     return found
 
 
-def _check(name: str, obj: Mapping[str, object]) -> Findings:
+def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
     schema_errors = list(schema.flaws(obj))
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
-        return Findings(f"{name}: a policy without a name", schema_errors, is_policy=True)
+        return Checked(Findings(name, schema_errors, kind=schema.KIND))
     policy = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
-    where = f"{meta['namespace']}/" if meta.get("namespace") else ""
     # Both checks report an invalid duration: once is enough.
     other_problems = [problem for problem in policy.problems if "not a duration" not in problem]
-    return Findings(
-        f"{name}: policy {where}{meta['name']}",
+    findings = Findings(
+        name,
         [*schema_errors, *(other_problems if schema_errors else policy.problems)],
         list(advice(policy, obj)),
         list(describe(policy)),
-        is_policy=True,
+        schema.KIND,
+        str(meta.get("namespace") or ""),
+        meta["name"],
     )
+    return Checked(findings, policy)
+
+
+def _check_workload(name: str, obj: Mapping[str, Any], pods: Workload) -> Checked:
+    meta = obj["metadata"] if isinstance(obj.get("metadata"), Mapping) else {}
+    findings = Findings(
+        name,
+        [pods.error] if pods.error else [],
+        meanings=[f"its pods use policy {one_line(pods.policy)}"] if pods.policy else [],
+        kind=str(obj["kind"]),
+        namespace=pods.namespace,
+        name=str(meta.get("name") or meta.get("generateName") or ""),
+    )
+    return Checked(findings, workload=pods)

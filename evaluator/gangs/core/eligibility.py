@@ -102,7 +102,7 @@ class Eligibility:
             feasible = self._look(nodes, where)
         else:
             feasible = kind.mask(nodes, all_there=nodes is self._cluster.names)
-        decision = self._decisions().policies.get(policy) if policy is not None else None
+        decision = self._decisions().enforced.get(policy) if policy is not None else None
         if policy is None or decision is None:  # the extender does the same
             return feasible
         allowed_by_policy = self._let_in_by(policy, decision, nodes)

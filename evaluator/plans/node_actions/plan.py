@@ -39,7 +39,7 @@ def planning(
     owners: dict[str, PolicyKey] = {}
     yield
     acting: list[ActingPolicy] = []
-    for key, decision in decisions.policies.items():
+    for key, decision in decisions.enforced.items():
         if _acts(decision, settings):
             one = ActingPolicy(decision, decisions, where, settings)
             cluster.add(one.present(before.policies.get(key), reindex))

@@ -401,6 +401,59 @@ def test_subscribed_group_and_its_dependencies_run_each_second(node) -> None:
     assert node.accounts(intervals) == {("base",): 5, ("top",): 5, ("other",): 1}
 
 
+def test_only_the_rules_behind_a_subscription_run_each_second(node) -> None:
+    """The others keep the group's interval, and read no source in between."""
+    node.rules("groups:\n" + group("g", f"a: {MEMORY}", "b: a * 2", f"c: {LOAD}", "d: a * 3"))
+    node.after(0)
+    node.recorder.subscribe("evaluator", ["b"])
+    for second in range(1, 11):
+        node.meminfo.families = [one(MEMORY, second)]
+        node.after(1)
+    assert node.values() == {"a": 10, "b": 20, "c": 1, "d": 30}
+    assert (node.meminfo.runs, node.loadavg.runs) == (10, 3)
+    node.meminfo.families = [one(MEMORY, 50)]
+    node.after(1)
+    assert node.values() == {"a": 50, "b": 100, "c": 1, "d": 30}
+    node.recorder.forget("evaluator")
+    node.meminfo.families = [one(MEMORY, 60)]
+    node.after(1)
+    assert node.loadavg.runs == 3
+    node.after(3)
+    assert node.values() == {"a": 60, "b": 120, "c": 1, "d": 180}
+    assert node.loadavg.runs == 4
+
+
+def test_rates_continue_when_a_subscription_begins_and_ends(node) -> None:
+    node.rules("groups:\n" + group("g", f"grown: increase({MEMORY}[1m])", f"other: {LOAD}"))
+    for second in range(0, 75, 5):
+        node.meminfo.families = [one(MEMORY, 3 * second)]
+        node.after(5)
+    assert node.values()["grown"] == pytest.approx(180)
+    node.recorder.subscribe("evaluator", ["grown"])
+    for second in range(71, 90):
+        node.meminfo.families = [one(MEMORY, 3 * second)]
+        node.after(1)
+        assert node.values()["grown"] == pytest.approx(180, abs=10)
+    node.recorder.subscribe("evaluator", ["other"])
+    node.after(1)
+    assert node.values()["grown"] == pytest.approx(180, abs=10)
+
+
+@pytest.mark.parametrize("expression", [f"increase({MEMORY}[1h])", "max_over_time(base[10m])"])
+def test_what_a_subscribed_rule_saw_is_kept_when_the_subscription_ends(node, expression) -> None:
+    """Long ranges and ranges over recorded series: a peak between two of the group's own ticks counts."""
+    node.rules("groups:\n" + group("g", f"base: {MEMORY}", f"seen: {expression}"))
+    node.after(0)
+    node.recorder.subscribe("evaluator", ["seen"])
+    for value in (1, 1, 100, 1):
+        node.meminfo.families = [one(MEMORY, value)]
+        node.after(1)
+    node.recorder.forget("evaluator")
+    node.after(1)
+    node.after(5)
+    assert node.values()["seen"] >= 99
+
+
 def test_change_over_a_twentieth_is_sent_at_once(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", f"b: {LOAD}"))
     recorder = node.recorder

@@ -311,9 +311,9 @@ def test_decisions_are_counted(world):
     world.hear(node_a=2.0, node_b=1.0)
     world.decider.evaluate()
     of = {"namespace": "ns", "policy": "demo-policy"}
-    violating = "plimsoll_policy_violating_nodes"
-    assert world.value(violating, **of, strategy="dontschedule") == 2
-    assert world.value(violating, **of, strategy="deschedule") == 1
+    violating, mode = "plimsoll_policy_violating_nodes", "enforce"
+    assert world.value(violating, **of, strategy="dontschedule", mode=mode) == 2
+    assert world.value(violating, **of, strategy="deschedule", mode=mode) == 1
     missing = "plimsoll_policy_missing_readings"
     assert world.value(missing, **of, metric="health_metric") == 0
     assert world.value("plimsoll_policies") == 1

@@ -69,6 +69,17 @@ def test_everything_passes_unscored_without_a_policy(decisions, asked, outcome, 
     assert (ranked.result, ranked.policy, ranked.scores) == (outcome, policy, [])
 
 
+def test_observed_policy_passes_every_node_and_counts_what_it_would_reject(decisions, parsed, rule):
+    rules = {"dontschedule": [rule("m GreaterThan 0")], "scheduleonmetric": [rule("m LessThan 0")]}
+    observed = replace(parsed(**rules), observed_by="--observe")
+    for found in (decisions(observed), decisions(observed, silent=("a",))):  # never a 503
+        answer = verbs.answer_filter(ask(), found)
+        assert (answer.result, answer.failed) == (Result.OBSERVED, {})
+        assert set(answer.observed) == {"b", "c"}
+        ranked = verbs.answer_prioritize(ask(), found)
+        assert (ranked.result, ranked.scores) == (Result.OBSERVED, [])
+
+
 def test_no_policy_is_found_before_the_first(decisions):
     assert verbs.answer_filter(ask(), Decisions()).result is Result.NO_POLICY
 

@@ -60,6 +60,7 @@ def test_whole_explanation_is_as_documented(store, explained):
     assert explained("a", "b", now=START + 2.25) == {
         "policy": "ns/demo",
         "generation": 3,
+        "enforcement": {"mode": "enforce"},
         "problems": [],
         "awaited": [],
         "strategies": {
@@ -167,6 +168,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "explain": "/explain/ns/demo",
                 "dontschedule": ["a"],
                 "deschedule": ["a"],
+                "enforcement": "enforce",
                 "problems": [],
             },
             {
@@ -174,6 +176,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "explain": "/explain/ns/other",
                 "dontschedule": [],
                 "deschedule": [],
+                "enforcement": "enforce",
                 "problems": list(other.problems),
             },
         ]

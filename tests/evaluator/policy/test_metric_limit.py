@@ -1,5 +1,7 @@
 """The limits on metrics and rules, and the problems of policies over them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from evaluator.policy.metric_limit import LimitedReadings, RuleLimit, limit_metrics
@@ -37,6 +39,15 @@ def test_scorer_metrics_do_not_count_towards_the_limit():
     assert len(found.requested - {"x", "y"}) == 3
     assert found.left_out == many(5) - found.requested
     assert limit_metrics([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
+
+
+def test_observed_policy_displaces_nothing_of_enforced_ones(parsed, rule):
+    found = limit_metrics([many(5, "a")], 6, observed=[frozenset({"x", "y"})])
+    assert many(5, "a") <= found.requested
+    assert len(found.left_out) == 1
+    small = replace(rules_of(parsed, rule, "small", dontschedule=1), observed_by="--observe")
+    kept, limited = RuleLimit(4).limited([small, rules_of(parsed, rule, "big", dontschedule=4)])
+    assert (counted(kept), counted(limited)) == ({"dontschedule": 4}, {})
 
 
 def test_omitted_metric_is_not_pending_and_is_reported():

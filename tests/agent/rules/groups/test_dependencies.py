@@ -75,3 +75,38 @@ def test_collectors_of_an_expression_are_found(text, names) -> None:
 
     enabled = ["of_a", "of_b", "of_c"]
     assert dependencies.collectors(parse(text).needs, serving, enabled, {"success"}) == names
+
+
+def test_excerpts_have_the_rules_behind_some_metrics_only() -> None:
+    groups = [
+        group("base", a="x", b="y", c="rate(a[1m])"),
+        group("top", d="a + 1", e="b", f="d"),
+        group("other", g="z"),
+    ]
+    found = dependencies.excerpts(groups, {"f", "unknown"})
+    assert {name: [rule.record for rule in part.rules] for name, part in found.items()} == {
+        "base": ["a"],
+        "top": ["d", "f"],
+    }
+    assert dependencies.excerpts(groups, ()) == {}
+
+
+def test_excerpt_of_a_rule_that_reads_its_own_past_ends() -> None:
+    found = dependencies.excerpts([group("a", b="max_over_time(c[1h])", c="b or x")], {"b"})
+    assert [rule.record for rule in found["a"].rules] == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("rate(x[1m]) + avg_over_time(y[5m])", True),
+        ("b", True),
+        ("increase(x[6m])", False),
+        ("max_over_time(b[1m])", False),
+        ("b offset 1m", False),
+        ('count_over_time({job="x"}[1m])', False),
+    ],
+)
+def test_group_that_reads_minutes_of_collected_series_is_short(text, short) -> None:
+    groups = [group("a", a=text), group("b", b="x")]
+    assert dependencies.is_short(groups[0], groups) is short

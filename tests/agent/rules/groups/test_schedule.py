@@ -19,16 +19,26 @@ def test_missed_evaluations_are_counted_and_skipped() -> None:
     assert schedule.next == 25_000
 
 
-def test_accelerated_group_is_due_each_second_and_returns_to_its_interval() -> None:
+def test_changed_interval_counts_at_once_and_is_due_at_its_multiples() -> None:
     schedule = Schedule({"a": 60_000, "b": 60_000}, 0)
     schedule.take(0)
-    schedule.accelerate({"a"}, 10_300)
-    assert (schedule.interval("a"), schedule.interval("b"), schedule.next) == (1000, 60_000, 11_000)
+    schedule.set("a", 1000, 10_300)
+    assert schedule.next == 11_000
     assert schedule.take(11_000) == {"a": 0}
-    schedule.accelerate({"a"}, 11_500)
+    schedule.set("a", 1000, 11_500)
     assert schedule.next == 12_000
-    schedule.accelerate((), 11_500)
+    schedule.set("a", 60_000, 11_500)
     assert schedule.take(12_000) == {"a": 0}
+    assert schedule.next == 60_000
+
+
+def test_added_group_is_due_at_the_next_multiple_of_its_interval_until_removed() -> None:
+    schedule = Schedule({"a": 60_000}, 0)
+    schedule.take(0)
+    schedule.set("b", 1000, 10_300)
+    assert schedule.take(11_000) == {"b": 0}
+    schedule.remove("b")
+    assert schedule.take(12_000) == {}
     assert schedule.next == 60_000
 
 

@@ -370,7 +370,7 @@ def test_policy_that_the_api_server_would_reject_is_an_error(strategies):
     body = policy(**strategies)
     refused = list(schema.validate(without_nulls(body), CRD))
     (found,) = main.check_text("x", json.dumps(body))
-    assert found.errors or not refused, refused
+    assert found.findings.errors or not refused, refused
 
 
 def test_scorer_rule_is_described_per_pod_for_placement_only(check):

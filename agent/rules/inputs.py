@@ -1,0 +1,54 @@
+"""Reads the samples for an evaluation: runs the collectors that the due groups need, once for all of them."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from agent.rules.groups import dependencies
+from agent.rules.groups.tick import TickInputs, by_metric
+from agent.rules.promql.plan import Need
+from agent.scrape import runner
+from agent.scrape.runner import CollectorRunner
+from collectors.base import catalog
+from collectors.base.sample import Family
+
+_ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
+_REUSE = 5_000
+"""Milliseconds for which samples of slow collectors are reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """Samples of slow collectors."""
+
+    time: int
+    collectors: frozenset[str]
+    families: tuple[Family, ...]
+    failed: frozenset[str]
+
+
+class RuleInputs:
+    """The collectors as sources of rules. Times are ms of the samples' clock; `read` is for one thread at a time."""
+
+    def __init__(self, collector_runner: CollectorRunner) -> None:
+        self._runner = collector_runner
+        self._slow = _Slow(0, frozenset(), (), frozenset())
+
+    def collectors(self, needed: Iterable[Need]) -> frozenset[str]:
+        """Return the collectors to run for these series."""
+        return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
+
+    def read(
+        self, collectors: Collection[str], time: int, epoch: int, *, reuse: bool = False
+    ) -> TickInputs:
+        """Run collectors. `reuse`: recent samples of slow ones suffice."""
+        slow = catalog.slow(collectors)
+        if not slow:
+            found = self._runner.run(collectors)
+            return TickInputs(time, epoch, by_metric(found.families), found.failed)
+        before = self._slow
+        if not (reuse and slow <= before.collectors and time - before.time < _REUSE):
+            found = self._runner.run(slow)
+            before = self._slow = _Slow(time, slow, found.families, found.failed)
+        found = self._runner.run(frozenset(collectors) - slow, beside=before.families)
+        failed = found.failed | before.failed
+        return TickInputs(time, epoch, by_metric(found.families), failed)

@@ -1,0 +1,50 @@
+"""Statistics of the kernel's network caches per CPU, from all files in <procfs>/net/stat."""
+
+from collections.abc import Iterator
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.hexadecimals import parse_hex
+from collectors.readers import netroot, sysfs
+
+METRICS = Table(
+    Metric(
+        "node_lnstat_<column>_total",
+        "counter",
+        "linux network cache stats",
+        "<procfs>/1/net/stat/*",
+        ("subsystem", "cpu"),
+    )
+)
+
+
+def parse(source: str, text: str) -> Iterator[tuple[str, int, float]]:
+    """Yield column, CPU and number: a line of names, then a line per CPU."""
+    head, *lines = text.splitlines() or [""]
+    names = head.split()
+    for cpu, line in enumerate(lines):
+        for name, word in zip(names, line.split(), strict=False):
+            try:
+                value = parse_hex(word)
+            except ValueError as error:
+                raise CollectorError(f"{source}: {name[:40]} {error}") from error
+            if name.isidentifier() and name.isascii():
+                yield name, cpu, float(value)
+
+
+class Lnstat:
+    """The `lnstat` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = netroot.directory(machine) / "stat"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources, one per cache."""
+        rows: dict[str, dict[tuple[str, str], float]] = {}
+        for cache in sysfs.listing(self._directory):
+            text = host.read_optional(self._directory / cache) or ""
+            for name, cpu, value in parse(cache, text):
+                rows.setdefault(name, {})[cache, str(cpu)] = value
+        for name, found in rows.items():
+            yield METRICS.family(f"node_lnstat_{name}_total", found.items())

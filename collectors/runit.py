@@ -1,0 +1,75 @@
+"""Services of the supervisor runit, from the status files below its service directory."""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.options import RunitOptions
+from collectors.base.sample import CollectorError, Family, MetricType
+from collectors.readers import kernelfiles, sysfs
+
+_LABELS = ("service", "supervisor")
+
+
+def _row(name: str, about: str, kind: MetricType = "gauge", unit: str = "") -> Metric:
+    source = "<rootfs>/etc/service/*/supervise/status"
+    return Metric(f"node_service_{name}", kind, about, source, _LABELS, unit)
+
+
+METRICS = Table(
+    _row("state", "State of runit service."),
+    _row("desired_state", "Desired state of runit service."),
+    _row("normal_state", "Normal state of runit service."),
+    _row(
+        "state_last_change_timestamp_seconds",
+        "Unix timestamp of the last runit service state change.",
+        unit="seconds",
+    ),
+)
+_STATUS = struct.Struct(">QI4x2B")  # TAI64N label, process, paused, wanted
+_STATE = 19  # offset of the state: 0 down, 1 up, 2 finishing
+_LENGTH = 20
+_EPOCH = (1 << 62) + 10  # TAI64 label of 1970
+
+
+class Status(NamedTuple):
+    """The state of a service: 0 down, 1 up, 2 finishing."""
+
+    state: int
+    wanted: int
+    changed: int
+
+
+def parse(content: bytes) -> Status:
+    """Parse a file supervise/status."""
+    if len(content) != _LENGTH:
+        raise CollectorError(f"runit: a status of {len(content)} bytes, not {_LENGTH}")
+    label, _, _, wanted = _STATUS.unpack_from(content)
+    return Status(content[_STATE], int(wanted == ord("u")), label - _EPOCH)
+
+
+class Runit:
+    """The `runit` collector."""
+
+    def __init__(self, machine: host.Host, options: RunitOptions) -> None:
+        self._directory = machine.rootfs / options.runit_directory.lstrip("/")
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now. A service that was never started has no status."""
+        rows: dict[str, list[tuple[tuple[str, str], float]]] = {m.name: [] for m in METRICS}
+        for service in sysfs.listing(self._directory):
+            path = self._directory / service
+            try:
+                status = parse(kernelfiles.read_once(f"{path}/supervise/status"))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise CollectorError(f"{path}/supervise/status: {error.strerror}") from error
+            normal = not (path / "down").exists()
+            values = (status.state, status.wanted, normal, status.changed)
+            for metric, value in zip(METRICS, values, strict=True):
+                rows[metric.name].append(((service, "runit"), float(value)))
+        for name, found in rows.items():
+            yield METRICS.family(name, found)

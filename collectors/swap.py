@@ -1,0 +1,56 @@
+"""Swap devices and files: size, use and priority, from <procfs>/swaps."""
+
+from collections.abc import Iterator
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_int
+from collectors.readers import mounts
+
+_LABELS = ("device", "swap_type")
+METRICS = Table(
+    Metric(
+        "node_swap_size_bytes",
+        "gauge",
+        "Swap device size in bytes.",
+        "<procfs>/swaps",
+        _LABELS,
+        "bytes",
+    ),
+    Metric(
+        "node_swap_used_bytes",
+        "gauge",
+        "Swap device used in bytes.",
+        "<procfs>/swaps",
+        _LABELS,
+        "bytes",
+    ),
+    Metric("node_swap_priority", "gauge", "Swap device priority.", "<procfs>/swaps", _LABELS),
+)
+_KIBIBYTE = 1024
+
+
+def parse(text: str) -> Iterator[Family]:
+    """Yield the families, without samples if nothing is used for swapping."""
+    rows: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for line in text.splitlines()[1:]:
+        try:
+            device, kind, *numbers = line.split()
+            size, used, priority = (parse_int(number) for number in numbers)
+        except ValueError as error:
+            raise CollectorError(f"swaps: unexpected line {line[:80]!r}") from error
+        rows[mounts.unescaped(device), kind] = size * _KIBIBYTE, used * _KIBIBYTE, priority
+    for index, metric in enumerate(METRICS):
+        yield METRICS.family(metric.name, ((key, float(n[index])) for key, n in rows.items()))
+
+
+class Swap:
+    """The `swap` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._path = machine.procfs / "swaps"
+
+    def collect(self) -> Iterator[Family]:
+        """Read the source now."""
+        return parse(host.read(self._path))

@@ -1,0 +1,74 @@
+"""Kernel parameters chosen by flags, from <procfs>/sys.
+
+Those of the network are the agent's own: they belong to the network namespace of the reader.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.options import SysctlOptions
+from collectors.base.sample import CollectorError, Family
+from collectors.formats.numerals import parse_int
+
+METRICS = Table(
+    Metric(
+        "node_sysctl_info", "gauge", "sysctl info", "<procfs>/sys/*", ("name", "value", "index")
+    ),
+    Metric("node_sysctl_<name>", "untyped", "sysctl <name>", "<procfs>/sys/*", ("index",)),
+)
+_UNUSUAL = re.compile(r"[^a-zA-Z0-9_]")
+
+
+def families(include: str, text: str) -> Iterator[Family]:
+    """Yield the values of a parameter with numbers: one, one per index, or one per name in `fs.file-nr:total,current,max`."""
+    name, _, names = include.partition(":")
+    keys = names.split(",") if names else []
+    metric = f"node_sysctl_{_UNUSUAL.sub('_', name)}"
+    try:
+        values = [float(parse_int(word)) for word in text.split()]
+    except ValueError as error:
+        raise CollectorError(
+            f"sysctl {name}: {error}; --collector.sysctl.include-info exports text"
+        ) from error
+    if not values or (keys and len(keys) != len(values)):
+        raise CollectorError(f"sysctl {name}: {len(values)} numbers for {len(keys)} names")
+    if keys:
+        for index, (key, value) in enumerate(zip(keys, values, strict=True)):
+            about = f"sysctl {name}, field {index}"
+            yield replace(
+                METRICS.partial(f"{metric}_{_UNUSUAL.sub('_', key)}", [({}, value)]), help=about
+            )
+        return
+    single = len(values) == 1
+    rows = (({} if single else {"index": str(i)}, value) for i, value in enumerate(values))
+    yield replace(METRICS.partial(metric, rows), help=f"sysctl {name}")
+
+
+class Sysctl:
+    """The `sysctl` collector."""
+
+    def __init__(self, machine: host.Host, options: SysctlOptions) -> None:
+        self._root = machine.procfs / "sys"
+        self._numeric = dict.fromkeys(options.sysctl_include)
+        self._texts = dict.fromkeys(options.sysctl_include_info)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources. A parameter that does not exist is an error, since it was asked for."""
+        for include in self._numeric:
+            yield from families(include, self._read(include.partition(":")[0]))
+        info = [
+            ((name, word, str(index)), 1.0)
+            for name in self._texts
+            for index, word in enumerate(self._read(name).split())
+        ]
+        if info:
+            yield METRICS.family("node_sysctl_info", info)
+
+    def _read(self, name: str) -> str:
+        text = host.read_optional(self._root / name.replace(".", "/"))
+        if text is None:
+            raise CollectorError(f"sysctl {name}: this kernel has no such parameter")
+        return text

@@ -1,0 +1,69 @@
+"""TCP sockets by state, and bytes in their queues, from <procfs>/net/tcp and tcp6."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from collectors.base import host
+from collectors.base.metric import Metric, Table
+from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.formats.hexadecimals import parse_hex
+from collectors.readers import netroot
+
+METRICS = Table(
+    Metric(
+        "node_tcp_connection_states",
+        "gauge",
+        "Number of connection states.",
+        "<procfs>/1/net/tcp",
+        ("state",),
+    )
+)
+# The order of the kernel's include/net/tcp_states.h; the last is a request socket, which is also in SYN_RECV.
+_STATES = (
+    "established", "syn_sent", "syn_recv", "fin_wait1", "fin_wait2", "time_wait", "close", "close_wait", "last_ack", "listen",
+    "closing", "syn_recv",
+)  # fmt: skip
+_CODES = {f"{number:02X}": name for number, name in enumerate(_STATES, start=1)}
+_STATE, _QUEUES = 3, 4  # columns
+_EMPTY = "00000000:00000000"
+
+
+def parse(text: str) -> Counter[str]:
+    """Return the number of sockets by state, and bytes to send and received.
+
+    The queues of listening sockets count connections instead of bytes and are left out.
+    """
+    found: Counter[str] = Counter()
+    for line in text.splitlines()[1:]:
+        columns = line.split(None, _QUEUES + 1)
+        state = _CODES.get(columns[_STATE]) if len(columns) > _QUEUES else None
+        if state is None:
+            raise CollectorError(f"tcp: unexpected line {line[:80]!r}")
+        found[state] += 1
+        if state != "listen" and (queues := columns[_QUEUES]) != _EMPTY:
+            sending, _, receiving = queues.partition(":")
+            try:
+                found["tx_queued_bytes"] += parse_hex(sending)
+                found["rx_queued_bytes"] += parse_hex(receiving)
+            except ValueError as error:
+                raise CollectorError(f"tcp: {error}") from error
+    return found
+
+
+class TcpStat:
+    """The `tcpstat` collector."""
+
+    def __init__(self, machine: host.Host) -> None:
+        self._directory = netroot.directory(machine)
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources; a kernel may lack IPv6."""
+        texts = [host.read_optional(self._directory / file) for file in ("tcp", "tcp6")]
+        if not any(texts):
+            raise SourceAbsentError(f"{self._directory}: neither tcp nor tcp6")
+        total: Counter[str] = Counter()
+        for text in texts:
+            total.update(parse(text or ""))
+        names = dict.fromkeys((*_STATES, "rx_queued_bytes", "tx_queued_bytes"))
+        rows = (((name,), float(total[name])) for name in names)
+        yield METRICS.family("node_tcp_connection_states", rows)
