@@ -60,6 +60,8 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         return self._cluster.nodes.objects.get(node)
 
     async def _send(self, apply: ConditionApply) -> Node:
+        if not apply.states:
+            return await self._kube.patch_node_status(apply.node, apply.removal)
         body = apply.body(
             lambda kind: self._since(kind, apply.node), lambda kind: self._message(kind, apply.node)
         )

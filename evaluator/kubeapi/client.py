@@ -161,7 +161,12 @@ class Kube:
     async def apply_node_conditions(
         self, node: str, uid: str, conditions: Sequence[Mapping[str, Any]]
     ) -> Node:
-        """Set the conditions owned by Plimsoll on a node, by server-side apply; 409 if another manager owns one."""
+        """Set the conditions owned by Plimsoll on a node, by server-side apply; 409 if another manager owns one.
+
+        There must be one at least: an apply without any would also remove fields of the status that have no owner.
+        """
+        if not conditions:
+            raise ValueError("no conditions: remove the last one by patch_node_status()")
         path = f"{NODES.path}/{_segment(node)}/status"
         raw = await self._write(
             "PATCH",
@@ -177,9 +182,11 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
-    async def patch_node(self, node: str, operations: Sequence[Mapping[str, Any]]) -> Node:
+    async def patch_node(
+        self, node: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+    ) -> Node:
         """Change a node by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
-        path = f"{NODES.path}/{_segment(node)}"
+        path = f"{NODES.path}/{_segment(node)}{subresource}"
         raw = await self._write(
             "PATCH",
             path,
@@ -188,6 +195,10 @@ class Kube:
             content_type="application/json-patch+json",
         )
         return _decode(raw, Node, f"PATCH {path}")
+
+    async def patch_node_status(self, node: str, operations: Sequence[Mapping[str, Any]]) -> Node:
+        """Change the status of a node by a JSON patch, as `patch_node`."""
+        return await self.patch_node(node, operations, subresource="/status")
 
     async def list_node(self, name: str) -> Node | None:
         """A node, read from the API server and not from a cache; None if it does not exist. Needs only the right to list."""

@@ -86,8 +86,9 @@ async def test_condition_shows_the_violation_and_its_end(world):
     assert await world.labels(node) == {}  # `actions` does not name label
 
 
-async def test_condition_of_a_deleted_policy_is_removed(world):
+async def test_condition_of_a_deleted_policy_is_removed_and_nothing_else(world):
     node = await world.add_node("a")
+    status = (await world.client.get(NODES, node))["status"]
     first = await world.add_policy("first", deschedule=["health Equals 2"], annotations=ANNOTATIONS)
     await world.add_policy(
         "second",
@@ -109,6 +110,12 @@ async def test_condition_of_a_deleted_policy_is_removed(world):
 
     await world.eventually(removed)
     assert (await conditions(world, node))["example.com/Ill"] == made
+    await world.client.delete(POLICIES, world.name("second"), world.namespace)
+
+    async def as_before():
+        return (await world.client.get(NODES, node))["status"] == status
+
+    await world.eventually(as_before)
 
 
 async def test_transition_survives_a_restart_and_is_not_written_again(world):

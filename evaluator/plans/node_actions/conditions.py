@@ -1,9 +1,11 @@
 """Compares the conditions of a node that are ours with the desired ones, as one server-side apply.
 
-The API server knows which conditions our field manager applied, and removes those that an apply leaves out.
+The API server knows which conditions our field manager applied, and removes those that an apply leaves out. The last one
+is removed by a JSON patch: an apply without any condition would also remove every field of the status that has no owner,
+such as the capacity that the kubelet wrote when it created the node.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,9 @@ class ConditionApply:
     uid: str
     states: Mapping[str, str]
     before: Mapping[str, NodeCondition]
-    """Those of these types that the node has."""
+    """Those that we own now."""
+    removal: tuple[Mapping[str, Any], ...] = ()
+    """The JSON patch to send instead if there are none."""
 
     def body(
         self, since: Callable[[str], float], message: Callable[[str], str]
@@ -68,7 +72,18 @@ def compare(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
         present.keys() == node.metadata.owned_conditions
     ):
         return None
-    return ConditionApply(node.metadata.name, node.metadata.uid, desired, present)
+    removal = () if desired else tuple(_removal(node))
+    return ConditionApply(node.metadata.name, node.metadata.uid, desired, present, removal)
+
+
+def _removal(node: Node) -> Iterator[Mapping[str, Any]]:
+    """Yield the operations that remove our conditions from the node as read."""
+    meta = node.metadata
+    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
+    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+    for index, condition in reversed([*enumerate(node.status.conditions)]):
+        if condition.type in meta.owned_conditions:
+            yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
 def message(decision: Decision, table: MetricTable, node: str) -> str:
