@@ -89,6 +89,11 @@ class Settings(LogOptions):
         False,
         "leave out metrics about the agent itself (process_*, python_*, plimsoll_agent_*)",
     )
+    node_exporter_compat: bool = option(
+        "web.node-exporter-compat",
+        False,
+        "export node_exporter_build_info, for dashboards and alerts that select by it",
+    )
     evaluator_address: str = option(
         "evaluator.address",
         "",

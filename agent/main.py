@@ -16,8 +16,6 @@ from agent.scrape.endpoints import OPEN_PATHS, Endpoints
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
 from agent.stream.fanout import StreamFanout
-from agent.web.config import WebConfigError
-from agent.web.guard import WebGuard
 from collectors.base import registry
 from plimsoll import VERSION, logs
 from plimsoll.http import addresses
@@ -25,8 +23,15 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
+from plimsoll.process import memory
+from plimsoll.text import SentenceError
 
 log = logs.get(__name__)
+
+_GARBAGE = 10_000
+"""Objects between two garbage collections: a scrape's objects are freed by reference counting and are fewer."""
+_STARTED = 15.0
+"""Seconds after which nothing is left to do but the same again and again."""
 
 # A scrape has no body; requests that announce one are rejected. A slow client holds one page of 1 to 2 MB.
 _LIMITS = Limits(body_bytes=0, bodies_bytes=0, connections=128, sending=16)
@@ -46,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()
+    memory.use_one_arena()
     if settings.without_effect:
         log.warning(
             "flags of node_exporter without an effect here, see docs/collectors.md",
@@ -53,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     try:
         asyncio.run(run(settings))
-    except (ListenError, WebConfigError) as error:
+    except (ListenError, SentenceError) as error:
         log.error("cannot start", reason=str(error))
         return 1
     return 0
@@ -70,7 +76,9 @@ async def run(settings: Settings) -> None:
         timeout=settings.collector_timeout,
         poll_interval=settings.poll_interval,
     )
-    own = SelfMetrics(disabled=settings.disable_exporter_metrics)
+    own = SelfMetrics(
+        disabled=settings.disable_exporter_metrics, compatible=settings.node_exporter_compat
+    )
     recorder = _recorder(settings, collector_runner)
     endpoints = Endpoints(
         collector_runner,
@@ -109,6 +117,8 @@ async def run(settings: Settings) -> None:
 def _server(settings: Settings, endpoints: Endpoints) -> Server:
     if not settings.web_config:
         return Server(endpoints.answer, limits=_LIMITS)
+    from agent.web.guard import WebGuard  # imported here only, to save memory
+
     web_guard = WebGuard(Path(settings.web_config))
     guarded = web_guard.guard(endpoints.answer, open_paths=OPEN_PATHS)
     return Server(guarded, limits=_LIMITS, tls=web_guard.tls)
@@ -141,17 +151,19 @@ async def _work(
     if recorder is not None:
         await recorder.load()
     loaded.set()
-    _settle()
-    if recorder is not None:
-        await recorder.run()
+    async with asyncio.TaskGroup() as work:
+        work.create_task(_settle())
+        if recorder is not None:
+            work.create_task(recorder.run())
 
 
-def _settle() -> None:
-    # Objects alive now stay for good, so later collections can skip them. A scrape's objects are freed by reference
-    # counting; it makes fewer than this threshold.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000)
+async def _settle() -> None:
+    """Return memory that only the start needs: at once, and when streams are open and rules were evaluated a few times."""
+    gc.set_threshold(_GARBAGE)
+    memory.settle()
+    await asyncio.sleep(_STARTED)
+    memory.settle()
+    memory.drop_code()
 
 
 async def _stream(

@@ -34,6 +34,7 @@ from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
+from evaluator.server.explain import ExplainPages
 from evaluator.server.ops import OpsServer
 from plimsoll import logs
 from plimsoll.http.types import Request
@@ -127,7 +128,9 @@ class Bench:
         cluster, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
         self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
-        self.operations = OpsServer(self.decider, figures, clock=time.monotonic)
+        self.operations = OpsServer(
+            self.decider, figures, explain=ExplainPages(self.decider, cluster, clock=time.monotonic)
+        )
         cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cluster.pods.replace([])

@@ -22,7 +22,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
-from docs import collector_table, figures, shipped
+from docs import catalog_file, collector_table, figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags
 
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Return the text of every page with generated content."""
+    """Return the text of every generated file and of every page with generated content."""
     latest = figures.read()
     written = {
         "flags.md": flags_page(),
@@ -60,6 +60,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
+    yield catalog_file.FILE, catalog_file.text()
     readme = HERE.parent / "README.md"
     yield readme, figures.into(readme.read_text(), figures.requests(latest))
 

@@ -11,9 +11,11 @@ import msgspec
 
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
+from evaluator.catalog.load import shipped
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.similar import MOST_REQUESTED
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
@@ -24,13 +26,16 @@ from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.objects import NodeCondition
 from evaluator.plans.enforcement import Effects
+from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
 from evaluator.server import agents_port
+from evaluator.server.explain import ExplainPages
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
+from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
@@ -77,6 +82,7 @@ class Service:
             taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
+            catalog=shipped if settings.sources == (AGENTS,) else None,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -114,17 +120,26 @@ class Service:
             operations=OpsServer(
                 self._decider,
                 self._metrics,
-                clock=time.monotonic,
-                effects=effects,
-                explaining=settings.explain,
-                pod_explainer=host.pod_explainer(
-                    self._cluster.pods.objects, lambda: self._decider.latest
-                ),
-                gang_explainer=self._writers.gangs.gang_explainer if self._writers.gangs else None,
+                explain=self._explain_pages(effects) if settings.explain else None,
+                waiting_for=lambda: host.waiting_for,
             ),
             agents=self._intake(store, subscriptions),
         )
         self._decider.give_way(lambda: self._ports.busy)
+
+    def _explain_pages(self, effects: Effects) -> ExplainPages:
+        gangs = self._writers.gangs
+        return ExplainPages(
+            self._decider,
+            self._cluster,
+            clock=time.monotonic,
+            effects=effects,
+            read_pod=PodReader(self._api).read,
+            pod_explainer=self._scorers.pod_explainer(
+                self._cluster.pods.objects, lambda: self._decider.latest
+            ),
+            gang_explainer=gangs.gang_explainer if gangs else None,
+        )
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
         agents = AgentServer(
@@ -134,7 +149,9 @@ class Service:
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
-            limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
+            limits=self._settings.agent_limits.for_metrics(
+                self._settings.max_metrics + MOST_REQUESTED
+            ),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents

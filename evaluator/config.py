@@ -88,8 +88,8 @@ class Settings(
     explain: bool = option(
         "explain",
         True,
-        "serve /explain on the ops port, to any client that can reach it: policies with the readings of all nodes, and scores "
-        "of pods",
+        "serve /explain on the ops port, to any client that can reach it: policies with the readings of all nodes, and why "
+        "pods wait",
     )
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"

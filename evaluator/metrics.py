@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from plimsoll import VERSION, process_metrics
+from plimsoll import VERSION
+from plimsoll.process import metrics as process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -175,6 +176,12 @@ class Metrics:
             "plimsoll_policy_missing_readings",
             "Nodes without a usable reading of a metric that a policy names.",
             ["namespace", "policy", "metric"],
+            registry=self.registry,
+        )
+        self.metrics_not_found = PolicyGauge(
+            "plimsoll_policy_metrics_not_found",
+            "Metrics of a policy that no node has; its condition MetricsFound names them.",
+            ["namespace", "policy"],
             registry=self.registry,
         )
         self.rules_left_out = Gauge(

@@ -3,6 +3,6 @@
 Imports no other package of this repository.
 """
 
-from importlib import metadata
-
-VERSION = metadata.version("kube-plimsoll")
+VERSION = "0.1.0"
+"""The version of all programs. pyproject.toml takes it from here: to read it from the installed package's metadata would
+import modules of 4 MB."""

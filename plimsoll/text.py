@@ -3,7 +3,6 @@
 Messages appear in policy statuses, in replies to agents and schedulers, and on terminals, not only in logs.
 """
 
-import difflib
 import itertools
 import json
 import reprlib
@@ -17,8 +16,8 @@ _SHARED = 0.5
 """Share of letter pairs that two names must have in common before they are compared letter by letter, which is slow."""
 _COMPARED = 8
 """Names that are compared letter by letter."""
-_SIMILAR = 0.75
-"""difflib's ratio from which names count as similar."""
+SIMILAR = 0.75
+"""The usual ratio."""
 
 _repr = reprlib.Repr()
 _repr.maxlevel = 3
@@ -70,8 +69,11 @@ class NearNames:
     def __bool__(self) -> bool:
         return bool(self._pairs)
 
-    def find(self, name: str, most: int = 3) -> list[str]:
-        """Return up to `most` names similar to this one, the most similar first; case is ignored."""
+    def find(self, name: str, most: int = 3, least: float = SIMILAR) -> list[str]:
+        """Return up to `most` names similar to this one, the most similar first; case is ignored.
+
+        `least`: difflib's ratio from which names count as similar.
+        """
         own = _pairs(name)
         shared = sorted(
             (-share, other)
@@ -80,7 +82,7 @@ class NearNames:
             and (share := 2 * len(own & pairs) / (len(own) + len(pairs) or 1)) >= _SHARED
         )
         rated = ((_ratio(name, other), other) for _, other in shared[:_COMPARED])
-        near = sorted((-ratio, other) for ratio, other in rated if ratio >= _SIMILAR)
+        near = sorted((-ratio, other) for ratio, other in rated if ratio >= least)
         return [other for _, other in near[:most]]
 
 
@@ -90,4 +92,6 @@ def _pairs(name: str) -> frozenset[str]:
 
 
 def _ratio(one: str, other: str) -> float:
+    import difflib  # for few error messages
+
     return difflib.SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()

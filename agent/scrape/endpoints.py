@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gzip
-import html
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
@@ -94,6 +93,8 @@ class Endpoints:
         )
 
     async def _landing(self, _: Request) -> Response:
+        import html  # for this page only, and half a megabyte
+
         page = _PAGE.format(
             version=html.escape(VERSION),
             node=html.escape(self._node),

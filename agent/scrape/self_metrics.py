@@ -21,6 +21,8 @@ from plimsoll import VERSION
 
 _PROCESS = "/proc/self"  # the agent's own process, whichever host is mounted
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST = float((1 << 64) - 1)  # without a limit, as Go's Prometheus client
+_GO_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 
 METRICS = Table(
     Metric(
@@ -29,6 +31,13 @@ METRICS = Table(
         "Release of this agent and its Python version; always 1.",
         "",
         ("version", "pythonversion"),
+    ),
+    Metric(
+        "node_exporter_build_info",
+        "gauge",
+        "Release of this agent under node_exporter's name, for dashboards; only with --web.node-exporter-compat.",
+        "",
+        ("branch", "goarch", "goos", "goversion", "revision", "tags", "version"),
     ),
     Metric(
         "plimsoll_agent_scrapes_total",
@@ -64,6 +73,13 @@ METRICS = Table(
     Metric(
         "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.", "", unit="bytes"
     ),
+    Metric(
+        "process_virtual_memory_max_bytes",
+        "gauge",
+        "Maximum amount of virtual memory available in bytes.",
+        "",
+        unit="bytes",
+    ),
     Metric("process_open_fds", "gauge", "Number of open file descriptors.", ""),
     Metric("process_max_fds", "gauge", "Maximum number of open file descriptors.", ""),
     Metric(
@@ -97,10 +113,10 @@ class Switch:
 class SelfMetrics:
     """Counts scrapes and reads the process. Any thread may call its methods.
 
-    `disabled` leaves only the release, for --web.disable-exporter-metrics.
+    `disabled` leaves only the release, for --web.disable-exporter-metrics. `compatible` adds it under node_exporter's name.
     """
 
-    def __init__(self, *, disabled: bool = False) -> None:
+    def __init__(self, *, disabled: bool = False, compatible: bool = False) -> None:
         self._disabled = disabled
         self._scrapes: Counter[str] = Counter()
         self._lock = Lock()
@@ -109,6 +125,7 @@ class SelfMetrics:
         self._build = METRICS.family(
             "plimsoll_agent_build_info", [((VERSION, platform.python_version()), 1.0)]
         )
+        self._alias = _node_exporter_build() if compatible else None
         version = sys.version_info
         self._python = METRICS.family(
             "python_info",
@@ -139,6 +156,8 @@ class SelfMetrics:
     def families(self) -> Iterator[Family]:
         """Yield all families with current values."""
         yield self._build
+        if self._alias is not None:
+            yield self._alias
         if self._disabled:
             return
         if self._streams:
@@ -154,12 +173,23 @@ class SelfMetrics:
         yield from _process()
 
 
+def _node_exporter_build() -> Family:
+    machine = platform.machine()
+    architecture = _GO_ARCHITECTURES.get(machine, machine)
+    go = f"python{platform.python_version()}"
+    labels = ("plimsoll", architecture, "linux", go, VERSION, "unknown", VERSION)
+    return METRICS.family("node_exporter_build_info", [(labels, 1.0)])
+
+
 def _process() -> Iterator[Family]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield METRICS.single("process_cpu_seconds_total", used.ru_utime + used.ru_stime)
     virtual, resident, *_ = FILES.read(f"{_PROCESS}/statm").split()
     yield METRICS.single("process_virtual_memory_bytes", float(int(virtual) * _PAGE))
     yield METRICS.single("process_resident_memory_bytes", float(int(resident) * _PAGE))
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    unlimited = limit == resource.RLIM_INFINITY
+    yield METRICS.single("process_virtual_memory_max_bytes", _MOST if unlimited else float(limit))
     yield METRICS.single("process_open_fds", float(_open_files()))
     yield METRICS.single("process_max_fds", float(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
 

@@ -111,6 +111,13 @@ _ENTRIES = (
         prefixes=("node_lnstat_",),
     ),
     OnDemand(
+        module="logind",
+        name="Logind",
+        about="sessions of users",
+        prefixes=("node_logind_",),
+        needs="extra `systemd`",
+    ),
+    OnDemand(
         module="meminfo_numa",
         name="MemInfoNuma",
         about="memory statistics of each NUMA node",
@@ -183,6 +190,14 @@ _ENTRIES = (
         about="chosen kernel parameters",
         prefixes=("node_sysctl_",),
         options=options.SysctlOptions,
+    ),
+    OnDemand(
+        module="systemd",
+        name="Systemd",
+        about="units of systemd",
+        prefixes=("node_systemd_",),
+        options=options.SystemdOptions,
+        needs="extra `systemd`",
     ),
     OnDemand(
         module="tapestats",

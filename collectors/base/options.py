@@ -84,6 +84,37 @@ class SysctlOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class SystemdOptions:
+    """The flags of `systemd`."""
+
+    systemd_include: str = option(
+        "collector.systemd.unit-include",
+        ".+",
+        "export only units whose whole name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    systemd_exclude: str = option(
+        "collector.systemd.unit-exclude",
+        r".+\.(automount|device|mount|scope|slice)",
+        "leave out units whose whole name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    systemd_tasks: bool = option(
+        "collector.systemd.enable-task-metrics",
+        False,
+        "also export the number of tasks of services",
+    )
+    systemd_restarts: bool = option(
+        "collector.systemd.enable-restarts-metrics", False, "also export restarts of services"
+    )
+    systemd_start_times: bool = option(
+        "collector.systemd.enable-start-time-metrics", False, "also export start times of units"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TapestatsOptions:
     """The flags of `tapestats`."""
 

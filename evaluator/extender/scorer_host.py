@@ -1,7 +1,7 @@
 """Wires the scorers to their inputs and routes; does nothing without scorers."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods import PodCache
@@ -56,6 +56,11 @@ class ScorerHost:
         self.scoring = Scoring(scorers, self._snapshotter.known)
         """Derived metrics of the scorers, for rules of policies."""
         self._per_pod = PerPodDecisions(self.scoring)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before scorers can run; nothing without scorers."""
+        return self._runner.waiting_for if self.on else ()
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """Return a policy's decision for one pod. Raises BadRequestError for a malformed pod."""

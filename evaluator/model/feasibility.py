@@ -18,6 +18,11 @@ from plimsoll import int64
 _NAMED = ("metadata.name", "In")
 _NO_SCHEDULE = "NoSchedule"
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", _NO_SCHEDULE)
+_IMPLIED = {
+    "node.kubernetes.io/unschedulable": "the node is cordoned",
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+}
 _NOT_READY = Taint("node.kubernetes.io/not-ready", "", _NO_SCHEDULE)
 _UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", _NO_SCHEDULE)
 
@@ -29,6 +34,26 @@ def is_feasible(node: Node, pod: Pod) -> bool:
     """
     tolerations = pod.spec.tolerations or ()
     return all(_tolerated(taint, tolerations) for taint in _taints(node)) and _selected(node, pod)
+
+
+def obstacles(node: Node, pod: Pod) -> list[str]:
+    """Return why the node is not feasible for the pod, one phrase for each reason; empty if `is_feasible`."""
+    tolerations = pod.spec.tolerations or ()
+    found = [
+        _IMPLIED.get(t.key) or _named(t) for t in _taints(node) if not _tolerated(t, tolerations)
+    ]
+    labels = node.metadata.labels or {}
+    for key, value in (pod.spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            found.append(f"nodeSelector {key}={value} does not match")
+    if not _affine(node, pod):
+        found.append("the required node affinity does not match")
+    return list(dict.fromkeys(found))
+
+
+def _named(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
 
 
 def _taints(node: Node) -> Iterator[Taint]:
@@ -93,6 +118,10 @@ def _selected(node: Node, pod: Pod) -> bool:
     labels = node.metadata.labels or {}
     if any(labels.get(key) != value for key, value in (pod.spec.node_selector or {}).items()):
         return False
+    return _affine(node, pod)
+
+
+def _affine(node: Node, pod: Pod) -> bool:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required
     if not required:

@@ -16,7 +16,7 @@ import msgspec
 from evaluator.model import resources
 from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.model.resources import ExtendedResources, Room
+from evaluator.model.resources import Allocatable, ExtendedResources
 from evaluator.model.usage_metrics import ANNOTATIONS
 from plimsoll import rfc3339
 
@@ -159,13 +159,13 @@ class Address(msgspec.Struct):
 class NodeStatus(msgspec.Struct):
     """core/v1 NodeStatus, reduced to the conditions, the addresses and the allocatable resources.
 
-    `room` has the resources of RESOURCES, `others` the extended resources.
+    `resource_vector` has the resources of RESOURCES, `others` the extended resources.
     """
 
     conditions: Sequence[NodeCondition] = msgspec.field(default=(), name="conditionsReduced")
     addresses: list[Address] | None = None
     allocatable: dict[str, Any] | None = None
-    room: Room | None = None
+    resource_vector: Allocatable | None = None
     others: ExtendedResources = ()
     reported: list[_ReportedCondition] | None = msgspec.field(default=None, name="conditions")
     """The conditions as decoded; None afterwards."""
@@ -175,8 +175,8 @@ class NodeStatus(msgspec.Struct):
             self.conditions = tuple(condition.reduced for condition in self.reported)
             self.reported = None
         if self.allocatable is not None:
-            self.room = resources.allocatable(self.allocatable)
-            self.others = resources.other_room(self.allocatable)
+            self.resource_vector = resources.allocatable(self.allocatable)
+            self.others = resources.allocatable_extended(self.allocatable)
             self.allocatable = None
 
 
@@ -257,7 +257,7 @@ class Node(msgspec.Struct):
     @property
     def figures(self) -> tuple[Any, ...]:
         """Allocatable resources and the annotations that scorers read."""
-        return (self.status.room, self.status.others, self.metadata.figures)
+        return (self.status.resource_vector, self.status.others, self.metadata.figures)
 
     @property
     def ready_status(self) -> str:
@@ -341,14 +341,22 @@ class _Container(msgspec.Struct):
         return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
 
 
+class SchedulingGate(msgspec.Struct):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: placement constraints and priority. Of the containers, only `requests_extender` is kept."""
+    """core/v1 PodSpec: placement constraints, gates and priority. Of the containers, only `requests_extender` is kept."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: list[SchedulingGate] | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     requests_extender: bool = False

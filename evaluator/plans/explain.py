@@ -39,14 +39,16 @@ class Explanation(NamedTuple):
     nodes: Iterator[tuple[str, dict[str, Any]]]
 
 
-def overview(decisions: Decisions) -> Iterator[dict[str, Any]]:
+def overview(
+    policies: Mapping[PolicyKey, Decision], table: MetricTable
+) -> Iterator[dict[str, Any]]:
     """Yield up to `MOST_POLICIES` policies with their violating nodes."""
-    for key, decision in islice(decisions.policies.items(), MOST_POLICIES):
+    for key, decision in islice(policies.items(), MOST_POLICIES):
         yield {
             "policy": str(key),
             "explain": f"/explain/{key.namespace}/{key.name}",
-            **_violators(decision, StrategyName.DONTSCHEDULE, decisions.table),
-            **_violators(decision, StrategyName.DESCHEDULE, decisions.table),
+            **_violators(decision, StrategyName.DONTSCHEDULE, table),
+            **_violators(decision, StrategyName.DESCHEDULE, table),
             "enforcement": "observe" if decision.policy.observed else "enforce",
             "problems": list(decision.problems),
         }
@@ -88,16 +90,16 @@ def explain(
             yield
         operator = "allOf" if strategy.all_of else "anyOf"
         strategies[name.value] = {"logicalOperator": operator, "rules": rules}
-    rows: list[Iterator[_Reading]] = []
+    rows: list[Iterator[ShownReading]] = []
     for metric in sorted(decision.policy.metrics):
-        rows.append(_readings(readings.column(metric, shown, now)))
+        rows.append(readings_of(readings.column(metric, shown, now)))
         yield
     head = {
         "policy": str(key),
         "generation": decision.policy.generation,
         **enforcement.explained(decision, table, effects, MOST_NAMED),
         "problems": list(decision.problems),
-        **_limited("awaited", sorted(decision.unreported), MOST_NAMED),
+        **limited("awaited", sorted(decision.unreported), MOST_NAMED),
         "strategies": strategies,
         **_ranking(decision, table, shown),
         **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
@@ -134,7 +136,8 @@ def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> 
     return {field: names, **more}
 
 
-def _limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
+def limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
+    """Return the first names; the rest is counted in a separate field."""
     more = {f"{field}More": len(names) - most} if len(names) > most else {}
     return {field: list(names[:most]), **more}
 
@@ -188,11 +191,11 @@ def _nodes(
     decision: Decision,
     reasons: Mapping[str, Mapping[str, str]],
     nodes: NodeIndex,
-    columns: Sequence[Iterator["_Reading"]],
+    columns: Sequence[Iterator["ShownReading"]],
     now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
-    rows: Iterator[tuple[_Reading, ...]] = zip(*columns, strict=True)
+    rows: Iterator[tuple[ShownReading, ...]] = zip(*columns, strict=True)
     for node, row in zip(nodes, rows if metrics else itertools.repeat(()), strict=False):
         yield (
             node,
@@ -207,7 +210,7 @@ def _nodes(
         )
 
 
-class _Reading(NamedTuple):
+class ShownReading(NamedTuple):
     """One node's reading."""
 
     value: float
@@ -233,6 +236,7 @@ class _Reading(NamedTuple):
 
     @property
     def state(self) -> str:
+        """Whether the reading is usable, in words."""
         if self.unreported:
             return "awaited: no first report yet"
         if self.unread:
@@ -250,7 +254,8 @@ class _Reading(NamedTuple):
                 return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
 
 
-def _readings(column: Column) -> Iterator[_Reading]:
+def readings_of(column: Column) -> Iterator[ShownReading]:
+    """Yield the readings of a column, node by node."""
     parts = (
         *(column.values, column.samples, column.at),
         *(column.fresh, column.unread, column.unreported, column.usable),
@@ -258,4 +263,4 @@ def _readings(column: Column) -> Iterator[_Reading]:
     lists = [part.tolist() for part in parts]
     if (origin := column.origin) is not None:
         lists.append([origin.names[position] for position in origin.numbers.tolist()])
-    return map(_Reading, *lists)
+    return map(ShownReading, *lists)

@@ -14,6 +14,7 @@ from evaluator.plans import enforcement
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import SimilarTo
 from evaluator.plans.node_actions.report import limit_conditions
 from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
@@ -57,12 +58,13 @@ def statuses(
     conflicts: Iterable[LabelConflict],
     effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+    similar_to: SimilarTo = lambda _metric: (),
     actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
     """Yield the status of every policy: its decision, conflicts, what enforcing it changes, its pods and its actions."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        status = _status(decision, by_label, decisions.table, effects, actions.get(key))
+        status = _status(decision, by_label, decisions.table, effects, similar_to, actions.get(key))
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
@@ -71,6 +73,7 @@ def _status(
     by_label: ConflictsByLabel,
     table: MetricTable,
     effects: Effects,
+    similar_to: SimilarTo,
     acting: PolicyActions | None,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
@@ -99,7 +102,7 @@ def _status(
         len(violating),
         decision.policy.observed,
         (
-            *conditions(decision, table, problems),
+            *conditions(decision, table, problems, similar_to),
             enforcement.condition(decision, table, effects),
             *limit_conditions(acting),
         ),

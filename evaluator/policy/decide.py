@@ -23,7 +23,7 @@ from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
 from evaluator.policy.labeling import LabelingResult
 from evaluator.policy.ranking import Ranking
-from evaluator.policy.reductions import Use
+from evaluator.policy.reductions import uses_of
 from evaluator.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.policy.violations import MissingReadings, ViolationReasons
 from evaluator.readings.column import Column
@@ -276,7 +276,7 @@ def _decision(
 def _problems(
     policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
 ) -> tuple[str, ...]:
-    ambiguous = [s.ambiguity(_uses(policy, s.metric)) for s in columns if s.ambiguous]
+    ambiguous = [s.ambiguity(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labeled.contradictions]
     faults = [column.fault for column in columns if column.fault]
     return (*policy.problems, *ambiguous, *contradicted, *faults)
@@ -285,20 +285,10 @@ def _problems(
 def _stable_problems(
     policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
 ) -> tuple[str, ...]:
-    ambiguous = [s.stable_problem(_uses(policy, s.metric)) for s in columns if s.ambiguous]
+    ambiguous = [s.stable_problem(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
     return (
         *ambiguous,
         *(contradiction.stable_problem for contradiction in labeled.contradictions),
-    )
-
-
-def _uses(policy: Policy, metric: str) -> tuple[Use, ...]:
-    """Return how the rules of a policy use a metric."""
-    return tuple(
-        Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
-        for name, strategy in policy.strategies.items()
-        for rule in strategy.rules
-        if rule.metric == metric
     )
 
 

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from evaluator.policy import rule_options
-from evaluator.policy.types import Operator
+from evaluator.policy.types import Operator, Policy, StrategyName
 
 PREFIX = "node_"
 
@@ -23,6 +23,16 @@ class Use(NamedTuple):
     operator: Operator
     target: float = 0.0
     ranks: bool = False
+
+
+def uses_of(policy: Policy, metric: str) -> tuple[Use, ...]:
+    """Return how the rules of a policy use a metric."""
+    return tuple(
+        Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
+        for name, strategy in policy.strategies.items()
+        for rule in strategy.rules
+        if rule.metric == metric
+    )
 
 
 class _Seeks(Enum):

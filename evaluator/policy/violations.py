@@ -73,6 +73,13 @@ def plain(reasons: Mapping[str, str]) -> Mapping[str, str]:
     return reasons.by_name if isinstance(reasons, ViolationReasons) else reasons
 
 
+def some_reasons(reasons: Mapping[str, str], among: Mask, nodes: NodeIndex) -> Mapping[str, str]:
+    """Return the reasons of the violating nodes in a mask over `nodes`, without building those of the others."""
+    if isinstance(reasons, ViolationReasons):
+        return reasons.some(among)
+    return {name: reasons[name] for name in nodes.at(among) if name in reasons}
+
+
 def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
     """Return the violating nodes as a read-only mask over `nodes`, the nodes of the decision."""
     if isinstance(reasons, ViolationReasons):

@@ -20,7 +20,7 @@ PolicyOf = Callable[[PodRecord], tuple[Decision, NodeIndex] | None]
 
 
 class PolicyLookup:
-    """Finds the decision of a pod's policy. `pods`: the living pods with a policy."""
+    """Finds the decision of a pod's policy, if the extender answers for it. `pods`: the living pods with a policy."""
 
     def __init__(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions], per_pod: PerPodDecisions
@@ -30,10 +30,14 @@ class PolicyLookup:
         self._per_pod = per_pod
 
     def of(self, record: PodRecord) -> tuple[Decision, NodeIndex] | None:
-        """Return the decision for a pod, and its nodes; None if the pod has no policy or it does not exist."""
+        """Return the decision for a pod, and its nodes.
+
+        None if the pod has no policy, does not request the extender's resource, or the policy does not exist or is only
+        observed.
+        """
         pod, decisions = self._pods.get(record.key), self._latest()
-        policy = policy_of_pod(pod) if pod else None
-        decision = decisions.policies.get(policy) if policy else None
+        policy = policy_of_pod(pod) if pod and pod.spec.requests_extender else None
+        decision = decisions.enforced.get(policy) if policy else None
         if decision is None:
             return None
         found = self._per_pod.decision(decision, decisions, record.view)

@@ -15,6 +15,7 @@ from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
+from evaluator.server.explain import ExplainPages
 from plimsoll.http.types import Request
 from wire.codec import Delta
 
@@ -86,7 +87,8 @@ async def test_page_of_the_largest_policy_is_bounded(evaluator):
     """300 metrics of 5,000 nodes would be 119 MB."""
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()
-    operations = ops.OpsServer(decider, figures, clock=lambda: NOW)
+    pages = ExplainPages(decider, ClusterCache(), clock=lambda: NOW)
+    operations = ops.OpsServer(decider, figures, explain=pages)
     assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
     for path in ("/explain/tenant/huge", "/explain"):
         response = await operations.answer(Request("GET", path, {}, {}))

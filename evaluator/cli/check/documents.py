@@ -11,6 +11,19 @@ def objects(text: str) -> Iterator[object]:
         yield from _flattened(document)
 
 
+def recorded(document: object) -> frozenset[str]:
+    """Return the series that a file of recording rules records; empty for other documents."""
+    groups = document.get("groups") if isinstance(document, dict) else None
+    rules = (
+        rule
+        for group in (groups if isinstance(groups, list) else ())
+        if isinstance(group, dict) and isinstance(group.get("rules"), list)
+        for rule in group["rules"]
+        if isinstance(rule, dict)
+    )
+    return frozenset(name for rule in rules if isinstance(name := rule.get("record"), str))
+
+
 def _flattened(document: object) -> Iterator[object]:
     """Yield an object, or the items of a list as `kubectl get -o yaml` prints it."""
     items = document.get("items") if isinstance(document, dict) else None

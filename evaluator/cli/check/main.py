@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evaluator.cli.check import documents, schema, workloads
+from evaluator.catalog.load import shipped
+from evaluator.cli.check import documents, metrics, schema, workloads
 from evaluator.cli.check.advice import advice
 from evaluator.cli.check.describe import describe
 from evaluator.cli.check.findings import Findings, as_json, as_text
@@ -25,8 +26,8 @@ PROGRAM = "plimsoll-evaluator check"
 _ABOUT = """
 Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
 reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Pods, Deployments, StatefulSets,
-DaemonSets, Jobs and CronJobs are checked for the policy that they name. Other kinds of objects are skipped, and in folders also
-files without Kubernetes objects.
+DaemonSets, Jobs and CronJobs are checked for the policy that they name. Metrics are compared with those that Plimsoll ships and
+with given files of recording rules. Other kinds of objects are skipped, and in folders also files without Kubernetes objects.
 """
 _EXAMPLES = """
 exit status: 0 without errors, 1 with errors (with --strict also with warnings), 2 for invalid arguments.
@@ -38,11 +39,13 @@ example:
 
 
 class Checked(NamedTuple):
-    """The findings in an object, and the object if it is a valid policy or a workload."""
+    """The findings in an object, and the object if it is a policy or a workload."""
 
     findings: Findings
     policy: Policy | None = None
     workload: Workload | None = None
+    recorded: frozenset[str] = frozenset()
+    """The series that a file of recording rules records."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,19 +63,22 @@ def main(argv: Sequence[str]) -> int:
     command.add_argument("--strict", action="store_true", help="exit 1 also if there are warnings")
     given = command.parse_args(argv)
     checked = [one for name in given.files for one in _check_named(name)]
-    _check_workloads(checked)
-    found = [one.findings for one in checked]
-    if not any(one.kind or one.errors for one in found):
+    _compare(checked)
+    found = [one.findings for one in checked if one.findings.kind or one.findings.errors]
+    if not found:
         found = [Findings(", ".join(given.files), [_NOTHING])]
     sys.stdout.write(as_json(found) if given.output == "json" else as_text(found))
     failed = any(one.errors or (given.strict and one.warnings) for one in found)
     return 1 if failed else 0
 
 
-def _check_workloads(checked: Sequence[Checked]) -> None:
-    """Compare workloads with the policies of all files, whatever their order."""
+def _compare(checked: Sequence[Checked]) -> None:
+    """Compare workloads with policies, and policies with recording rules, whatever the order of files."""
     policies = {one.policy.key: one.policy for one in checked if one.policy}
+    recorded = frozenset[str]().union(*(one.recorded for one in checked))
     for one in checked:
+        if one.policy:
+            one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded)
         if one.workload:
             one.findings.warnings += workloads.warnings(one.workload, policies)
 
@@ -109,7 +115,9 @@ def check_text(name: str, text: str) -> list[Checked]:
     found: list[Checked] = []
     try:
         for obj in documents.objects(text):
-            if not isinstance(obj, Mapping) or not obj.get("kind"):
+            if names := documents.recorded(obj):
+                found.append(Checked(Findings(name), recorded=names))
+            elif not isinstance(obj, Mapping) or not obj.get("kind"):
                 found.append(Checked(Findings(name, [_NO_OBJECT])))
             elif obj["kind"] == schema.KIND:
                 found.append(_check_policy(name, obj))

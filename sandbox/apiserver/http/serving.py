@@ -8,7 +8,8 @@ from typing import Any
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from plimsoll import logs, process_metrics
+from plimsoll import logs
+from plimsoll.process import metrics as process_metrics
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi

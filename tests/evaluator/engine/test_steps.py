@@ -18,9 +18,11 @@ from evaluator.engine.release import release
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
+from evaluator.model.objects import Node, NodeMeta, Pod, PodMeta, PodSpec
 from evaluator.model.steps import finished
-from evaluator.plans import readmitted
+from evaluator.plans import explain_nodes, readmitted
 from evaluator.plans.explain import explain
+from evaluator.plans.explain_pod import PodContext, explain_pod
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -229,6 +231,22 @@ def test_no_step_of_an_explanation_grows_with_metrics_and_policies(world):
 
     few, many = costs(20, 2), costs(200, 20)
     assert few > len(NODES)
+    assert many <= 1.5 * few
+
+
+def test_no_step_of_a_pods_or_nodes_explanation_grows_with_metrics_and_policies(world):
+    def costs(metrics, policies):
+        store, made = world(metrics, policies, rules=10)
+        decisions = finished(deciding(made, NODES, store, now=NOW))
+        decision = decisions.policies[PolicyKey("ns", "p0")]
+        meta = PodMeta(name="web", namespace="ns", labels={"telemetry-policy": "p0"})
+        pod = Pod(meta, PodSpec(requests_extender=True))
+        context = PodContext(decisions, {name: Node(NodeMeta(name)) for name in NODES}, decision)
+        of_pod, _ = heaviest(explain_pod(pod, context, store, now=NOW))
+        of_nodes, _ = heaviest(explain_nodes.nodes(decisions))
+        return max(of_pod, of_nodes)
+
+    few, many = costs(20, 2), costs(200, 20)
     assert many <= 1.5 * few
 
 

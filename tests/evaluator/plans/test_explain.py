@@ -160,7 +160,8 @@ def test_unknown_policy_has_no_explanation(store, demo):
 def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
     store.report("a", Delta({"m": 10.0}), START)
     other = parsed("other", nonsense=[])
-    found = overview(decide([other, demo], ["a"], store, now=START))
+    decisions = decide([other, demo], ["a"], store, now=START)
+    found = overview(decisions.policies, decisions.table)
     assert {"policies": list(found)} == {
         "policies": [
             {
@@ -221,5 +222,5 @@ def test_page_names_some_nodes_and_counts_the_rest(parsed, rule):
     assert {(len(one["broken"]), one["brokenMore"]) for one in rules} == {(100, 899)}
     found = whole(finished(explain(decisions, KEY, store, now=START, node="node-0999")))
     assert [*found["nodes"]] == ["node-0999"]
-    [policy] = overview(decisions)
+    [policy] = overview(decisions.policies, decisions.table)
     assert (policy["deschedule"], policy["descheduleMore"]) == (nodes[:10], 989)

@@ -15,7 +15,7 @@ from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Pod, PodMeta
+from evaluator.model.objects import Pod, PodMeta, PodSpec
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
 from evaluator.policy.per_pod import PerPodDecisions
@@ -31,6 +31,7 @@ from evaluator.scoring.plugins.pigeon_options import PigeonOptions
 from evaluator.scoring.plugins.template import Template
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from evaluator.server import ops
+from evaluator.server.explain import ExplainPages
 from wire.codec import Delta
 
 NODES = NodeIndex(["a", "b", "c"])
@@ -111,14 +112,16 @@ def pod_explainer(scorers, snapshotter, pods, metrics):
 
 @pytest.fixture
 async def get(pod_explainer, metrics, serve):
+    cluster = ClusterCache()
     decider = DecisionLoop(
-        ClusterCache(),
+        cluster,
         Store(stale_after=30.0, started=0.0),
         Subscriptions(),
         metrics,
         clock=lambda: 0.0,
     )
-    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, pod_explainer=pod_explainer)
+    pages = ExplainPages(decider, cluster, clock=lambda: 0.0, pod_explainer=pod_explainer)
+    operations = ops.OpsServer(decider, metrics, explain=pages)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -171,15 +174,6 @@ async def test_no_pod_is_reported_unknown_before_the_first_list(get, snapshotter
     assert await get("pod=shop/waits") == (503, {"error": "waiting for all pods"})
 
 
-@pytest.mark.parametrize("pod_explainer", [None])
-async def test_page_without_scorers_names_the_flag(get):
-    status, page = await get("pod=shop/waits")
-    assert (status, page["error"]) == (
-        404,
-        "scorers are off (--scorers)",
-    )
-
-
 @pytest.mark.parametrize("scorers", [{"broken": Broken()}])
 async def test_failing_scorer_is_named(get):
     assert await get("pod=shop/waits") == (
@@ -220,11 +214,12 @@ class TestWithPolicy:
 
     @pytest.fixture
     def followed(self, decisions):
-        """Policies by pod: `waits` has one; `lost` names a missing one."""
-        labels = {"waits": "demo", "lost": "gone"}
+        """Policies by pod: `waits` has one; `lost` names a missing one; `silent` does not request the resource."""
+        labels = {"waits": "demo", "lost": "gone", "silent": "demo"}
         pods = {
             ("shop", name): Pod(
-                PodMeta(name=name, namespace="shop", labels={"telemetry-policy": policy})
+                PodMeta(name=name, namespace="shop", labels={"telemetry-policy": policy}),
+                PodSpec(requests_extender=name != "silent"),
             )
             for name, policy in labels.items()
         }
@@ -241,7 +236,7 @@ class TestWithPolicy:
             "dontschedule": "violating demo: hot Equals 1"
         }
 
-    @pytest.mark.parametrize("name", ["lost", "runs"])
+    @pytest.mark.parametrize("name", ["lost", "runs", "silent"])
     def test_pod_without_a_policy_has_scorers_only(self, pod_explainer, followed, name):
         pod_explainer = replace(pod_explainer, policy_of=followed.of)
         assert [one.name for one in pod_explainer.opinions(a_pod(name))] == ["roomy", "template"]

@@ -14,9 +14,10 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Node, ObjectMeta
+from evaluator.model.objects import Node, ObjectMeta, Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server import ops
+from evaluator.server.explain import ExplainPages, UnreadablePodError
 from wire.codec import Delta
 
 
@@ -36,6 +37,14 @@ class OpsPort:
         self.decider = DecisionLoop(
             self.cluster, self.store, Subscriptions(), self.metrics, clock=self.clock
         )
+
+        self.uncached = {}
+
+    async def read_pod(self, namespace, name):
+        """Stands for the API server."""
+        if isinstance(found := self.uncached.get((namespace, name)), Exception):
+            raise found
+        return found
 
     def know(self, *policies, nodes=("node-a",)):
         self.cluster.policies.replace(list(policies))
@@ -61,12 +70,18 @@ def pod_explainer():
 
 @pytest.fixture
 async def port(world, serve, explaining, pod_explainer):
+    pages = ExplainPages(
+        world.decider,
+        world.cluster,
+        clock=world.clock,
+        read_pod=world.read_pod,
+        pod_explainer=pod_explainer,
+    )
     operations = ops.OpsServer(
         world.decider,
         world.metrics,
-        clock=world.clock,
-        explaining=explaining,
-        pod_explainer=pod_explainer,
+        explain=pages if explaining else None,
+        waiting_for=lambda: pod_explainer.waiting_for if pod_explainer else (),
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port
 
@@ -163,6 +178,88 @@ async def test_explain_before_the_first_list_reports_what_is_pending(get):
     status, text = await get("/explain/ns/demo")
     assert (status, json.loads(text)) == (404, {"error": "no policy ns/demo; known: none"})
     assert json.loads((await get("/explain"))[1])["policies"] == []
+
+
+async def test_namespace_lists_its_policies_and_pods(world, get, demo, parsed):
+    world.know(demo, parsed("other", namespace="elsewhere"))
+    meta = PodMeta(name="web", namespace="ns", labels={"telemetry-policy": "demo"})
+    world.cluster.pods.put(Pod(meta, PodSpec(node_name="node-a"), PodStatus("Running")))
+    for path in ("/explain/ns", "/explain/ns/"):
+        page = json.loads((await get(path))[1])
+        assert [one["policy"] for one in page["policies"]] == ["ns/demo"]
+        assert page["pods"] == [
+            {
+                "pod": "ns/web",
+                "explain": "/explain?pod=ns/web",
+                "policy": "ns/demo",
+                "phase": "Running",
+                "node": "node-a",
+                "schedulerMessage": None,
+            }
+        ]
+    status, text = await get("/explain/empty")
+    assert status == 404
+    assert "namespace empty has no policy and no pod that names one" in text
+
+
+async def test_root_lists_policies_and_pages(world, get, demo):
+    world.know(demo)
+    for path in ("/explain", "/explain/"):
+        page = json.loads((await get(path))[1])
+        assert [one["policy"] for one in page["policies"]] == ["ns/demo"]
+        assert page["see"]["pod"] == "/explain?pod=<namespace>/<name>"
+        assert page["nodeCount"] == 1
+
+
+async def test_cached_and_uncached_pods_are_explained_without_scorers(world, get, demo):
+    world.know(demo)
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.decider.evaluate()
+    meta = PodMeta(name="web", namespace="ns", labels={"telemetry-policy": "demo"})
+    world.cluster.pods.put(Pod(meta, PodSpec(requests_extender=True), PodStatus("Pending")))
+    world.uncached["ns", "plain"] = Pod(PodMeta(name="plain", namespace="ns"))
+    page = json.loads((await get("/explain?pod=ns/web"))[1])
+    assert page["policy"]["applies"] is True
+    assert page["nodes"]["node-a"]["rules"][0]["value"] == 1.0
+    assert json.loads((await get("/explain?pod=ns/plain"))[1])["policy"] is None
+
+
+@pytest.mark.parametrize("name", ["ns/nobody", "ns", "NS/x", "a/b/c", "%00/x"])
+async def test_unknown_pod_is_reported_as_unknown(world, get, name):
+    world.know()
+    status, text = await get(f"/explain?pod={name}")
+    assert status == 404
+    assert json.loads(text)["error"].startswith("no pod ")
+
+
+async def test_pod_that_the_api_server_does_not_return_is_an_error_with_the_reason(world, get):
+    world.know()
+    world.uncached["ns", "web"] = UnreadablePodError("pod ns/web cannot be read: forbidden")
+    assert await get("/explain?pod=ns/web") == (
+        502,
+        '{\n  "error": "pod ns/web cannot be read: forbidden"\n}\n',
+    )
+
+
+async def test_nodes_are_listed_with_the_policies_that_they_violate(world, get, demo):
+    world.know(demo, nodes=("node-a", "node-b"))
+    world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
+    world.store.report("node-b", Delta({"m": 0.0}), world.clock.now)
+    world.decider.evaluate()
+    assert json.loads((await get("/explain?nodes"))[1])["nodes"] == {
+        "node-a": {"violates": {"ns/demo": ["dontschedule"]}, "labels": {}},
+        "node-b": {"violates": {}, "labels": {}},
+    }
+    page = json.loads((await get("/explain?node=node-a"))[1])
+    assert page["policies"]["ns/demo"] == {
+        "mode": "enforce",
+        "dontschedule": "violating demo: m Equals 1",
+        "deschedule": None,
+        "awaited": False,
+        "labels": {},
+        "readings": {"m": {"value": 1.0, "ageSeconds": 0.0, "state": "fresh"}},
+    }
+    assert (await get("/explain?node=nowhere"))[0] == 404
 
 
 @pytest.mark.parametrize("explaining", [False])

@@ -16,6 +16,7 @@ from evaluator.model.gang_membership import QoS
 from evaluator.model.names import PolicyKey
 from evaluator.readings.store import Store
 from evaluator.server import ops
+from evaluator.server.explain import ExplainPages
 
 NOW = 1000.0
 POLICY = PolicyKey("default", "healthy")
@@ -85,8 +86,10 @@ def gang_explainer(world):
 async def get(serve, gang_explainer):
     metrics = Metrics()
     store = Store(stale_after=30.0, started=0.0)
-    decider = DecisionLoop(ClusterCache(), store, Subscriptions(), metrics)
-    operations = ops.OpsServer(decider, metrics, clock=lambda: 0.0, gang_explainer=gang_explainer)
+    cluster = ClusterCache()
+    decider = DecisionLoop(cluster, store, Subscriptions(), metrics)
+    pages = ExplainPages(decider, cluster, clock=lambda: 0.0, gang_explainer=gang_explainer)
+    operations = ops.OpsServer(decider, metrics, explain=pages)
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

@@ -8,8 +8,8 @@ import time
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from plimsoll import process_metrics
-from plimsoll.process_metrics import ProcessCollector
+from plimsoll.process import metrics as process_metrics
+from plimsoll.process.metrics import ProcessCollector
 
 
 def values(collector):

@@ -1,0 +1,58 @@
+"""Memory that is returned to the kernel after a start."""
+
+import multiprocessing
+import os
+from pathlib import Path
+
+import pytest
+
+from plimsoll.process import memory
+
+SMAPS = """\
+00400000-00500000 r-xp 00000000 fe:00 11 /usr/lib/libx.so.1
+Rss:                 100 kB
+Anonymous:             0 kB
+00500000-00600000 r--p 00000000 fe:00 11 /usr/lib/libx.so.1
+Anonymous:             4 kB
+00600000-00700000 r--p 00000000 fe:00 11 /usr/lib/libx.so.1 (deleted)
+Anonymous:             0 kB
+00700000-00800000 rw-p 00000000 fe:00 11 /usr/lib/libx.so.1
+Anonymous:             0 kB
+00800000-00900000 r-xp 00000000 00:00 0 [vdso]
+Anonymous:             0 kB
+00900000-00a00000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+00a00000-00b00000 r--s 00000000 fe:00 11 /usr/share/x
+Anonymous:             0 kB
+"""
+
+
+def test_only_unmodified_code_and_constants_of_files_are_dropped() -> None:
+    """A relocated page would be read from its file without the relocation."""
+    assert list(memory.unmodified(SMAPS)) == [(0x400000, 0x500000), (0x600000, 0x700000)]
+
+
+def _file_kib() -> int:
+    """Return the resident memory of this process that files back."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssFile:")[2].split()[0])
+
+
+def _drop(pipe) -> None:
+    before = _file_kib()
+    memory.settle()
+    memory.drop_code()
+    after = _file_kib()
+    os.getloadavg()  # code that was dropped still runs
+    pipe.send((before, after, sorted("cab")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the kernel has no smaps")
+def test_program_continues_with_less_memory() -> None:
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=_drop, args=(theirs,))
+    child.start()
+    before, after, result = ours.recv()
+    child.join()
+    assert result == ["a", "b", "c"]
+    assert after < before / 2
