@@ -79,6 +79,7 @@ class Service:
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
+            taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
             catalog=shipped if settings.sources == (AGENTS,) else None,

@@ -14,6 +14,8 @@ from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
+from evaluator.plans.node_actions.marks import marks
+from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.policy.metric_limit import (
     MOST_METRICS,
@@ -66,6 +68,7 @@ class DecisionLoop:
         scorers_take: frozenset[str] = frozenset(),
         catalog: Callable[[], Catalog] | None = None,
         slice_: float = _SLICE,
+        taint_prefix: str = DOMAIN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -77,6 +80,7 @@ class DecisionLoop:
         self._scorers_take = scorers_take
         self.similar = SimilarMetrics(catalog)
         self._slice = slice_
+        self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
@@ -249,9 +253,9 @@ class DecisionLoop:
             yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
-        """Return the labels that Plimsoll owns on a node, written before a restart or by another replica."""
+        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         found = self._cluster.nodes.objects.get(node)
-        return found.node_labels.ours if found else {}
+        return marks(found, self._taint_prefixes) if found else {}
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:

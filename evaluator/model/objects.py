@@ -3,6 +3,7 @@
 Strings are interned: thousands of nodes repeat the same label keys and values.
 """
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -27,8 +28,13 @@ class _OwnedMeta(msgspec.Struct):
     labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
 
 
+class _OwnedStatus(msgspec.Struct):
+    conditions: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="f:conditions")
+
+
 class _OwnedFields(msgspec.Struct):
     metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+    status: _OwnedStatus | None = msgspec.field(default=None, name="f:status")
 
 
 class ManagedFields(msgspec.Struct, rename="camel"):
@@ -47,13 +53,22 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
 
     @property
-    def ours(self) -> bool:
+    def conditions(self) -> frozenset[str]:
+        """The condition types in `{"f:status": {"f:conditions": {"k:{\\"type\\":\\"<type>\\"}": {}}}}`."""
+        status = self.fields_v1 and self.fields_v1.status
+        keys = (status and status.conditions) or ()
+        return frozenset(
+            intern(str(json.loads(key[2:]).get("type"))) for key in keys if key.startswith("k:{")
+        )
+
+    def ours(self, subresource: str = "") -> bool:
         """Whether the entry is an apply of our field manager."""
-        return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
+        found = (self.manager, self.operation, self.subresource)
+        return found == (FIELD_MANAGER, "Apply", subresource)
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):
-    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels we own."""
+    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels and conditions we own."""
 
     name: str = ""
     namespace: str = ""
@@ -63,6 +78,8 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
+    owned_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied, for a node."""
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 
@@ -70,8 +87,10 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
         if self.labels:
             self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
         if self.managed_fields is not None:
-            ours = (entry.labels for entry in self.managed_fields if entry.ours)
+            ours = (entry.labels for entry in self.managed_fields if entry.ours())
             self.owned_labels = frozenset[str]().union(*ours)
+            states = (e.conditions for e in self.managed_fields if e.ours("status"))
+            self.owned_conditions = frozenset[str]().union(*states)
             self.managed_fields = None
 
 
@@ -161,6 +180,16 @@ class NodeStatus(msgspec.Struct):
             self.allocatable = None
 
 
+_LEAVING = frozenset(
+    {
+        "DrainInProgress",
+        "Drained",
+        "GracefulNodeShutdownInProgress",
+        "MaintenanceInProgress",
+        "MaintenancePlanned",
+    }
+)
+
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -214,6 +243,16 @@ class Node(msgspec.Struct):
     def placement(self) -> tuple[Any, ...]:
         """The fields that decide which pods the node is feasible for."""
         return (self.ready_status, self.spec, self.metadata.labels)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is being drained or shut down, or soon will be: https://kep.k8s.io/5683."""
+        return any(c.type in _LEAVING and c.status == "True" for c in self.status.conditions)
+
+    @property
+    def acted_on(self) -> tuple[Any, ...]:
+        """The fields with taints and conditions, and which conditions we own."""
+        return (self.spec.taints, self.status.conditions, self.metadata.owned_conditions)
 
     @property
     def figures(self) -> tuple[Any, ...]:

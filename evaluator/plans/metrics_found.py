@@ -62,7 +62,7 @@ def events(
 
 def _event(metric: str, similar: Sequence[str]) -> EventSpec:
     sentence = f"no node has the metric {metric}{_hint(similar)}"
-    return EventSpec("Warning", "MetricNotFound", f"{sentence}: see the condition {METRICS_FOUND}")
+    return EventSpec("Warning", "MetricNotFound", f"{sentence}; see the condition {METRICS_FOUND}")
 
 
 def _hint(similar: Sequence[str] | None) -> str:

@@ -12,6 +12,12 @@ from evaluator.model.events import EventSpec
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.metrics_found import METRICS_FOUND
+from evaluator.plans.node_actions.report import (
+    LIMIT_CLEARED,
+    LIMIT_REACHED,
+    NODE_LIMIT_REACHED,
+)
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 
@@ -46,19 +52,24 @@ class ReportedState:
     observed: bool = False
     not_found: Mapping[str, EventSpec] = field(default_factory=dict)
     """By metric that no node has."""
+    limited: bool = False
+    """Whether the policy acts on fewer nodes than violate it."""
 
 
 def reported_state(
     decision: Decision,
     conflicts: ConflictsByLabel,
     not_found: Mapping[str, EventSpec] = MappingProxyType({}),
+    actions: PolicyActions | None = None,
 ) -> ReportedState:
-    """Return the current state of a policy, given the label conflicts and the events of metrics that were not found."""
+    """Return the current state of a policy: label conflicts, events of metrics that were not found, and its actions."""
+    not_taken = actions.problems if actions else ()
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, _problems(decision, conflicts))),
+        frozenset(map(problem, (*_problems(decision, conflicts), *not_taken))),
         decision.policy.observed,
         not_found,
+        limited=actions is not None and actions.held_back > 0,
     )
 
 
@@ -93,6 +104,7 @@ def previously_reported(
         now.problems if flawed else frozenset(),
         now.observed,
         now.not_found if unknown else {},
+        NODE_LIMIT_REACHED in true,
     )
 
 
@@ -101,6 +113,8 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     return [
         *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
+        *([LIMIT_REACHED] if now.limited and not before.limited else []),
+        *([LIMIT_CLEARED] if before.limited and not now.limited else []),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
         *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

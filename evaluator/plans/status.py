@@ -1,7 +1,8 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from evaluator.plans.conditions import PolicyCondition, conditions, listed, miss
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.metrics_found import SimilarTo
+from evaluator.plans.node_actions.report import limit_conditions
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
@@ -56,11 +59,12 @@ def statuses(
     effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
     similar_to: SimilarTo = lambda _metric: (),
+    actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, and the pods that name it."""
+    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, its pods and its actions."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        status = _status(decision, by_label, decisions.table, effects, similar_to)
+        status = _status(decision, by_label, decisions.table, effects, similar_to, actions.get(key))
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
@@ -70,11 +74,13 @@ def _status(
     table: MetricTable,
     effects: Effects,
     similar_to: SimilarTo,
+    acting: PolicyActions | None,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    problems = (*decision.problems, *_conflict_problems(decision, by_label))
+    not_taken = acting.problems if acting else ()
+    problems = (*decision.problems, *not_taken, *_conflict_problems(decision, by_label))
     unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
         by_missing = int(
@@ -98,6 +104,7 @@ def _status(
         (
             *conditions(decision, table, problems, similar_to),
             enforcement.condition(decision, table, effects),
+            *limit_conditions(acting),
         ),
     )
 

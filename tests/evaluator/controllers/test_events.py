@@ -128,7 +128,7 @@ async def test_metric_that_no_node_has_is_reported_once(api, recording, told, de
     decide()
     world.similar["health"] = ("node_health",)
     decide()
-    sentence = "no node has the metric health; similar metrics that nodes have: node_health: see the condition MetricsFound"
+    sentence = "no node has the metric health; similar metrics that nodes have: node_health; see the condition MetricsFound"
     (event,) = await told({sentence: 1})
     assert (event["type"], event["reason"]) == ("Warning", "MetricNotFound")
     assert world.counted("MetricNotFound") == 1

@@ -77,7 +77,7 @@ def test_event_waits_until_similar_metrics_are_known(decided):
     (event,) = metrics_found.events(*found, lambda _: ("mm",)).values()
     assert (event.type, event.reason) == ("Warning", "MetricNotFound")
     assert event.message == (
-        "no node has the metric m; similar metrics that nodes have: mm: see the condition MetricsFound"
+        "no node has the metric m; similar metrics that nodes have: mm; see the condition MetricsFound"
     )
     assert metrics_found.events(*decided(HAS), lambda _: ()) == {}
 
