@@ -11,9 +11,11 @@ import msgspec
 
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
+from evaluator.catalog.load import shipped
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.similar import MOST_REQUESTED
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
@@ -24,6 +26,7 @@ from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.objects import NodeCondition
 from evaluator.plans.enforcement import Effects
+from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
@@ -76,8 +79,10 @@ class Service:
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
+            taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
+            catalog=shipped if settings.sources == (AGENTS,) else None,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -144,7 +149,9 @@ class Service:
             on_report=self._reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
-            limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
+            limits=self._settings.agent_limits.for_metrics(
+                self._settings.max_metrics + MOST_REQUESTED
+            ),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents

@@ -21,6 +21,7 @@ from evaluator.tls.reload import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
+from plimsoll.process import memory
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -86,6 +87,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     try:
         service = Service(settings, api, scoring)
         gc_tuning.raise_thresholds()
+        memory.return_large_buffers()
         await service.run(stop)
     finally:
         await api.close()

@@ -68,6 +68,7 @@ class RuleEngine:
             interval=round(options.interval * 1000),
             max_memory=options.max_memory,
             sources=self._inputs.collectors,
+            quick_interval=self._inputs.interval,
             budget=self._budget,
         )
         self._subscribers = Subscribers(options.notable_change)
@@ -102,7 +103,7 @@ class RuleEngine:
         metrics: Collection[str],
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """See `RuleResults`. The rules behind these metrics are evaluated every second from now on."""
+        """See `RuleResults`. The rules behind these metrics are evaluated every second or two from now on."""
         self._subscribers.subscribe(subscriber, metrics, on_change)
         self._woken.set()
 

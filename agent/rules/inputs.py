@@ -4,16 +4,19 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from agent.rules.groups import dependencies
+from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.groups.tick import TickInputs, by_metric
 from agent.rules.promql.plan import Need
 from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
 from collectors.base import catalog
+from collectors.base.registry import COLLECTORS
 from collectors.base.sample import Family
 
 _ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
 _REUSE = 5_000
 """Milliseconds for which samples of slow collectors are reused."""
+_MINUTE = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,25 @@ class RuleInputs:
     def collectors(self, needed: Iterable[Need]) -> frozenset[str]:
         """Return the collectors to run for these series."""
         return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
+
+    def interval(self, group: Group, recorded: Collection[str]) -> int:
+        """Return how often (ms) rules that a subscriber uses are evaluated.
+
+        Every other second if no collected value is used as it is: over a minute, rates change little within a second, and
+        slow collectors are read less often anyway.
+        """
+        quick = (
+            need.reach < _MINUTE
+            and need.selector.metric not in recorded
+            and not self._is_slow(need)
+            for need in dependencies.needs(group)
+        )
+        return SHORTEST if any(quick) else 2 * SHORTEST
+
+    def _is_slow(self, need: Need) -> bool:
+        collectors = self.collectors([need])
+        closed = {name for name in collectors if not COLLECTORS[name].open_ended}
+        return bool(closed) and closed <= catalog.slow(closed)
 
     def read(
         self, collectors: Collection[str], time: int, epoch: int, *, reuse: bool = False

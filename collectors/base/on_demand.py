@@ -111,6 +111,13 @@ _ENTRIES = (
         prefixes=("node_lnstat_",),
     ),
     OnDemand(
+        module="logind",
+        name="Logind",
+        about="sessions of users",
+        prefixes=("node_logind_",),
+        needs="extra `systemd`",
+    ),
+    OnDemand(
         module="meminfo_numa",
         name="MemInfoNuma",
         about="memory statistics of each NUMA node",
@@ -121,6 +128,13 @@ _ENTRIES = (
         name="MountStats",
         about="NFS mounts: bytes, events, operations",
         prefixes=("node_mountstats_",),
+    ),
+    OnDemand(
+        module="network_route",
+        name="NetworkRoute",
+        about="the routing table",
+        prefixes=("node_network_route",),
+        needs="hostNetwork",
     ),
     OnDemand(
         module="nfs",
@@ -137,6 +151,14 @@ _ENTRIES = (
         prefixes=("node_nfsd_",),
         source="<net>/rpc/nfsd",
         on=True,
+    ),
+    OnDemand(
+        module="ntp",
+        name="Ntp",
+        about="a local NTP server's clock",
+        prefixes=("node_ntp_",),
+        options=options.NtpOptions,
+        needs="a local NTP server",
     ),
     OnDemand(
         module="nvmesubsystem",
@@ -172,6 +194,14 @@ _ENTRIES = (
         prefixes=("node_softirqs_",),
     ),
     OnDemand(
+        module="supervisord",
+        name="Supervisord",
+        about="processes of supervisord",
+        prefixes=("node_supervisord_",),
+        options=options.SupervisordOptions,
+        needs="a local supervisord",
+    ),
+    OnDemand(
         module="swap",
         name="Swap",
         about="swap devices",
@@ -183,6 +213,14 @@ _ENTRIES = (
         about="chosen kernel parameters",
         prefixes=("node_sysctl_",),
         options=options.SysctlOptions,
+    ),
+    OnDemand(
+        module="systemd",
+        name="Systemd",
+        about="units of systemd",
+        prefixes=("node_systemd_",),
+        options=options.SystemdOptions,
+        needs="extra `systemd`",
     ),
     OnDemand(
         module="tapestats",
@@ -198,6 +236,14 @@ _ENTRIES = (
         name="TcpStat",
         about="TCP sockets by state",
         prefixes=("node_tcp_",),
+    ),
+    OnDemand(
+        module="wifi",
+        name="Wifi",
+        about="WiFi devices and stations",
+        prefixes=("node_wifi_",),
+        source="<sysfs>/class/ieee80211",
+        needs="hostNetwork",
     ),
     OnDemand(
         module="xfrm",

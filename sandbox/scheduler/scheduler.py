@@ -84,7 +84,7 @@ class Scheduler:
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or queueing_hints.of_node(old, new)):
-            self._pending.nudge_all(self._clock())
+            self._pending.requeue_all(self._clock())
             self._wakeup.set()
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
@@ -107,7 +107,7 @@ class Scheduler:
         if not _node_of(new or old or {}):
             return
         if old is None or new is None or queueing_hints.of_placed_pod(old, new):
-            self._pending.nudge_all(self._clock())
+            self._pending.requeue_all(self._clock())
 
     def _waiting(self, key: str, old: Object | None, new: Object) -> None:
         if key in self._assumed:
@@ -116,7 +116,7 @@ class Scheduler:
         now = self._clock()
         self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
         if not gated and old is not None and queueing_hints.of_waiting_pod(old, new):
-            self._pending.nudge(key, now)
+            self._pending.requeue(key, now)
 
     async def _attempt(self, key: str) -> None:
         pod = self._pods.objects[key]

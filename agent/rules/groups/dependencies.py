@@ -1,10 +1,11 @@
 """Dependencies of rule groups: other groups, collectors, and the order of evaluation."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from agent.rules.groups.file import SHORTEST, Group
+from agent.rules.groups.file import Group
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
@@ -32,6 +33,12 @@ def may_name(selector: Selector, metric: str) -> bool:
 def recorded(groups: Iterable[Group]) -> frozenset[str]:
     """Return the metrics that groups record."""
     return frozenset(rule.record for group in groups for rule in group.rules)
+
+
+def shared(groups: Iterable[Group]) -> frozenset[str]:
+    """Return the metrics that several rules record."""
+    rules = Counter(rule.record for group in groups for rule in group.rules)
+    return frozenset(metric for metric, number in rules.items() if number > 1)
 
 
 def dependencies(groups: Sequence[Group]) -> Mapping[str, frozenset[str]]:
@@ -74,9 +81,7 @@ def excerpts(groups: Sequence[Group], metrics: Collection[str]) -> Mapping[str, 
                 left += more
     return {
         name: replace(
-            by_name[name],
-            rules=tuple(by_name[name].rules[number] for number in sorted(numbers)),
-            interval=SHORTEST,
+            by_name[name], rules=tuple(by_name[name].rules[number] for number in sorted(numbers))
         )
         for name, numbers in found.items()
     }

@@ -1,7 +1,7 @@
 """Schedules all rule groups and combines their results.
 
 A group is evaluated at its interval. While a subscriber uses some of its metrics, the rules behind these are evaluated every
-second too, as a group of their own with samples of its own; their results are published instead of the group's. If they
+second or two, as a group of their own with samples of its own; their results are published instead of the group's. If they
 look back far, the whole group is evaluated every second instead: what its samples say has to survive the subscription.
 """
 
@@ -26,10 +26,12 @@ _COUNT = 15_000
 
 Sources = Callable[[Iterable[Need]], frozenset[str]]
 """Returns the collectors for needed series."""
+QuickInterval = Callable[[Group, Collection[str]], int]
+"""Returns how often (ms) rules that a subscriber uses are evaluated, given the metrics that rules record."""
 
 
 class Part(NamedTuple):
-    """What is evaluated at once: a group, or those of its rules that are evaluated every second."""
+    """What is evaluated at once: a group, or those of its rules that subscribers use."""
 
     group: str
     quick: bool = False
@@ -53,7 +55,7 @@ class _Member:
     """Approximate bytes of its samples and results."""
 
     @property
-    def word(self) -> GroupResult:
+    def result(self) -> GroupResult:
         """Return the group's latest result."""
         return GroupResult(self.running.group, self.own_interval, self.running.result)
 
@@ -80,17 +82,25 @@ class GroupManager:
     """All groups. Times are ms of the samples' clock. One thread at a time, except `published`."""
 
     def __init__(
-        self, *, interval: int, max_memory: int, sources: Sources, budget: Budget | None = None
+        self,
+        *,
+        interval: int,
+        max_memory: int,
+        sources: Sources,
+        quick_interval: QuickInterval,
+        budget: Budget | None = None,
     ) -> None:
         """`interval`: default for groups without one. `max_memory`: bytes of all samples and results."""
         self._budget = budget or Budget()
         self._interval = interval
         self._max_memory = max_memory
         self._sources = sources
+        self._quick_interval = quick_interval
         self._groups: tuple[Group, ...] = ()
         self._members: _Members = {}
         self._dependencies: Mapping[str, frozenset[str]] = {}
         self._help: Mapping[str, str] = {}
+        self._shared: frozenset[str] = frozenset()
         self._schedule = Schedule[Part]({}, 0)
         self._subscribed: Collection[str] = frozenset()
 
@@ -114,6 +124,7 @@ class GroupManager:
         self._members = members
         self._dependencies = dependencies.dependencies(groups)
         self._help = results.help_texts(self._groups)
+        self._shared = dependencies.shared(self._groups)
         self._schedule = Schedule({part: m.own_interval for part, m in members.items()}, now)
         self._subscribed = frozenset()
 
@@ -123,28 +134,38 @@ class GroupManager:
         return _Member(RunningGroup(group, history, self._sources), interval, interval)
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
-        """Evaluate the rules that record these metrics every second, and the rules that they depend on."""
+        """Evaluate the rules that record these metrics every second or two, and the rules that they depend on."""
         if metrics == self._subscribed:
             return
         self._subscribed = metrics
         excerpts = dependencies.excerpts(self._groups, metrics)
         members: dict[Part, _Member] = {}
+        intervals: dict[str, int] = {}
         for group in self._groups:
             members[Part(group.name)] = slow = self._members[Part(group.name)]
             part, excerpt = Part(group.name, quick=True), excerpts.get(group.name)
             whole = excerpt is not None and not dependencies.is_short(excerpt, self._groups)
             slow.interval = SHORTEST if whole else slow.own_interval
             self._schedule.set(Part(group.name), slow.interval, now)
+            if excerpt is not None and not whole:
+                read = [
+                    intervals.get(n, SHORTEST)
+                    for n in self._dependencies[group.name]
+                    if n in excerpts
+                ]
+                own = self._quick_interval(excerpt, self._help.keys())
+                intervals[group.name] = min([own, *read])
+                excerpt = replace(excerpt, interval=intervals[group.name])
             before = self._members.get(part)
-            if excerpt is None or slow.interval == SHORTEST:
+            if excerpt is None or whole or slow.interval <= (excerpt.interval or 0):
                 if before is not None:
                     slow.missed += before.missed
                     self._schedule.remove(part)
             elif before is not None and before.running.group == excerpt:
                 members[part] = before
             else:
-                members[part] = self._quick(excerpt, slow, before)
-                self._schedule.set(part, SHORTEST, now)
+                members[part] = quick = self._quick(excerpt, slow, before)
+                self._schedule.set(part, quick.interval, now)
         self._members = members
 
     def _quick(self, excerpt: Group, slow: _Member, before: _Member | None) -> _Member:
@@ -191,7 +212,7 @@ class GroupManager:
                 reading.families,
                 reading.families.keys(),
                 reading.failed,
-                tuple(word.now(reading.time) for word in _words(others)),
+                tuple(result.now(reading.time) for result in _results(others)),
                 self._budget,
                 self._max_memory - elsewhere,
             )
@@ -218,7 +239,7 @@ class GroupManager:
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
-        return results.publish(_words(self._members), now, self._help)
+        return results.publish(_results(self._members), now, self._help, self._shared)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
         """Return the samples of each group that has any."""
@@ -255,14 +276,14 @@ def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
     )
 
 
-def _words(members: _Members) -> Iterator[GroupResult]:
-    """Yield all results; a group's without those metrics that are evaluated every second."""
+def _results(members: _Members) -> Iterator[GroupResult]:
+    """Yield all results; a group's without those metrics that its quick part has."""
     for part, member in members.items():
         if part.quick:
             if member.metrics:
-                yield member.word
+                yield member.result
             continue
-        word, quick = member.word, members.get(Part(part.group, quick=True))
+        result, quick = member.result, members.get(Part(part.group, quick=True))
         if quick is not None and quick.metrics:
-            word = replace(word, result=word.result.without(quick.metrics))
-        yield word
+            result = replace(result, result=result.result.without(quick.metrics))
+        yield result

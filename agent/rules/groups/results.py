@@ -57,8 +57,13 @@ class GroupResult:
         return unknown(self.group, self.result.time, self.result.errors)
 
 
-def publish(groups: Iterable[GroupResult], now: int, help_texts: Mapping[str, str]) -> Published:
-    """Combine the results of groups. If rules record the same series, the first one counts."""
+def publish(
+    groups: Iterable[GroupResult],
+    now: int,
+    help_texts: Mapping[str, str],
+    shared: Collection[str],
+) -> Published:
+    """Combine the results of groups. If rules record the same series, the first one counts. `shared`: metrics of several rules."""
     merged: dict[str, Vector] = {}
     unread: set[str] = set()
     errors: list[RuleError] = []
@@ -70,6 +75,9 @@ def publish(groups: Iterable[GroupResult], now: int, help_texts: Mapping[str, st
         if result.results:
             until = min(until, word.until)
         for metric, vector in result.results.items():
+            if metric not in shared:  # of one rule: distinct
+                merged[metric] = vector
+                continue
             vectors = [merged[metric], vector] if metric in merged else [vector]
             merged[metric], twice = _distinct(vectors)
             if twice:

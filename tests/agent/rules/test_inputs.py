@@ -2,7 +2,9 @@
 
 import pytest
 
+from agent.rules.groups.file import Group, Rule
 from agent.rules.inputs import RuleInputs
+from agent.rules.promql.expression import parse
 from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import CollectorError
 
@@ -48,3 +50,22 @@ def test_reused_samples_of_a_failed_collector_are_unread(inputs, sources) -> Non
 def test_collector_that_was_not_run_before_is_run(inputs, sources) -> None:
     inputs.read({"meminfo"}, 60_000, 0, reuse=True)
     assert "node_netclass" in inputs.read(NAMES, 61_000, 0, reuse=True).families
+
+
+@pytest.mark.parametrize(
+    ("expression", "milliseconds"),
+    [
+        ("node_memory_MemFree_bytes", 1000),
+        ("rate(node_vmstat_oom_kill[10s])", 1000),
+        ("rate(node_vmstat_oom_kill[1m])", 2000),
+        ("rate(node_vmstat_oom_kill[1m]) / node_network_speed_bytes", 2000),
+        ("rate(node_vmstat_oom_kill[1m]) / node_memory_MemFree_bytes", 1000),
+        ("rate(from_a_file[1m]) / of_a_file", 1000),
+        ("1 - recorded", 2000),
+    ],
+)
+def test_averages_over_a_minute_are_evaluated_every_other_second(
+    inputs, expression, milliseconds
+) -> None:
+    group = Group("g", (Rule("r", parse(expression)),))
+    assert inputs.interval(group, {"recorded"}) == milliseconds
