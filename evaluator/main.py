@@ -14,7 +14,7 @@ from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.connection import ConfigError
-from evaluator.runtime import gc_tuning, malloc
+from evaluator.runtime import gc_tuning
 from evaluator.scorerhost import registry
 from evaluator.scoring.plugin import Scorer
 from evaluator.sources.queries import QueriesError
@@ -22,6 +22,7 @@ from evaluator.tls.reload import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
+from plimsoll.process import memory
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -89,7 +90,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     try:
         service = Service(settings, api, scoring)
         gc_tuning.raise_thresholds()
-        malloc.return_large_buffers()
+        memory.return_large_buffers()
         await service.run(stop)
     finally:
         await api.close()

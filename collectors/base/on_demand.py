@@ -130,6 +130,13 @@ _ENTRIES = (
         prefixes=("node_mountstats_",),
     ),
     OnDemand(
+        module="network_route",
+        name="NetworkRoute",
+        about="the routing table",
+        prefixes=("node_network_route",),
+        needs="hostNetwork",
+    ),
+    OnDemand(
         module="nfs",
         name="Nfs",
         about="NFS client: calls by procedure",
@@ -144,6 +151,14 @@ _ENTRIES = (
         prefixes=("node_nfsd_",),
         source="<net>/rpc/nfsd",
         on=True,
+    ),
+    OnDemand(
+        module="ntp",
+        name="Ntp",
+        about="a local NTP server's clock",
+        prefixes=("node_ntp_",),
+        options=options.NtpOptions,
+        needs="a local NTP server",
     ),
     OnDemand(
         module="nvmesubsystem",
@@ -177,6 +192,14 @@ _ENTRIES = (
         name="SoftIrqs",
         about="softirqs by kind and CPU",
         prefixes=("node_softirqs_",),
+    ),
+    OnDemand(
+        module="supervisord",
+        name="Supervisord",
+        about="processes of supervisord",
+        prefixes=("node_supervisord_",),
+        options=options.SupervisordOptions,
+        needs="a local supervisord",
     ),
     OnDemand(
         module="swap",
@@ -213,6 +236,14 @@ _ENTRIES = (
         name="TcpStat",
         about="TCP sockets by state",
         prefixes=("node_tcp_",),
+    ),
+    OnDemand(
+        module="wifi",
+        name="Wifi",
+        about="WiFi devices and stations",
+        prefixes=("node_wifi_",),
+        source="<sysfs>/class/ieee80211",
+        needs="hostNetwork",
     ),
     OnDemand(
         module="xfrm",
