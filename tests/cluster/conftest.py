@@ -255,6 +255,7 @@ class Evaluator:
         self._address = f"http://{self._ports['extender'].address}"
         self.extender = f"{self._address}/scheduler"
         self.agents = self._ports["agents"].address
+        self.operations = f"http://{self._ports['ops'].address}"
 
     def scorer(self, name):
         """The urlPrefix of a scorer's extender."""

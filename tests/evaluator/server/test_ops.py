@@ -211,6 +211,30 @@ async def test_root_lists_policies_and_pages(world, get, demo):
         assert page["nodeCount"] == 1
 
 
+async def test_metrics_are_explained_as_far_as_policies_use_them(world, get, parsed, rule):
+    world.know(parsed(dontschedule=[rule("m Equals 1"), rule("typo Equals 1")]), nodes=("a", "b"))
+    world.store.report("a", Delta({"m": 0.5}, absent=["typo"]), world.clock())
+    world.store.report("b", Delta(several={"m": 3}, absent=["typo"]), world.clock())
+    world.decider.evaluate()
+    status, text = await get("/explain?metric=node_m&metric=typo&metric=other")
+    assert status == 200
+    page = json.loads(text)
+    assert page["nodeCount"] == 2
+    assert page["metrics"]["other"] == {"read": False}
+    assert page["metrics"]["node_m"] == {
+        "read": True,
+        "nodesWith": 2,
+        "nodesWithSeveral": 1,
+        "nodesWithout": 0,
+        "nodesPending": 0,
+        "lowest": 0.5,
+        "highest": 0.5,
+        "similar": [],
+    }
+    assert (page["metrics"]["typo"]["nodesWith"], page["metrics"]["typo"]["nodesWithout"]) == (0, 2)
+    assert (await get("/explain?" + "&".join(["metric=m"] * 201)))[0] == 400
+
+
 async def test_cached_and_uncached_pods_are_explained_without_scorers(world, get, demo):
     world.know(demo)
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
