@@ -167,6 +167,14 @@ _ENTRIES = (
         prefixes=("node_nvmesubsystem_",),
     ),
     OnDemand(
+        module="perf",
+        name="Perf",
+        about="events counted by CPUs and the kernel",
+        prefixes=("node_perf_",),
+        options=options.PerfOptions,
+        needs="CAP_PERFMON",
+    ),
+    OnDemand(
         module="processes",
         name="Processes",
         about="processes and threads by state",

@@ -135,7 +135,7 @@ async def plane(request, tmp_path):
     """An API server with our CRD."""
     async with contextlib.AsyncExitStack() as stack:
         if request.param == "sandbox":
-            made = await _sandbox(tmp_path, stack)
+            made = await sandbox_plane(tmp_path, stack)
         elif os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true":
             url = request.getfixturevalue("existing_cluster")
             client = await stack.enter_async_context(Client(url))
@@ -154,7 +154,7 @@ def _kubeconfig():
     return Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
 
 
-async def _sandbox(folder, stack):
+async def sandbox_plane(folder, stack):
     server = ApiServer()
     url = await server.start()
     stack.push_async_callback(server.close)
