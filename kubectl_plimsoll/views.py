@@ -181,10 +181,13 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
         for field, label in (
             ("nodesRefused", "nodes refused"),
             ("nodesLabelled", "nodes labelled"),
+            ("nodesTainted", "nodes tainted"),
+            ("nodesWithCondition", "nodes with condition"),
             ("podsEvicted", "pods evicted"),
         ):
-            names = printable(_some(would[field], wide, would.get(f"{field}More", 0))) or "-"
-            yield f"enforced: {label}: {names}"
+            if field in would:
+                names = printable(_some(would[field], wide, would.get(f"{field}More", 0))) or "-"
+                yield f"enforced: {label}: {names}"
     rows = []
     for strategy, found in page.get("strategies", {}).items():
         for rule in found["rules"]:

@@ -57,11 +57,13 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def scheduler(self, extender, folder):
-        """A scheduler with one extender: the sandbox's, or the real kube-scheduler."""
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler."""
         if isinstance(self.server, ApiServer):
-            async with Extender(ExtenderSpec(extender)) as asked:
+            async with contextlib.AsyncExitStack() as stack:
+                specs = [ExtenderSpec(extender)] if extender else []
+                asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
                 binder = asyncio.create_task(
-                    Scheduler(self.client, Extenders([asked]), rng=random.Random(1)).run()
+                    Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
                 )
                 yield
                 binder.cancel()
@@ -80,12 +82,16 @@ class Plane:
 
 
 def scheduler_config(kubeconfig, extender):
-    """A KubeSchedulerConfiguration with one extender over plain HTTP."""
-    return {
+    """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
+    plain = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "leaderElection": {"leaderElect": False},
+    }
+    if extender is None:
+        return plain
+    return plain | {
         "extenders": [
             {
                 "urlPrefix": extender,
