@@ -58,11 +58,13 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def scheduler(self, extender, folder):
-        """A scheduler with one extender: the sandbox's, or the real kube-scheduler."""
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler."""
         if isinstance(self.server, ApiServer):
-            async with Extender(ExtenderSpec(extender)) as asked:
+            async with contextlib.AsyncExitStack() as stack:
+                specs = [ExtenderSpec(extender)] if extender else []
+                asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
                 binder = asyncio.create_task(
-                    Scheduler(self.client, Extenders([asked]), rng=random.Random(1)).run()
+                    Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
                 )
                 yield
                 binder.cancel()
@@ -81,12 +83,16 @@ class Plane:
 
 
 def scheduler_config(kubeconfig, extender):
-    """A KubeSchedulerConfiguration with one extender over plain HTTP."""
-    return {
+    """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
+    plain = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "leaderElection": {"leaderElect": False},
+    }
+    if extender is None:
+        return plain
+    return plain | {
         "extenders": [
             {
                 "urlPrefix": extender,
@@ -130,7 +136,7 @@ async def plane(request, tmp_path):
     """An API server with our CRD."""
     async with contextlib.AsyncExitStack() as stack:
         if request.param == "sandbox":
-            made = await _sandbox(tmp_path, stack)
+            made = await sandbox_plane(tmp_path, stack)
         elif os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true":
             url = request.getfixturevalue("existing_cluster")
             client = await stack.enter_async_context(Client(url))
@@ -149,7 +155,7 @@ def _kubeconfig():
     return Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
 
 
-async def _sandbox(folder, stack):
+async def sandbox_plane(folder, stack):
     server = ApiServer()
     url = await server.start()
     stack.push_async_callback(server.close)
