@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("agent", "collectors", "evaluator", "plimsoll", "sandbox", "wire")
+PACKAGES = ("agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire")
 
 MOST_MODULES = 17
 """Modules in one package beside its subpackages."""

@@ -238,6 +238,7 @@ class Cluster:
                 for node in self.spec.nodes
             },
         )
+        self.api.serve_as("plimsoll", "plimsoll-evaluator", "ops", self.endpoints.ops)
         write_atomically(self.dir / "kubeconfig", kubeconfig(url))
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
