@@ -43,7 +43,7 @@ clean:
 
 $(STAMP): pyproject.toml constraints.txt
 	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv venv --quiet --seed --allow-existing --python $(PYTHON) $(VENV) && \
 	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r constraints.txt && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \

@@ -24,6 +24,7 @@ from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.objects import NodeCondition
 from evaluator.plans.enforcement import Effects
+from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
@@ -76,8 +77,10 @@ class Service:
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
+            taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
+            agents=AGENTS in settings.sources,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -142,6 +145,7 @@ class Service:
             subscriptions,
             interval=self._settings.sync_period,
             on_report=self._reported,
+            on_similar=self._similar_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
@@ -159,6 +163,10 @@ class Service:
 
     def _polled(self) -> None:
         self._decider.touch()
+
+    def _similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
+        if self._decider.similar.report(names):
+            self._decider.touch()
 
     def _reported(self, changed: bool) -> None:
         self._metrics.reports.inc()

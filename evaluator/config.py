@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evaluator.extender.options import ExtenderOptions
 from evaluator.gangs.options import GangOptions
 from evaluator.gangs.webhook_options import WebhookOptions
+from evaluator.plans.node_actions.options import NodeActionOptions
 from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agents.options import AgentOptions
 from evaluator.sources.options import SourceOptions
@@ -39,6 +40,7 @@ class Settings(
     ExtenderOptions,
     ScorerOptions,
     GangOptions,
+    NodeActionOptions,
     WebhookOptions,
     AgentOptions,
     SourceOptions,

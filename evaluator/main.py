@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluator.app import Service
 from evaluator.cli.adopt_labels import main as adopter
 from evaluator.cli.check import main as checker
+from evaluator.cli.clean import main as cleaner
 from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
@@ -21,6 +22,7 @@ from evaluator.tls.reload import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
+from plimsoll.process import memory
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -36,6 +38,7 @@ example, outside the cluster:
 commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
+  clean                 remove from all nodes what Plimsoll wrote to them
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
@@ -44,6 +47,7 @@ Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "adopt-labels": adopter.main,
     "check": checker.main,
+    "clean": cleaner.main,
     "configure-scheduler": configurer.main,
 }
 """Subcommands by the first argument; each receives the arguments after it and returns the exit status."""
@@ -86,6 +90,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
     try:
         service = Service(settings, api, scoring)
         gc_tuning.raise_thresholds()
+        memory.return_large_buffers()
         await service.run(stop)
     finally:
         await api.close()

@@ -178,6 +178,12 @@ class Metrics:
             ["namespace", "policy", "metric"],
             registry=self.registry,
         )
+        self.metrics_not_found = PolicyGauge(
+            "plimsoll_policy_metrics_not_found",
+            "Metrics of a policy that no node has; its condition MetricsFound names them.",
+            ["namespace", "policy"],
+            registry=self.registry,
+        )
         self.rules_left_out = Gauge(
             "plimsoll_rules_left_out",
             "Rules beyond --maxRules; their strategies are not enforced.",
@@ -245,6 +251,35 @@ class Metrics:
         self.label_conflicts = Gauge(
             "plimsoll_label_conflicts",
             "Node labels that are not set because another field manager owns them.",
+            registry=self.registry,
+        )
+        self.taint_writes = Counter(
+            "plimsoll_taint_writes",
+            "Writes of node taints by result.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.condition_writes = Counter(
+            "plimsoll_condition_writes",
+            "Writes of node conditions by result.",
+            ["result"],
+            registry=self.registry,
+        )
+        self.tainted_nodes = Gauge(
+            "plimsoll_tainted_nodes",
+            "Nodes with a taint of Plimsoll.",
+            registry=self.registry,
+        )
+        self.acted_nodes = PolicyGauge(
+            "plimsoll_policy_acted_nodes",
+            "Nodes with a hard taint of a policy, or from which its pods are evicted.",
+            ["namespace", "policy"],
+            registry=self.registry,
+        )
+        self.held_back_nodes = PolicyGauge(
+            "plimsoll_policy_held_back_nodes",
+            "Violating nodes that are not acted on because of max-nodes or --maxActedNodes.",
+            ["namespace", "policy"],
             registry=self.registry,
         )
         self.evictions = Counter(

@@ -17,17 +17,17 @@ class FairLock:
     """A FIFO lock. `waiting`: maximum number of waiters."""
 
     def __init__(self, waiting: int) -> None:
-        self._room = waiting + 1
+        self._free = waiting + 1
         self._lock = asyncio.Lock()
 
     @contextlib.asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
         """Hold the lock within the block. Raises TooManyWaitError at once if the queue is full."""
-        if not self._room:
+        if not self._free:
             raise TooManyWaitError
-        self._room -= 1
+        self._free -= 1
         try:
             async with self._lock:
                 yield
         finally:
-            self._room += 1
+            self._free += 1

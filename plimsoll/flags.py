@@ -165,7 +165,10 @@ def from_namespace(
             values[field.name] = _convert(given, field.default, opt)
         except ValueError as error:
             parser.error(f"{source}: {error}")
-    return settings(**values)
+    try:
+        return settings(**values)
+    except ValueError as error:  # of values that do not go together
+        parser.error(str(error))
 
 
 def _convert(given: str | list[str], default: object, opt: Option) -> Any:

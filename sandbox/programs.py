@@ -63,6 +63,11 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
     )
 
 
+def check_command(*arguments: str) -> Sequence[str]:
+    """Return the command line of `plimsoll-evaluator check`."""
+    return (*_module("evaluator"), "check", *arguments)
+
+
 def _module(name: str) -> tuple[str, ...]:
     # -P: a folder named `agent` in the working directory is not imported.
     return (sys.executable, "-P", "-m", name)

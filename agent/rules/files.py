@@ -100,7 +100,7 @@ class RuleFileReader:
             paths = list(_matches(pattern))
             if not paths:
                 empty.add(pattern)
-            found.update((path, _mark(path)) for path in paths)
+            found.update((path, _stamp(path)) for path in paths)
         for pattern in sorted(empty - self._empty):
             log.warning("no rule file is there", pattern=pattern)
         self._empty = frozenset(empty)
@@ -119,7 +119,7 @@ def _text(path: str) -> tuple[str, FileStamp]:
         raise CollectorConfigError("encoding", "is not UTF-8") from error
 
 
-def _mark(path: str) -> FileStamp | None:
+def _stamp(path: str) -> FileStamp | None:
     try:
         return steadyfile.stamp(os.stat(path))  # noqa: PTH116 (as often as each second)
     except OSError:

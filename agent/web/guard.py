@@ -28,7 +28,7 @@ log = logs.get(__name__)
 _SETTLED = 0.05  # seconds after which another change of a file is certain to have another timestamp
 _NANOSECONDS = 1_000_000_000
 
-Marks = dict[str, FileStamp | None]
+Stamps = dict[str, FileStamp | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class WebGuard:
         """Read the file. Raises WebConfigError if it cannot be used."""
         self._path = path
         self._now = now
-        self._marks: Marks = {}
+        self._stamps: Stamps = {}
         self._settled = False
         self._last_error = ""
         self._passwords = BasicAuth()
@@ -97,8 +97,8 @@ class WebGuard:
 
     def _look(self) -> None:
         """Reload the file if it, or a file that it names, has changed."""
-        before = self._marks
-        if self._settled and _marks(before) == before:
+        before = self._stamps
+        if self._settled and _stamps(before) == before:
             return
         try:
             self._active = self._read(self._active)
@@ -108,16 +108,16 @@ class WebGuard:
             self._last_error = str(error)
             return
         self._last_error = ""
-        if self._marks != before:
+        if self._stamps != before:
             log.info("web config reloaded", file=str(self._path))
 
     def _read(self, before: _ActiveConfig | None = None) -> _ActiveConfig:
         # Stamps are taken before the files are read, so that a change in between is noticed the next time.
-        marks = _marks([str(self._path)])
+        stamps = _stamps([str(self._path)])
         try:
             config = webconfig.parse(self._path.read_text(), self._path.parent)
             if config.tls is not None:
-                marks |= _marks(config.tls.files)
+                stamps |= _stamps(config.tls.files)
             active = _ActiveConfig(config, None if config.tls is None else tls.build(config.tls))
         except (OSError, UnicodeDecodeError) as error:
             reason = (error.strerror if isinstance(error, OSError) else "") or "not UTF-8"
@@ -125,19 +125,19 @@ class WebGuard:
         except WebConfigError as error:
             raise WebConfigError(f"{self._path}: {error}") from error
         finally:
-            youngest = max((m.ctime_ns for m in marks.values() if m), default=0)
+            youngest = max((m.ctime_ns for m in stamps.values() if m), default=0)
             self._settled = self._now() - youngest / _NANOSECONDS > _SETTLED
-            self._marks = marks
+            self._stamps = stamps
         if before is not None and (loss := _loss(before.config, config)):
             raise WebConfigError(f"{self._path}: {loss}; if that is meant, restart the agent")
         return active
 
 
-def _marks(paths: Iterable[str]) -> Marks:
-    return {path: _mark(path) for path in paths}
+def _stamps(paths: Iterable[str]) -> Stamps:
+    return {path: _stamp(path) for path in paths}
 
 
-def _mark(path: str) -> FileStamp | None:
+def _stamp(path: str) -> FileStamp | None:
     try:
         return steadyfile.stamp(Path(path).stat())
     except OSError:

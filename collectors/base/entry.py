@@ -73,7 +73,7 @@ class OnDemand:
         """Return the collector, or one that takes its place until the source exists."""
         if not self.source:
             return self.make(host, options)
-        return _Awaited(_path(host, self.source), lambda: self.make(host, options))
+        return _AbsentSource(_path(host, self.source), lambda: self.make(host, options))
 
     def make(self, host: Host, options: Any) -> Collector:
         """Import the module and return the collector."""
@@ -85,7 +85,7 @@ class OnDemand:
         return importlib.import_module(f"collectors.{self.module}")
 
 
-class _Awaited:
+class _AbsentSource:
     """Reports an absent source until a path exists, then makes the collector and delegates to it."""
 
     def __init__(self, path: Path, make: Callable[[], Collector]) -> None:

@@ -96,7 +96,6 @@ _ENTRIES = (
         source="<net>/ip_vs_stats",
         on=True,
         options=options.IpvsOptions,
-        needs="root",
     ),
     OnDemand(
         module="ksmd",
@@ -128,6 +127,14 @@ _ENTRIES = (
         name="MountStats",
         about="NFS mounts: bytes, events, operations",
         prefixes=("node_mountstats_",),
+        needs="root for the host's mounts",
+    ),
+    OnDemand(
+        module="network_route",
+        name="NetworkRoute",
+        about="the routing table",
+        prefixes=("node_network_route",),
+        needs="hostNetwork",
     ),
     OnDemand(
         module="nfs",
@@ -146,10 +153,26 @@ _ENTRIES = (
         on=True,
     ),
     OnDemand(
+        module="ntp",
+        name="Ntp",
+        about="a local NTP server's clock",
+        prefixes=("node_ntp_",),
+        options=options.NtpOptions,
+        needs="a local NTP server",
+    ),
+    OnDemand(
         module="nvmesubsystem",
         name="NvmeSubsystem",
         about="NVMe subsystems and their paths",
         prefixes=("node_nvmesubsystem_",),
+    ),
+    OnDemand(
+        module="perf",
+        name="Perf",
+        about="events counted by CPUs and the kernel",
+        prefixes=("node_perf_",),
+        options=options.PerfOptions,
+        needs="CAP_PERFMON",
     ),
     OnDemand(
         module="processes",
@@ -179,6 +202,14 @@ _ENTRIES = (
         prefixes=("node_softirqs_",),
     ),
     OnDemand(
+        module="supervisord",
+        name="Supervisord",
+        about="processes of supervisord",
+        prefixes=("node_supervisord_",),
+        options=options.SupervisordOptions,
+        needs="a local supervisord",
+    ),
+    OnDemand(
         module="swap",
         name="Swap",
         about="swap devices",
@@ -190,6 +221,7 @@ _ENTRIES = (
         about="chosen kernel parameters",
         prefixes=("node_sysctl_",),
         options=options.SysctlOptions,
+        needs="hostNetwork for net.*",
     ),
     OnDemand(
         module="systemd",
@@ -213,6 +245,14 @@ _ENTRIES = (
         name="TcpStat",
         about="TCP sockets by state",
         prefixes=("node_tcp_",),
+    ),
+    OnDemand(
+        module="wifi",
+        name="Wifi",
+        about="WiFi devices and stations",
+        prefixes=("node_wifi_",),
+        source="<sysfs>/class/ieee80211",
+        needs="hostNetwork",
     ),
     OnDemand(
         module="xfrm",

@@ -105,19 +105,19 @@ class Ioctl:
 
     def _statistics(self) -> list[tuple[str, int]]:
         size = self._tool.get_stringset_length(_STATISTICS)
-        room = size + _SPARE
-        names = self._filled(_STRINGS.pack(_GET_STRINGS, _STATISTICS, size), room * _NAME)
-        counts = self._filled(_COUNTS.pack(_GET_STATISTICS, size), room * _COUNT)
+        most = size + _SPARE
+        names = self._filled(_STRINGS.pack(_GET_STRINGS, _STATISTICS, size), most * _NAME)
+        counts = self._filled(_COUNTS.pack(_GET_STATISTICS, size), most * _COUNT)
         (*_, named), (_, counted) = _STRINGS.unpack_from(names), _COUNTS.unpack_from(counts)
-        if named != counted or counted > room:
+        if named != counted or counted > most:
             raise OSError(errno.EAGAIN, "the statistics changed while they were read")
         values = struct.unpack_from(f"={counted}Q", counts, _COUNTS.size)
         starts = range(_STRINGS.size, _STRINGS.size + named * _NAME, _NAME)
         return [(_text(names[n : n + _NAME]), v) for n, v in zip(starts, values, strict=True)]
 
-    def _filled(self, question: bytes, room: int) -> bytes:
+    def _filled(self, question: bytes, most: int) -> bytes:
         """Return the request overwritten and extended by the kernel's reply."""
-        buffer = ctypes.create_string_buffer(question, len(question) + room)
+        buffer = ctypes.create_string_buffer(question, len(question) + most)
         self._tool.ifreq.gstrings = ctypes.addressof(buffer)
         self._tool.ioctl()
         return buffer.raw

@@ -28,6 +28,7 @@ class Socket(Protocol):
     def get_links(self) -> Iterable[Message]: ...
     def get_addr(self) -> Iterable[Message]: ...
     def get_qdiscs(self) -> Iterable[Message]: ...
+    def get_routes(self) -> Iterable[Message]: ...
 
 
 Connect = Callable[[], AbstractContextManager[Socket]]
@@ -106,7 +107,7 @@ def qdiscs(opened: Connect = connect) -> list[Qdisc]:
 def parse_statistics(links: Iterable[Message]) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield devices and their counters, without devices whose driver has none."""
     for link in links:
-        attributes = _attributes(link)
+        attributes = attributes_of(link)
         counters = attributes.get("IFLA_STATS64") or attributes.get("IFLA_STATS")
         if counters and "IFLA_IFNAME" in attributes:
             yield (
@@ -126,7 +127,7 @@ def parse_addresses(
 ) -> Iterator[InterfaceAddress]:
     """Yield addresses. For a point-to-point link the local one; the kernel's address attribute is the peer's."""
     for message in messages:
-        attributes = _attributes(message)
+        attributes = attributes_of(message)
         text = attributes.get("IFA_LOCAL") or attributes.get("IFA_ADDRESS")
         if text and (name := device(message["index"])) is not None:
             yield InterfaceAddress(name, ipaddress.ip_address(text), int(message["prefixlen"]))
@@ -139,8 +140,8 @@ def parse_qdiscs(
     for message in messages:
         if message["parent"] not in {0, _ROOT} or (name := device(message["index"])) is None:
             continue
-        attributes = _attributes(message)
-        kinds = _attributes(attributes.get("TCA_STATS2") or {})
+        attributes = attributes_of(message)
+        kinds = attributes_of(attributes.get("TCA_STATS2") or {})
         basic, queue = kinds.get("TCA_STATS_BASIC") or {}, kinds.get("TCA_STATS_QUEUE") or {}
         yield Qdisc(
             device=name,
@@ -155,7 +156,8 @@ def parse_qdiscs(
         )
 
 
-def _attributes(message: Message) -> dict[str, Any]:
+def attributes_of(message: Message) -> dict[str, Any]:
+    """Return a message's attributes by name."""
     return dict(message.get("attrs", ()))
 
 

@@ -46,7 +46,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Room:
+class _Remaining:
     """What is left of the limits for the following files."""
 
     bytes: int
@@ -96,11 +96,11 @@ class PromFiles:
     def read(self) -> tuple[Mapping[str, PromFile], Mapping[str, str]]:
         """Return all files by path, and directories that could not be listed. Unchanged files are the same objects as before."""
         listing = _list(self._directories)
-        room = _Room(self._limits.total_bytes, self._limits.total_samples)
+        remaining = _Remaining(self._limits.total_bytes, self._limits.total_samples)
         files: dict[str, PromFile] = {}
         for path, status in listing.files.items():
-            files[path] = self._file(path, status, listing.homes[path], room)
-            room.take(files[path])
+            files[path] = self._file(path, status, listing.homes[path], remaining)
+            remaining.take(files[path])
         self._files = files
         return files, listing.unreadable
 
@@ -112,25 +112,29 @@ class PromFiles:
         files: list[Hashable] = []
         for path, status in listing.files.items():
             found = None if status is None else steadyfile.stamp(status)
-            files.append((path, found, found is not None and self._is_young(found)))
+            files.append((path, found, found is not None and self._is_recent(found)))
         return tuple(files), tuple(listing.unreadable)
 
-    def _file(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
+    def _file(
+        self, path: str, status: os.stat_result | None, home: str, remaining: _Remaining
+    ) -> PromFile:
         before = self._files.get(path, _UNKNOWN)
         if before.settled and status is not None and steadyfile.stamp(status) == before.mark:
-            if room.has(before):
+            if remaining.has(before):
                 return before
-            if before.samples > room.samples:  # known without reading it again
+            if before.samples > remaining.samples:  # known without reading it again
                 return replace(before, families=(), refusal=_too_many_samples())
-        now = self._load(path, status, home, room)
+        now = self._load(path, status, home, remaining)
         doubtful = now.refusal or not now.families
-        if doubtful and not now.settled and before.families and room.has(before):
+        if doubtful and not now.settled and before.families and remaining.has(before):
             since = self._clock() if before.held_since is None else before.held_since
             if self._clock() - since < self._patience:
                 return replace(before, settled=False, held_since=since)
         return now
 
-    def _load(self, path: str, status: os.stat_result | None, home: str, room: _Room) -> PromFile:
+    def _load(
+        self, path: str, status: os.stat_result | None, home: str, remaining: _Remaining
+    ) -> PromFile:
         if status is None:
             gone = CollectorConfigError("missing", "cannot be opened: No such file or directory")
             return PromFile(refusal=gone, settled=True)
@@ -139,18 +143,18 @@ class PromFiles:
             # Checked before opening: opening a device may have effects.
             if not stat.S_ISREG(status.st_mode):
                 raise CollectorConfigError("kind", "is not a regular file")
-            limit = min(self._limits.file_bytes, room.bytes)
+            limit = min(self._limits.file_bytes, remaining.bytes)
             found, content = steadyfile.read(path, limit=limit, beneath=home)
-            families = promtext.parse(content, most_samples=room.samples)
+            families = promtext.parse(content, most_samples=remaining.samples)
         except CollectorConfigError as refusal:
-            samples = room.samples + 1 if refusal.reason == "samples" else 0
+            samples = remaining.samples + 1 if refusal.reason == "samples" else 0
             return PromFile(
-                found, refusal=refusal, settled=not self._is_young(found), samples=samples
+                found, refusal=refusal, settled=not self._is_recent(found), samples=samples
             )
         samples = sum(len(family.samples) for family in families)
-        return PromFile(found, families, settled=not self._is_young(found), samples=samples)
+        return PromFile(found, families, settled=not self._is_recent(found), samples=samples)
 
-    def _is_young(self, found: FileStamp) -> bool:
+    def _is_recent(self, found: FileStamp) -> bool:
         return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
 
 

@@ -102,6 +102,8 @@ class Listeners:
     """Pods with a policy label, or the placement of nodes or pods, changed."""
     conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
     """A node's conditions, or only their times, changed; none are left of a deleted node."""
+    actions: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's taints or conditions changed, or the node was added or deleted."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
     """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
 
@@ -135,6 +137,8 @@ class ClusterCache:
             lambda pod: pod.active and not pod.spec.requests_extender
         )
         self.feasible_nodes = FeasibleNodes(self.nodes.objects)
+        self.leaving: set[str] = set()
+        """Nodes that are being drained or shut down, or soon will be, by their conditions."""
         self._names: NodeIndex | None = None
         self._last_names = NodeIndex()
 
@@ -162,6 +166,12 @@ class ClusterCache:
             self._names = None
             self._notify(self.listeners.decisions)
         if _conditions(before) != _conditions(after):
+            was_leaving = name in self.leaving
+            self.leaving.discard(name)
+            if after is not None and after.leaving:
+                self.leaving.add(name)
+            if name in self.leaving or was_leaving:
+                self._notify(self.listeners.placement)
             for conditions_changed in self.listeners.conditions:
                 conditions_changed(name, _conditions(after))
         self._node_fields_changed(name, before, after)
@@ -170,6 +180,9 @@ class ClusterCache:
         if before is None or after is None or before.node_labels != after.node_labels:
             for listener in self.listeners.labels:
                 listener(name)
+        if before is None or after is None or before.acted_on != after.acted_on:
+            for acted_on in self.listeners.actions:
+                acted_on(name)
         if before is None or after is None or before.placement != after.placement:
             self.feasible_nodes.changed(name)
             self._notify(self.listeners.placement)

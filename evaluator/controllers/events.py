@@ -17,8 +17,10 @@ from evaluator.metrics import Metrics
 from evaluator.model.events import EventSpec, ObjectReference
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
-from evaluator.plans import policy_events
+from evaluator.plans import metrics_found, policy_events
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import SimilarTo
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_events import ReportedState
 from evaluator.policy.decide import Decision
 from plimsoll import logs
@@ -68,6 +70,8 @@ class PolicyEventRecorder:
         metrics: Metrics,
         conflicts: Callable[[], Sequence[LabelConflict]],
         *,
+        similar_to: SimilarTo = lambda _metric: (),
+        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
@@ -78,6 +82,8 @@ class PolicyEventRecorder:
         self._decider = decider
         self._metrics = metrics
         self._conflicts = conflicts
+        self._similar_to = similar_to
+        self._actions = actions
         self._status_of = status_of
         self._is_leader = is_leader
         self._pace = pace or EventRate()
@@ -127,10 +133,14 @@ class PolicyEventRecorder:
     async def _look(self) -> None:
         """Queue Events for what changed; drop policies that were deleted."""
         decisions, conflicts = self._decider.latest, ConflictsByLabel(self._conflicts())
+        actions = self._actions()
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            reported = policy_events.reported_state(decision, conflicts)
+            not_found = metrics_found.events(decision, decisions.table, self._similar_to)
+            reported = policy_events.reported_state(
+                decision, conflicts, not_found, actions.get(key)
+            )
             state = before.get(identity) or self._begin(decision, reported)
             for spec in policy_events.diff(state.reported, reported):
                 state.pending[spec] += 1

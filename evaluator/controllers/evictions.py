@@ -39,6 +39,7 @@ class EvictionController:
         metrics: Metrics,
         *,
         pace: EvictionRate,
+        may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
         is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -47,6 +48,7 @@ class EvictionController:
         self._decider = decider
         self._metrics = metrics
         self._pace = pace
+        self._permitted = may_evict
         self._is_leader = is_leader
         self._clock = clock
         self._wakeup = WakeUp()
@@ -98,6 +100,8 @@ class EvictionController:
             self._recent,
             rate=self._pace,
             now=moment,
+            may_evict=self._permitted,
+            leaving=self._cluster.leaving,
         )
         planned: list[Eviction] = []
         for eviction in steps:

@@ -8,7 +8,10 @@ from evaluator.cache.pods import PodCache
 from evaluator.config import Settings
 from evaluator.controllers.events import PolicyEventRecorder
 from evaluator.controllers.evictions import EvictionController
+from evaluator.controllers.node_actions import NodeActionPlanner
+from evaluator.controllers.node_conditions import NodeConditionController
 from evaluator.controllers.node_labels import NodeLabelController
+from evaluator.controllers.node_taints import NodeTaintController
 from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.controllers.requeue import RequeueController
 from evaluator.controllers.rewards import RewardController
@@ -26,6 +29,7 @@ from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
 from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
+from evaluator.plans.node_actions.types import ActionSettings
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
 from plimsoll.ratelimit import TokenBucket
@@ -73,27 +77,49 @@ class ControllerManager:
             api, cluster, decider, metrics, bucket=bucket, is_leader=is_leader
         )
         self._labels = node_labels
+        self._planner = NodeActionPlanner(cluster, decider, metrics, _actions(settings))
+        self._taints = NodeTaintController(
+            api, cluster, decider, metrics, self._planner, bucket=bucket, is_leader=is_leader
+        )
+        self._conditions = NodeConditionController(
+            api, cluster, decider, metrics, self._planner, bucket=bucket, is_leader=is_leader
+        )
         self._pods = PolicyPodController(api, cluster, decider, metrics, is_leader=is_leader)
+
+        def reports() -> bool:
+            """Whether this replica may write, and knows the actions that statuses and Events report."""
+            return is_leader() and self._planner.ready
+
         self._status = StatusController(
             api,
             decider,
             lambda: node_labels.conflicts,
             effects,
             pods_of=self._pods.counts_of,
+            similar_to=decider.similar.to,
+            actions=lambda: self._planner.latest.policies,
             status_of=cluster.status_of,
-            is_leader=is_leader,
+            is_leader=reports,
         )
         self._recorder = PolicyEventRecorder(
             api,
             decider,
             metrics,
             lambda: node_labels.conflicts,
+            similar_to=decider.similar.to,
+            actions=lambda: self._planner.latest.policies,
             status_of=cluster.status_of,
-            is_leader=is_leader,
+            is_leader=reports,
         )
         pace = EvictionRate(settings.evict_period, settings.evict_limit)
         self._evictions = EvictionController(
-            api, cluster, decider, metrics, pace=pace, is_leader=is_leader
+            api,
+            cluster,
+            decider,
+            metrics,
+            pace=pace,
+            may_evict=self._planner.may_evict,
+            is_leader=is_leader,
         )
         self._requeue = RequeueController(
             api,
@@ -124,6 +150,18 @@ class ControllerManager:
     def listen(self, cluster: ClusterCache, decider: DecisionLoop) -> None:
         """Subscribe the controllers to changes."""
         cluster.listeners.labels.append(self._labels.wake)
+        cluster.listeners.actions += [
+            self._planner.changed,
+            self._taints.wake,
+            self._conditions.wake,
+        ]
+        self._planner.listeners += [
+            self._taints.wake,
+            self._conditions.wake,
+            self._evictions.wake,
+            self._status.wake,
+            self._recorder.wake,
+        ]
         cluster.listeners.placement += [
             self._evictions.wake,
             self._requeue.wake,
@@ -134,6 +172,8 @@ class ControllerManager:
         self._labels.listeners += [self._status.wake, self._recorder.wake]
         self._fence.listeners += [
             self._labels.start_over,
+            self._taints.start_over,
+            self._conditions.start_over,
             self._status.start_over,
             self._recorder.start_over,
             self._evictions.start_over,
@@ -142,6 +182,7 @@ class ControllerManager:
         ]
         decider.listeners += [
             self._labels.wake,
+            self._planner.wake,
             self._status.wake,
             self._evictions.wake,
             self._recorder.wake,
@@ -152,6 +193,9 @@ class ControllerManager:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The loops of the enabled controllers. Without leader election, this replica may write from now on."""
         loops = [self._labels.run(), self._status.run(), self._recorder.run(), self._pods.run()]
+        loops += [self._planner.run(), self._taints.run()]
+        if self._settings.conditions:
+            loops.append(self._conditions.run())
         if self._settings.evict:
             loops.append(self._evictions.run())
         if self._settings.nudge:
@@ -169,6 +213,17 @@ class ControllerManager:
     async def release(self) -> None:
         """Release the lease, so that another replica can lead at once."""
         await self._leader.release()
+
+
+def _actions(settings: Settings) -> ActionSettings:
+    return ActionSettings(
+        taints=settings.taints,
+        conditions=settings.conditions,
+        no_execute=settings.allow_no_execute,
+        evict=settings.evict,
+        prefix=settings.taint_prefix,
+        most=settings.max_acted_nodes,
+    )
 
 
 def _namespace(settings: Settings) -> str:

@@ -1,53 +1,31 @@
-"""Reconciles node labels with the decisions: plans the differences and applies them, some nodes at a time."""
+"""Reconciles node labels with the decisions."""
 
-import asyncio
-import heapq
 import itertools
 import random
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.conflict_log import ConflictLog
+from evaluator.controllers.node_writer import NodeWriter
 from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
-from evaluator.leader.write_fence import NotLeaderError
 from evaluator.metrics import Metrics
 from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.model.objects import Node
-from evaluator.plans.node_labels import LabelPlan
+from evaluator.plans.node_labels import LabelPlan, Step
 from plimsoll import logs
-from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
-from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
-
-_AT_ONCE = 8
-"""Concurrent writes; more only add latency at the API server."""
-_STEP = 100
-"""Nodes compared before yielding to the event loop; each may need a log line."""
-_REST = 0.02
-"""Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
 
 _FIELD = ".metadata.labels."
 
 
-@dataclass(slots=True)
-class _Failing:
-    """A node whose write failed, and when to retry (seconds, monotonic)."""
+class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
+    """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed."""
 
-    backoff: Backoff
-    at: float = 0.0
-
-
-class NodeLabelController:
-    """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed.
-
-    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
-    """
+    what = "labels"
 
     def __init__(
         self,
@@ -60,142 +38,31 @@ class NodeLabelController:
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
     ) -> None:
+        super().__init__(
+            cluster, decider, LabelPlan(), log=log, bucket=bucket, is_leader=is_leader, rng=rng
+        )
         self._kube = kube
-        self._cluster = cluster
-        self._decider = decider
         self._metrics = metrics
-        self._bucket = bucket
-        self._is_leader = is_leader
-        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-        self._wakeup = WakeUp()
-        self._rested = 0.0
-        self._slots = asyncio.Semaphore(_AT_ONCE)
-        self._has_slot = False
-        self._plan = LabelPlan()
-        self._queue: dict[str, None] = {}
-        """Nodes to write next, in order."""
-        self._under_way: set[str] = set()
-        self._failing: dict[str, _Failing] = {}
-        self._tries: list[tuple[float, str]] = []
-        """A heap of retry times (seconds, monotonic) and nodes."""
         self._conflict_log = ConflictLog(log)
         self.conflicts: tuple[LabelConflict, ...] = ()
         """Labels that are not set because another field manager owns them with another value."""
         self.listeners: list[Callable[[], None]] = []
         """Called when `conflicts` changed."""
 
-    @property
-    def idle(self) -> bool:
-        """Whether no write is in flight."""
-        return not self._under_way
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        return self._decider.latest.labels
 
-    def wake(self, node: str | None = None) -> None:
-        """Reconcile soon; `node`: its labels changed."""
-        if node is not None:
-            self._plan.changed(node)
-        self._wakeup.set()
-
-    def start_over(self) -> None:
-        """This replica became leader: drop old backoffs and compare all nodes."""
-        self._failing.clear()
-        self._tries.clear()
-        for node in self._cluster.nodes.objects:
-            self._plan.changed(node)
-        self.wake()
-
-    async def run(self) -> None:
-        """Reconcile until cancelled. A failed node is retried with backoff; it does not delay the others."""
-        async with asyncio.TaskGroup() as writes:
-            while True:
-                await self._wait()
-                await self._write(writes)
-
-    def _may_write(self) -> bool:
-        """Whether this replica leads and decisions exist."""
-        return self._is_leader() and not self._decider.waiting_for
-
-    async def _wait(self) -> None:
-        await self._wakeup.wait(self._until_next_try())
-        await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
-        self._wakeup.clear()
-
-    def _until_next_try(self) -> float | None:
-        if not self._tries or not self._may_write():
-            return None
-        return max(0.0, self._tries[0][0] - time.monotonic())
-
-    async def _write(self, writes: asyncio.TaskGroup) -> None:
-        """Start the planned writes, within the rate limit, until none is left."""
-        while await self._has_work():
-            if not self._has_slot:
-                # The wait may be long, and the plan may have changed after it.
-                await self._take_slot()
-                continue
-            self._has_slot = False
-            node = next(iter(self._queue))
-            del self._queue[node]
-            self._under_way.add(node)
-            apply = self._plan.applies[node]
-            writes.create_task(self._apply(apply)).add_done_callback(self._ended(node))
-
-    async def _has_work(self) -> bool:
-        """Update the plan if writes are permitted; returns whether a node is queued."""
-        if not self._may_write():
-            return False
-        now = time.monotonic()
-        if now >= self._rested:
-            self._plan.set_desired(self._decider.latest.labels)
-            self._rested = now + _REST
-        while self._tries and self._tries[0][0] <= now:
-            self._consider(heapq.heappop(self._tries)[1], now)
-        await self._update_plan(now)
-        return bool(self._queue) and self._may_write()
-
-    async def _update_plan(self, now: float) -> None:
-        """Compare every node that may differ from the decisions; publish conflicts once for all of them."""
-        changed = False
-        while self._plan.pending:
-            step = self._plan.step(self._node_labels, _STEP)
-            for node in step.nodes:
-                self._consider(node, now)
-            self._conflict_log.add(step.began)
-            changed |= bool(step.began or step.ended)
-            await asyncio.sleep(0)
-        if changed:
-            self._conflict_log.write()
-            self._publish_conflicts()
-
-    def _node_labels(self, node: str) -> NodeLabels | None:
+    def _current(self, node: str) -> NodeLabels | None:
         found = self._cluster.nodes.objects.get(node)
         return found.node_labels if found else None
 
-    def _consider(self, node: str, now: float) -> None:
-        """Queue a node, or remove it from the queue.
-
-        Nodes in backoff and nodes with a write in flight are not queued: that write may be all that is needed.
-        """
-        planned = node in self._plan.applies
-        if not planned:
-            self._failing.pop(node, None)
-        failing = self._failing.get(node)
-        if planned and node not in self._under_way and (failing is None or failing.at <= now):
-            self._queue[node] = None
-        else:
-            self._queue.pop(node, None)
-
-    async def _take_slot(self) -> None:
-        """Wait for a write slot and a token; both are kept until used."""
-        await self._slots.acquire()
-        await asyncio.sleep(self._bucket.take(time.monotonic()))
-        self._has_slot = True
-
-    def _ended(self, node: str) -> Callable[[object], None]:
-        def note(_task: object) -> None:
-            self._under_way.discard(node)
-            self._slots.release()
-            self.wake(node)
-
-        return note
+    def _compared(self, steps: list[Step]) -> None:
+        """Publish conflicts once for all nodes."""
+        for step in steps:
+            self._conflict_log.add(step.began)
+        if any(step.began or step.ended for step in steps):
+            self._conflict_log.write()
+            self._publish_conflicts()
 
     def _publish_conflicts(self) -> None:
         # Sorted: statuses are made of it, and every replica must write the same.
@@ -205,38 +72,14 @@ class NodeLabelController:
         for listener in self.listeners:
             listener()
 
-    async def _apply(self, apply: LabelApply) -> None:
-        try:
-            node = await self._apply_without_conflicts(apply)
-        except NotLeaderError:
-            return
-        except KubeError as error:
-            self._failed(apply.node, error)
-            return
-        self._failing.pop(apply.node, None)
-        self._metrics.label_writes.labels("ok").inc()
-        log.info("labels written", node=apply.node, labels=_format(apply))
-        # The watch reports it later; until then the plan would repeat this write.
-        known = self._cluster.nodes.objects.get(apply.node)
-        if known is not None and not node.older_than(known):
-            self._cluster.nodes.put(node)
+    def _count(self, result: str) -> None:
+        self._metrics.label_writes.labels(result).inc()
 
-    def _failed(self, node: str, error: KubeError) -> None:
-        backoff = Backoff(self._rng.random, first=0.2)
-        failing = self._failing.setdefault(node, _Failing(backoff))
-        delay, now = failing.backoff.next(), time.monotonic()
-        if error.retry_after is not None:
-            delay = max(delay, error.retry_after)
-            self._bucket.empty(until=now + error.retry_after)
-        failing.at = now + delay
-        heapq.heappush(self._tries, (failing.at, node))
-        self._metrics.label_writes.labels("error").inc()
-        log.warning(
-            "labels not written, trying again", node=node, error=str(error), delay=round(delay, 2)
-        )
+    def _shown(self, apply: LabelApply) -> str:
+        return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"
 
-    async def _apply_without_conflicts(self, apply: LabelApply) -> Node:
-        """Apply the labels; on a conflict, apply again without the conflicting ones. Raises KubeError."""
+    async def _send(self, apply: LabelApply) -> Node:
+        """Apply the labels; on a conflict, apply again without the conflicting ones."""
         try:
             return await self._kube.apply_node_labels(apply)
         except KubeError as error:
@@ -255,7 +98,3 @@ def conflicting_keys(error: KubeError) -> set[str]:
         if cause.get("reason") == "FieldManagerConflict"
         and str(cause.get("field", "")).startswith(_FIELD)
     }
-
-
-def _format(apply: LabelApply) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"

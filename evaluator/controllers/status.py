@@ -15,6 +15,8 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.plans.conditions import PolicyCondition
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
+from evaluator.plans.metrics_found import SimilarTo
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.plans.status import PolicyStatus, statuses
 from evaluator.policy.types import Policy, StrategyName
@@ -44,6 +46,8 @@ class StatusController:
         effects: Effects = NO_EFFECTS,
         *,
         pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+        similar_to: SimilarTo = lambda _metric: (),
+        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
@@ -55,6 +59,8 @@ class StatusController:
         self._conflicts = conflicts
         self._effects = effects
         self._pods_of = pods_of
+        self._similar_to = similar_to
+        self._actions = actions
         self._status_of = status_of
         self._is_leader = is_leader
         self._wakeup = WakeUp()
@@ -108,7 +114,14 @@ class StatusController:
         for _ in self._effects.catching_up(decisions):
             await asyncio.sleep(0)
         failed, self._due = 0, math.inf
-        for key, status in statuses(decisions, self._conflicts(), self._effects, self._pods_of):
+        for key, status in statuses(
+            decisions,
+            self._conflicts(),
+            self._effects,
+            self._pods_of,
+            self._similar_to,
+            self._actions(),
+        ):
             await asyncio.sleep(0)
             if not self._is_leader():
                 break

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from evaluator.metrics import Metrics, PolicyGauge
 from evaluator.model.names import PolicyKey
+from evaluator.plans import metrics_found
 from evaluator.policy.decide import Decision, Decisions
+from evaluator.policy.evaluate import MetricTable
 
 Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
 """(gauge, label values) → value."""
@@ -27,7 +29,7 @@ class PolicyGauges:
             self._change(self._shown.pop(key), {})
             metrics.forget(*key)
         for key, decision in decisions.policies.items():
-            figures = self._figures(key, decision)
+            figures = self._figures(key, decision, decisions.table)
             self._change(self._shown.get(key, {}), figures)
             self._shown[key] = figures
             yield
@@ -42,7 +44,7 @@ class PolicyGauges:
         for gauge, labels in shown.keys() - figures.keys():
             gauge.remove(labels)
 
-    def _figures(self, key: PolicyKey, decision: Decision) -> Figures:
+    def _figures(self, key: PolicyKey, decision: Decision, table: MetricTable) -> Figures:
         metrics = self._metrics
         figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
             (metrics.policy_problems, key): len(decision.problems)
@@ -55,6 +57,7 @@ class PolicyGauges:
             figures[metrics.missing_violations, of] = state.missing_violations
             figures[metrics.timed_nodes, (*of, "pending")] = state.pending
             figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
+        figures[metrics.metrics_not_found, key] = metrics_found.count_not_found(decision, table)
         for metric in decision.policy.metrics:
             figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
         return figures

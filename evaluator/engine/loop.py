@@ -9,9 +9,12 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.release import release
+from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
+from evaluator.plans.node_actions.marks import marks
+from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.policy.metric_limit import (
     MOST_METRICS,
@@ -62,7 +65,9 @@ class DecisionLoop:
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
+        agents: bool = True,
         slice_: float = _SLICE,
+        taint_prefix: str = DOMAIN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -72,7 +77,9 @@ class DecisionLoop:
         self._most_metrics = most_metrics
         self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
+        self.similar = SimilarMetrics(agents=agents)
         self._slice = slice_
+        self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
@@ -176,7 +183,10 @@ class DecisionLoop:
         for policy in limited:
             named[policy.observed].append(measured(policy.metrics))
         limit = limit_metrics(
-            named[0], self._most_metrics, observed=named[1], always=self._scorers_take
+            named[0],
+            self._most_metrics,
+            observed=named[1],
+            always=self._scorers_take,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -185,7 +195,8 @@ class DecisionLoop:
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(reported(limit.requested))
+        if self._subscriptions.want(reported(limit.requested)):
+            self.similar.subscribed(limit.requested)
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)
@@ -210,9 +221,17 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
+        yield from self._find_similar(decisions, now)
         replaced = [before]
         del before
         yield from release(replaced)
+
+    def _find_similar(self, decisions: Decisions, now: float) -> Iterator[None]:
+        """Update the names of similar metrics; statuses with other ones need a new decision to be written."""
+        for changed in self.similar.update(decisions, now):
+            if changed:
+                self.touch()
+            yield
 
     def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
@@ -238,9 +257,9 @@ class DecisionLoop:
             yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
-        """Return the labels that Plimsoll owns on a node, written before a restart or by another replica."""
+        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         found = self._cluster.nodes.objects.get(node)
-        return found.node_labels.ours if found else {}
+        return marks(found, self._taint_prefixes) if found else {}
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:

@@ -93,15 +93,15 @@ class GangManager:
         self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, fence: WriteFence
     ) -> None:
         inventory.listeners.append(self._pod_changed)
-        inventory.touched.append(lambda _node: self._room_changed())
-        cluster.listeners.placement.append(self._room_changed)
-        cluster.listeners.figures.append(lambda _node: self._room_changed())
+        inventory.touched.append(lambda _node: self._capacity_changed())
+        cluster.listeners.placement.append(self._capacity_changed)
+        cluster.listeners.figures.append(lambda _node: self._capacity_changed())
         decider.listeners.append(self.gang_controller.decided)
         fence.listeners += [self.gang_controller.start_over, self.event_recorder.start_over]
         self.gang_controller.listeners.append(self._decided)
         self.diagnoser.listeners.append(self.event_recorder.wake)
 
-    def _room_changed(self) -> None:
+    def _capacity_changed(self) -> None:
         """Wake the controller only if pods are gated: in a large cluster, capacity changes all the time."""
         if self.index.held:
             self.gang_controller.wake()

@@ -158,6 +158,55 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
+    async def apply_node_conditions(
+        self, name: str, uid: str, conditions: Sequence[Mapping[str, Any]]
+    ) -> Node:
+        """Set the conditions owned by Plimsoll on a node, by server-side apply; 409 if another manager owns one.
+
+        There must be one at least: an apply without any would also remove fields of the status that have no owner.
+        """
+        if not conditions:
+            raise ValueError("no conditions: remove the last one by patch_node_status()")
+        path = f"{NODES.path}/{_segment(name)}/status"
+        raw = await self._write(
+            "PATCH",
+            path,
+            {"fieldManager": FIELD_MANAGER},
+            body={
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": name, "uid": uid},
+                "status": {"conditions": list(conditions)},
+            },
+            content_type="application/apply-patch+yaml",
+        )
+        return _decode(raw, Node, f"PATCH {path}")
+
+    async def patch_node(
+        self, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+    ) -> Node:
+        """Change a node by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
+        path = f"{NODES.path}/{_segment(name)}{subresource}"
+        raw = await self._write(
+            "PATCH",
+            path,
+            {"fieldManager": FIELD_MANAGER},
+            body=list(operations),
+            content_type="application/json-patch+json",
+        )
+        return _decode(raw, Node, f"PATCH {path}")
+
+    async def patch_node_status(self, name: str, operations: Sequence[Mapping[str, Any]]) -> Node:
+        """Change the status of a node by a JSON patch, as `patch_node`."""
+        return await self.patch_node(name, operations, subresource="/status")
+
+    async def list_node(self, name: str) -> Node | None:
+        """A node, read from the API server and not from a cache; None if it does not exist. Needs only the right to list."""
+        found = await self._list_all(
+            APIResource("nodes", NODES.path, field_selector=f"metadata.name={name}")
+        )
+        return _decode(bytes(found[0]), Node, "GET node") if found else None
+
     async def put_managed_fields(
         self, node: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
     ) -> None:

@@ -3,6 +3,7 @@
 Strings are interned: thousands of nodes repeat the same label keys and values.
 """
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import msgspec
 from evaluator.model import resources
 from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.model.resources import ExtendedResources, Room
+from evaluator.model.resources import Allocatable, ExtendedResources
 from evaluator.model.usage_metrics import ANNOTATIONS
 from plimsoll import rfc3339
 
@@ -27,8 +28,13 @@ class _OwnedMeta(msgspec.Struct):
     labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
 
 
+class _OwnedStatus(msgspec.Struct):
+    conditions: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="f:conditions")
+
+
 class _OwnedFields(msgspec.Struct):
     metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+    status: _OwnedStatus | None = msgspec.field(default=None, name="f:status")
 
 
 class ManagedFields(msgspec.Struct, rename="camel"):
@@ -47,13 +53,22 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
 
     @property
-    def ours(self) -> bool:
+    def conditions(self) -> frozenset[str]:
+        """The condition types in `{"f:status": {"f:conditions": {"k:{\\"type\\":\\"<type>\\"}": {}}}}`."""
+        status = self.fields_v1 and self.fields_v1.status
+        keys = (status and status.conditions) or ()
+        return frozenset(
+            intern(str(json.loads(key[2:]).get("type"))) for key in keys if key.startswith("k:{")
+        )
+
+    def ours(self, subresource: str = "") -> bool:
         """Whether the entry is an apply of our field manager."""
-        return (self.manager, self.operation, self.subresource) == (FIELD_MANAGER, "Apply", "")
+        found = (self.manager, self.operation, self.subresource)
+        return found == (FIELD_MANAGER, "Apply", subresource)
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):
-    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels we own."""
+    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels and conditions we own."""
 
     name: str = ""
     namespace: str = ""
@@ -63,6 +78,8 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
+    owned_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied, for a node."""
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 
@@ -70,8 +87,10 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
         if self.labels:
             self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
         if self.managed_fields is not None:
-            ours = (entry.labels for entry in self.managed_fields if entry.ours)
+            ours = (entry.labels for entry in self.managed_fields if entry.ours())
             self.owned_labels = frozenset[str]().union(*ours)
+            states = (e.conditions for e in self.managed_fields if e.ours("status"))
+            self.owned_conditions = frozenset[str]().union(*states)
             self.managed_fields = None
 
 
@@ -141,13 +160,13 @@ class Address(msgspec.Struct):
 class NodeStatus(msgspec.Struct):
     """core/v1 NodeStatus, reduced to the conditions, the addresses and the allocatable resources.
 
-    `room` has the resources of RESOURCES, `others` the extended resources.
+    `resource_vector` has the resources of RESOURCES, `others` the extended resources.
     """
 
     conditions: Sequence[NodeCondition] = msgspec.field(default=(), name="conditionsReduced")
     addresses: list[Address] | None = None
     allocatable: dict[str, Any] | None = None
-    room: Room | None = None
+    resource_vector: Allocatable | None = None
     others: ExtendedResources = ()
     reported: list[_ReportedCondition] | None = msgspec.field(default=None, name="conditions")
     """The conditions as decoded; None afterwards."""
@@ -157,10 +176,20 @@ class NodeStatus(msgspec.Struct):
             self.conditions = tuple(condition.reduced for condition in self.reported)
             self.reported = None
         if self.allocatable is not None:
-            self.room = resources.allocatable(self.allocatable)
-            self.others = resources.other_room(self.allocatable)
+            self.resource_vector = resources.allocatable(self.allocatable)
+            self.others = resources.allocatable_extended(self.allocatable)
             self.allocatable = None
 
+
+_LEAVING = frozenset(
+    {
+        "DrainInProgress",
+        "Drained",
+        "GracefulNodeShutdownInProgress",
+        "MaintenanceInProgress",
+        "MaintenancePlanned",
+    }
+)
 
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
@@ -217,9 +246,19 @@ class Node(msgspec.Struct):
         return (self.ready_status, self.spec, self.metadata.labels)
 
     @property
+    def leaving(self) -> bool:
+        """Whether the node is being drained or shut down, or soon will be: https://kep.k8s.io/5683."""
+        return any(c.type in _LEAVING and c.status == "True" for c in self.status.conditions)
+
+    @property
+    def acted_on(self) -> tuple[Any, ...]:
+        """The fields with taints and conditions, and which conditions we own."""
+        return (self.spec.taints, self.status.conditions, self.metadata.owned_conditions)
+
+    @property
     def figures(self) -> tuple[Any, ...]:
         """Allocatable resources and the annotations that scorers read."""
-        return (self.status.room, self.status.others, self.metadata.figures)
+        return (self.status.resource_vector, self.status.others, self.metadata.figures)
 
     @property
     def ready_status(self) -> str:

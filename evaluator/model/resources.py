@@ -23,7 +23,7 @@ NOTHING: ResourceVector = (0,) * len(RESOURCES)
 ExtendedResources = tuple[tuple[str, int], ...]
 """Amounts of resources outside RESOURCES, sorted by name."""
 
-Room = tuple[float, ...]
+Allocatable = tuple[float, ...]
 """An amount of each of RESOURCES; `math.nan` if unknown."""
 
 _ALWAYS_PRESENT = frozenset({Resource.CPU, Resource.MEMORY})
@@ -48,7 +48,7 @@ def amount(resource: str, text: str) -> int:
     return min(math.ceil(value * 1000 if resource == Resource.CPU else value), _MOST)
 
 
-def allocatable(amounts: Mapping[str, Any]) -> Room:
+def allocatable(amounts: Mapping[str, Any]) -> Allocatable:
     """Return a node's allocatable amounts of RESOURCES."""
     return _shared(tuple(_has(resource, amounts) for resource in RESOURCES))
 
@@ -58,7 +58,7 @@ def is_other(resource: str) -> bool:
     return resource not in _KNOWN and ("/" in resource or resource.startswith(_COUNTED_PREFIXES))
 
 
-def other_room(amounts: Mapping[str, Any]) -> ExtendedResources:
+def allocatable_extended(amounts: Mapping[str, Any]) -> ExtendedResources:
     """Return a node's allocatable extended resources; malformed quantities are left out."""
     return extended_resources(
         (name, _pieces(name, amounts[name])) for name in amounts if is_other(name)
@@ -125,6 +125,6 @@ def _shared_others(found: ExtendedResources) -> ExtendedResources:
 
 
 @lru_cache(maxsize=1024)
-def _shared(found: Room) -> Room:
+def _shared(found: Allocatable) -> Allocatable:
     """Cached, so that similar nodes share one object."""
     return found

@@ -1,4 +1,4 @@
-"""Conditions of a policy's status: Valid, and one for each strategy.
+"""Conditions of a policy's status: Valid, MetricsFound, and one for each strategy.
 
 Names and fields follow the Kubernetes API conventions:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.plans import metrics_found
+from evaluator.plans.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import WhenMissing
@@ -54,7 +56,10 @@ class PolicyCondition:
 
 
 def conditions(
-    decision: Decision, table: MetricTable, problems: Sequence[str]
+    decision: Decision,
+    table: MetricTable,
+    problems: Sequence[str],
+    similar_to: SimilarTo = lambda _metric: (),
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
     if problems:
@@ -63,7 +68,8 @@ def conditions(
         valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is valid")
     else:
         valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
-    return (valid, *_of_strategies(decision, table))
+    found = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
+    return (valid, *_of_strategies(decision, table), found)
 
 
 def _joined(problems: Sequence[str]) -> str:

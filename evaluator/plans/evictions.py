@@ -1,7 +1,7 @@
 """Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
@@ -36,10 +36,13 @@ def plan(
     *,
     rate: EvictionRate,
     now: float,
+    may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
+    leaving: Set[str] = frozenset(),
 ) -> Iterator[Eviction | None]:
     """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
 
-    `recent` has the times of each policy's recent evictions (seconds). Pods are sorted by name, so that equal states
+    `recent` has the times of each policy's recent evictions (seconds). `may_evict` returns whether a policy may evict from a
+    node, within the limit of nodes; nodes in `leaving` are about to be drained and are no alternatives. Pods are sorted by name, so that equal states
     give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
     only make it Pending.
     """
@@ -48,19 +51,26 @@ def plan(
         allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
         if not pods or allowance <= 0 or not decision.deschedule:
             continue
-        candidates = evictable(decision, pods, feasible_nodes)
+        candidates = [
+            pod
+            for pod in evictable(decision, pods, feasible_nodes, leaving)
+            if may_evict(key, pod.spec.node_name)
+        ]
         for pod in heapq.nsmallest(allowance, candidates, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
         yield None
 
 
 def evictable(
-    decision: Decision, pods: Collection[Pod], feasible_nodes: FeasibleNodes
+    decision: Decision,
+    pods: Collection[Pod],
+    feasible_nodes: FeasibleNodes,
+    leaving: Set[str] = frozenset(),
 ) -> list[Pod]:
     """Return the pods on violating nodes that have another node; complete unless `feasible_nodes` is behind."""
     if not pods or not decision.deschedule:
         return []
-    alternatives = _Alternatives(decision, feasible_nodes)
+    alternatives = _Alternatives(decision, feasible_nodes, leaving)
     return [
         pod for pod in pods if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
     ]
@@ -69,9 +79,11 @@ def evictable(
 class _Alternatives:
     """Whether a policy allows a pod another feasible node; cached per set of placement constraints."""
 
-    def __init__(self, decision: Decision, feasible_nodes: FeasibleNodes) -> None:
+    def __init__(
+        self, decision: Decision, feasible_nodes: FeasibleNodes, leaving: Set[str]
+    ) -> None:
         violating = (decision.deschedule.keys(), decision.dontschedule.keys())
-        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported)
+        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported, leaving)
         self._feasible_nodes = feasible_nodes
         self._known: dict[int, bool] = {}
 
@@ -82,8 +94,11 @@ class _Alternatives:
         return known
 
     def _among(self, feasible: Set[str]) -> bool:
-        descheduled, rejecting, unreported = self._excluded
+        descheduled, rejecting, unreported, leaving = self._excluded
         return any(
-            node not in descheduled and node not in rejecting and node not in unreported
+            node not in descheduled
+            and node not in rejecting
+            and node not in unreported
+            and node not in leaving
             for node in feasible
         )

@@ -1,20 +1,49 @@
-"""Maintains the label plan incrementally: only nodes that changed, or whose desired labels changed, are compared.
+"""Maintains a plan of writes to nodes incrementally: only nodes that changed, or whose desired state changed, are compared.
 
-The work is split into steps, so that the caller can yield to the event loop.
+The work is split into steps, so that the caller can yield to the event loop. The desired state of a node is a mapping:
+its labels, taints or conditions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from evaluator.model import node_labels
-from evaluator.model.node_labels import LabelApply, LabelComparison, LabelConflict, NodeLabels
+from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.policy.label_sets import LabelAssignments
 
 DesiredLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
-_NOTHING = LabelComparison(None, ())
+C = TypeVar("C", contravariant=True)
+A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
+
+
+class Compared(Protocol[A_co]):
+    """The write that a node needs, if any, and the labels that others own."""
+
+    @property
+    def apply(self) -> A_co | None:
+        """The write; None if the node is as desired."""
+        ...
+
+    @property
+    def conflicts(self) -> tuple[LabelConflict, ...]:
+        """Labels that are not set."""
+        ...
+
+
+class Comparison(NamedTuple, Generic[A]):
+    """A comparison in which conflicts are impossible."""
+
+    apply: A | None = None
+    conflicts: tuple[LabelConflict, ...] = ()
+
+
+Compare = Callable[[str, C, Mapping[str, str]], Compared[A]]
+"""Compares a node's current state with the desired one."""
 
 
 @dataclass(slots=True)
@@ -26,15 +55,16 @@ class Step:
     ended: list[LabelConflict] = field(default_factory=list)
 
 
-class LabelPlan:
-    """The applies and conflicts by node.
+class NodePlan(Generic[C, A]):
+    """The writes and conflicts by node.
 
-    Call `changed()` for each node that changed, `set_desired()` with all desired labels, then `step()` while
-    `pending`. Entries of pending nodes are out of date.
+    Call `changed()` for each node that changed, `set_desired()` with the desired state of all nodes, then `step()`
+    while `pending`. Entries of pending nodes are out of date.
     """
 
-    def __init__(self) -> None:
-        self.applies: dict[str, LabelApply] = {}
+    def __init__(self, compare: Compare[C, A]) -> None:
+        self._compare = compare
+        self.applies: dict[str, A] = {}
         self.conflicts: dict[str, tuple[LabelConflict, ...]] = {}
         self._desired: DesiredLabels = {}
         self._pending: dict[str, None] = {}
@@ -45,29 +75,29 @@ class LabelPlan:
         return bool(self._pending)
 
     def changed(self, node: str) -> None:
-        """Mark a node whose labels or label owners changed, or which was added or deleted."""
+        """Mark a node whose state changed, or which was added or deleted."""
         self._pending[node] = None
 
     def set_desired(self, desired: DesiredLabels) -> None:
-        """Set the desired labels of all nodes. The mapping must not change afterwards."""
+        """Set the desired state of all nodes. The mapping must not change afterwards."""
         before, self._desired = self._desired, desired
         if before is not desired:
             self._pending |= dict.fromkeys(_differing(before, desired))
 
-    def step(self, current: Callable[[str], NodeLabels | None], limit: int) -> Step:
-        """Compare up to `limit` nodes; `current` returns a node's current labels (None: no such node)."""
+    def step(self, current: Callable[[str], C | None], limit: int) -> Step:
+        """Compare up to `limit` nodes; `current` returns a node's current state (None: no such node)."""
         step = Step(list(islice(self._pending, limit)))
         for node in step.nodes:
             del self._pending[node]
             found = current(node)
-            comparison = (
-                node_labels.compare(node, found, self._desired.get(node, {})) if found else _NOTHING
-            )
+            comparison: Compared[A] = Comparison()
+            if found is not None:
+                comparison = self._compare(node, found, self._desired.get(node, {}))
             self._take(node, comparison, step)
         return step
 
-    def _take(self, node: str, comparison: LabelComparison, step: Step) -> None:
-        if comparison.apply:
+    def _take(self, node: str, comparison: Compared[A], step: Step) -> None:
+        if comparison.apply is not None:
             self.applies[node] = comparison.apply
         else:
             self.applies.pop(node, None)
@@ -77,6 +107,13 @@ class LabelPlan:
         if before != comparison.conflicts:
             step.began += [conflict for conflict in comparison.conflicts if conflict not in before]
             step.ended += [conflict for conflict in before if conflict not in comparison.conflicts]
+
+
+class LabelPlan(NodePlan[NodeLabels, LabelApply]):
+    """The plan of node labels."""
+
+    def __init__(self) -> None:
+        super().__init__(node_labels.compare)
 
 
 def _differing(before: DesiredLabels, desired: DesiredLabels) -> Sequence[str]:

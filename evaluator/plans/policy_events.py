@@ -4,12 +4,20 @@ Messages are constant, so that repeated events are counted instead of written ag
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from evaluator.model.events import EventSpec
 from evaluator.plans.conditions import TYPES, VALID
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import METRICS_FOUND
+from evaluator.plans.node_actions.report import (
+    LIMIT_CLEARED,
+    LIMIT_REACHED,
+    NODE_LIMIT_REACHED,
+)
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
 
@@ -42,14 +50,26 @@ class ReportedState:
     violated: frozenset[StrategyName] = frozenset()
     problems: frozenset[EventSpec] = frozenset()
     observed: bool = False
+    not_found: Mapping[str, EventSpec] = field(default_factory=dict)
+    """By metric that no node has."""
+    limited: bool = False
+    """Whether the policy acts on fewer nodes than violate it."""
 
 
-def reported_state(decision: Decision, conflicts: ConflictsByLabel) -> ReportedState:
-    """Return the current state of a policy, given the label conflicts."""
+def reported_state(
+    decision: Decision,
+    conflicts: ConflictsByLabel,
+    not_found: Mapping[str, EventSpec] = MappingProxyType({}),
+    actions: PolicyActions | None = None,
+) -> ReportedState:
+    """Return the current state of a policy: label conflicts, events of metrics that were not found, and its actions."""
+    not_taken = actions.problems if actions else ()
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, _problems(decision, conflicts))),
+        frozenset(map(problem, (*_problems(decision, conflicts), *not_taken))),
         decision.policy.observed,
+        not_found,
+        limited=actions is not None and actions.held_back > 0,
     )
 
 
@@ -78,10 +98,13 @@ def previously_reported(
         and c.get("observedGeneration") == generation
         for c in known
     )
+    unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
         now.problems if flawed else frozenset(),
         now.observed,
+        now.not_found if unknown else {},
+        NODE_LIMIT_REACHED in true,
     )
 
 
@@ -90,5 +113,8 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     return [
         *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
+        *([LIMIT_REACHED] if now.limited and not before.limited else []),
+        *([LIMIT_CLEARED] if before.limited and not now.limited else []),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

@@ -1,7 +1,8 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from evaluator.plans import enforcement
 from evaluator.plans.conditions import PolicyCondition, conditions, listed, missing, missing_phrases
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.label_conflicts import ConflictsByLabel
+from evaluator.plans.metrics_found import SimilarTo
+from evaluator.plans.node_actions.report import limit_conditions
+from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_pods import NO_PODS, PodCounts
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
@@ -54,21 +58,29 @@ def statuses(
     conflicts: Iterable[LabelConflict],
     effects: Effects = NO_EFFECTS,
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+    similar_to: SimilarTo = lambda _metric: (),
+    actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, and the pods that name it."""
+    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, its pods and its actions."""
     by_label = ConflictsByLabel(conflicts)
     for key, decision in decisions.policies.items():
-        status = _status(decision, by_label, decisions.table, effects)
+        status = _status(decision, by_label, decisions.table, effects, similar_to, actions.get(key))
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
 def _status(
-    decision: Decision, by_label: ConflictsByLabel, table: MetricTable, effects: Effects
+    decision: Decision,
+    by_label: ConflictsByLabel,
+    table: MetricTable,
+    effects: Effects,
+    similar_to: SimilarTo,
+    acting: PolicyActions | None,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    problems = (*decision.problems, *_conflict_problems(decision, by_label))
+    not_taken = acting.problems if acting else ()
+    problems = (*decision.problems, *not_taken, *_conflict_problems(decision, by_label))
     unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
         by_missing = int(
@@ -89,7 +101,11 @@ def _status(
         decision.policy.generation,
         len(violating),
         decision.policy.observed,
-        (*conditions(decision, table, problems), enforcement.condition(decision, table, effects)),
+        (
+            *conditions(decision, table, problems, similar_to),
+            enforcement.condition(decision, table, effects),
+            *limit_conditions(acting),
+        ),
     )
 
 

@@ -16,6 +16,8 @@ from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps, finished
 from evaluator.policy import durations, labeling
 from evaluator.policy import ranking as scheduleonmetric
+from evaluator.policy.actions.marks import marks_of
+from evaluator.policy.actions.types import Action
 from evaluator.policy.durations import PreviousState, StrategyState
 from evaluator.policy.evaluate import MetricColumn, MetricTable
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
@@ -32,7 +34,7 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 LabelsOf = Callable[[str], Mapping[str, str]]
-"""Node → the labels that Plimsoll owns on it now."""
+"""Node → the labels that Plimsoll owns on it now, and its marks (`actions.names`)."""
 
 _NO_VIOLATIONS: Mapping[str, str] = {}
 
@@ -197,10 +199,11 @@ class _History:
         )
 
     def _labeled(self, policy: Policy, name: StrategyName, rule: Rule, nodes: Mask) -> Mask:
-        """Return which of the nodes have our label for a violated rule. dontschedule sets no labels."""
+        """Return which of the nodes have our label, taint or condition for a violated rule."""
+        labels = [(label.key, label.value) for label in rule.labels]
         if name is StrategyName.DESCHEDULE:
-            return self._applied.by(nodes, [(policy.key.name, VIOLATING)])
-        return self._applied.by(nodes, [(label.key, label.value) for label in rule.labels])
+            labels.append((policy.key.name, VIOLATING))
+        return self._applied.by(nodes, [*labels, *marks_of(policy, name)])
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""
@@ -306,7 +309,8 @@ def _violation_reasons(
 def _labeling(
     policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
 ) -> Steps[LabelingResult]:
-    if (state := states.get(StrategyName.LABELING)) is None:
+    state = states.get(StrategyName.LABELING)
+    if state is None or Action.LABEL not in policy.actions.kinds:
         return LabelingResult()
     strategy = policy.strategies[StrategyName.LABELING]
     return (yield from labeling.assign_labels(strategy, table, state.found))
@@ -319,7 +323,8 @@ def _labels(
     table: MetricTable,
 ) -> LabelAssignments:
     assignments = []
-    if (state := states.get(StrategyName.DESCHEDULE)) is not None:
+    state = states.get(StrategyName.DESCHEDULE)
+    if state is not None and Action.LABEL in policy.actions.kinds:
         assignments.append(
             LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )

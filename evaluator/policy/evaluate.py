@@ -13,7 +13,7 @@ Terms for absent readings, each a mask over the nodes:
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
 import numpy.ma
@@ -26,6 +26,22 @@ from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import Operator, Rule, Strategy
 from evaluator.readings.column import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
+
+
+class Presence(NamedTuple):
+    """On how many nodes a metric exists, is absent, and may still be reported or cannot be read.
+
+    The last two are counted only if no node has a usable reading.
+    """
+
+    having: int
+    lacking: int
+    pending: int
+
+    @property
+    def not_found(self) -> bool:
+        """Whether nodes reported without it, and none has or may still report it."""
+        return bool(self.lacking) and not self.having and not self.pending
 
 
 class MetricColumn:
@@ -112,16 +128,14 @@ class MetricColumn:
         worst = int(samples.argmax())
         return (
             f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
-            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._remedy(uses)}"
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._hint(uses)}"
         )
 
     def stable_problem(self, uses: tuple[Use, ...]) -> str:
         """Return the same problem without counts, so that the text is constant (for Events)."""
-        return (
-            f"metric {self.metric} has several series and so no single value: {self._remedy(uses)}"
-        )
+        return f"metric {self.metric} has several series and so no single value: {self._hint(uses)}"
 
-    def _remedy(self, uses: tuple[Use, ...]) -> str:
+    def _hint(self, uses: tuple[Use, ...]) -> str:
         assert self._several is not None
         source = self.readings.source_at(int(self._several.argmax()))
         return hints.aggregation_hint(self.metric, source, uses)
@@ -133,6 +147,17 @@ class MetricColumn:
         if not found.fault or (found.unreported | (found.fresh & (found.samples > 0))).any():
             return ""
         return f"no source has metric {self.metric} ({found.fault})"
+
+    @cached_property
+    def presence(self) -> Presence:
+        """On how many nodes the metric exists; a stale reading counts as existing."""
+        found = self.readings
+        if usable := len(self.usable) - self.unusable.count:
+            return Presence(usable, 0, 0)
+        having = found.samples > 0
+        pending = ~having & (found.unreported | found.unread)
+        lacking = ~having & ~pending & found.fresh
+        return Presence(*(int(np.count_nonzero(mask)) for mask in (having, lacking, pending)))
 
     @cached_property
     def never_reported(self) -> Bools:

@@ -12,6 +12,7 @@ from typing import Any
 from evaluator.model import node_labels
 from evaluator.model.names import ENFORCEMENT, PolicyKey
 from evaluator.policy import rule_options
+from evaluator.policy.actions.parse import parse_actions
 from evaluator.policy.rule_options import PLAIN, RuleOptions
 from evaluator.policy.types import (
     PER_POD_STRATEGIES,
@@ -64,7 +65,10 @@ def parse(obj: Mapping[str, Any], *, observe: bool = False) -> Policy:
             )
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
-    return _policy(obj, strategies, problems, observe=observe)
+    violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
+    annotations = meta.get("annotations") or {}
+    actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
+    return replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
 
 
 def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:

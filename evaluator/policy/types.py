@@ -8,6 +8,7 @@ from typing import Any
 
 from evaluator.model.names import PolicyKey
 from evaluator.policy import rule_options
+from evaluator.policy.actions.types import LABELS_ONLY, Actions
 from evaluator.policy.rule_options import PLAIN, RuleOptions
 from evaluator.scoring import derived
 
@@ -86,6 +87,7 @@ class Policy:
     problems: tuple[str, ...] = ()
     uid: str = ""
     generation: int = 0
+    actions: Actions = LABELS_ONLY
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The status last written by any replica; not part of the specification."""
     observed_by: str = ""

@@ -114,7 +114,7 @@ class Store:
         return frozenset(self._metrics)
 
     @property
-    def room(self) -> int:
+    def rows(self) -> int:
         """The number of nodes that fit without reallocation."""
         return self._cells.rows
 
@@ -129,7 +129,7 @@ class Store:
         unused += [self._metrics[name] for name in self._metrics.keys() - subscribed]
         self._metrics = kept
         if len(new) > len(self._spare) + self._cells.columns - self._top:
-            self._move(columns=len(subscribed) + len(subscribed) // 4, rows=self.room)
+            self._move(columns=len(subscribed) + len(subscribed) // 4, rows=self.rows)
         for name in new:
             column = self._metrics[name] = (
                 self._spare.pop() if self._spare else self._unused_column()
@@ -142,7 +142,7 @@ class Store:
     def reserve(self, nodes: int) -> None:
         """Prepare for this many nodes, before they report: later, what is known has to be copied."""
         self._nodes = nodes
-        if nodes > self.room:
+        if nodes > self.rows:
             self._move(columns=self._cells.columns, rows=2 * nodes)
 
     def _move(self, *, columns: int, rows: int) -> None:
@@ -357,7 +357,7 @@ class Store:
         return row
 
     def _unused_row(self) -> int:
-        if self._used == self.room:
+        if self._used == self.rows:
             self._move(columns=self._cells.columns, rows=2 * self._used)
         row, self._used = self._used, self._used + 1
         self._cells.clear(slice(self._top), row)

@@ -7,7 +7,7 @@ from plimsoll import logs
 log = logs.get(__name__)
 
 
-def make_room(requested: int) -> int:
+def raise_limit(requested: int) -> int:
     """Raise the soft limit to `requested` or the hard limit; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
@@ -23,7 +23,7 @@ def share(requested: int, *, reserved: int) -> int:
 
     Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
     """
-    allowed = make_room(requested + reserved)
+    allowed = raise_limit(requested + reserved)
     if allowed >= requested + reserved:
         return requested
     found = min(requested, max(allowed - reserved, allowed // 2))

@@ -99,7 +99,7 @@ class Snapshotter:
         nodes = [self._cluster.nodes.objects[name] for name in names]
         held = [usage.get(name, _NO_USAGE) for name in names]
         return {
-            "allocatable": _put(view.allocatable, RESOURCES, positions, map(_room, nodes)),
+            "allocatable": _put(view.allocatable, RESOURCES, positions, map(_allocatable, nodes)),
             "annotations": _put(view.annotations, ANNOTATIONS, positions, map(_figures, nodes)),
             "requested": _put(view.requested, RESOURCES, positions, (x.requested for x in held)),
             "recently_bound": _put(
@@ -166,8 +166,8 @@ def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:
     )
 
 
-def _room(node: Node) -> Sequence[float]:
-    return node.status.room or _NO_ALLOCATABLE
+def _allocatable(node: Node) -> Sequence[float]:
+    return node.status.resource_vector or _NO_ALLOCATABLE
 
 
 def _figures(node: Node) -> Sequence[float]:

@@ -89,8 +89,8 @@ class Rewards:
 def _fitting(rewards: Rewards) -> Rewards:
     """Return the rewards without the oldest kinds, within the size limit."""
     newest_first = list(rewards.kinds.items())[::-1]
-    room = _MOST_BYTES - sum(len(node) + 3 for node in rewards.nodes)
-    kept = list(_within(room, newest_first))
+    remaining = _MOST_BYTES - sum(len(node) + 3 for node in rewards.nodes)
+    kept = list(_within(remaining, newest_first))
     if len(kept) == len(newest_first):
         return rewards
     dropped = rewards.dropped + len(newest_first) - len(kept)
@@ -115,10 +115,10 @@ def _note(values: dict[str, float], node: str, value: float) -> None:
         values[node] = value
 
 
-def _within(room: int, kinds: Iterable[_Kind]) -> Iterator[_Kind]:
-    """Yield the first kinds that fit into `room` bytes."""
+def _within(remaining: int, kinds: Iterable[_Kind]) -> Iterator[_Kind]:
+    """Yield the first kinds that fit into `remaining` bytes."""
     for kind, values in kinds:
-        room -= len(kind.encode()) + _AROUND + _RECORD * len(values)
-        if room < 0:
+        remaining -= len(kind.encode()) + _AROUND + _RECORD * len(values)
+        if remaining < 0:
             return
         yield kind, values

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -17,7 +17,7 @@ from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod
 from evaluator.model.pod_record import PodRecord
-from evaluator.plans import explain, explain_nodes, explain_pod
+from evaluator.plans import explain, explain_metrics, explain_nodes, explain_pod
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain_pod import PodContext
 from evaluator.policy.decide import Decision
@@ -53,7 +53,7 @@ async def _no_pod(_namespace: str, _name: str) -> Pod | None:
 
 
 class ExplainPages:
-    """/explain, /explain/<namespace>, /explain/<namespace>/<policy>, and /explain?pod=, ?node=, ?nodes= and ?gang=.
+    """/explain, /explain/<namespace>, /explain/<namespace>/<policy>, and /explain?pod=, ?node=, ?nodes=, ?metric= and ?gang=.
 
     `clock` is that of the decision loop. `read_pod` reads pods that are not cached: those without a policy. Without a
     value, `?gang=` shows all waiting gangs.
@@ -89,6 +89,8 @@ class ExplainPages:
             return await self._gang(gangs[-1])
         if nodes := query.get("node"):
             return await self._node(nodes[-1])
+        if metrics := query.get("metric"):
+            return await self._metrics(metrics)
         if "nodes" in query:
             return await self._nodes()
         return await self._overview()
@@ -131,6 +133,18 @@ class ExplainPages:
                 {"namespace": namespace, **head}, policies=(b"[]", pieces), pods=(b"[]", pods)
             )
 
+    async def _metrics(self, metrics: Sequence[str]) -> Response:
+        """Which nodes have some metrics, as far as policies already use them."""
+        if len(metrics) > explain_metrics.MOST:
+            return error(f"at most {explain_metrics.MOST} metrics", HTTPStatus.BAD_REQUEST)
+        names = dict.fromkeys(name[:_SHOWN] for name in metrics)
+        async with self._making.hold():
+            table = self._decider.latest.table
+            found = explain_metrics.explain(names, table, self._decider.similar.to)
+            pieces = await unhurried(itertools.starmap(entry, found))
+            head = {**self._waiting(), "nodeCount": len(table.nodes)}
+            return page(head, metrics=(b"{}", pieces))
+
     def _see(self) -> dict[str, str]:
         pages = {
             "namespace": "/explain/<namespace>",
@@ -138,6 +152,7 @@ class ExplainPages:
             "pod": "/explain?pod=<namespace>/<name>",
             "nodes": "/explain?nodes",
             "node": "/explain?node=<name>",
+            "metric": "/explain?metric=<name>",
         }
         if self._gang_explainer is not None:
             pages |= {"gangs": "/explain?gang=", "gang": "/explain?gang=<namespace>/<podGroup>"}

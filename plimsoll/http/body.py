@@ -129,8 +129,8 @@ class _Sized:
         return f"{self._came} of {self._length} bytes"
 
     async def read(self, stream: Transport) -> Buffer:
-        room = _room(self._length)
-        buffer = memoryview(room)
+        memory = _allocate(self._length)
+        buffer = memoryview(memory)
         while self._came < self._length:
             if self._rate and self._came:
                 await _wait(self._rate)
@@ -141,7 +141,7 @@ class _Sized:
                 self._came += stream.filled
                 raise
             if self._came < _LARGEST <= self._came + filled:
-                _use_large_pages(room)
+                _use_large_pages(memory)
             self._came += filled
             self._held.take(filled)
             if filled < len(part):
@@ -153,15 +153,15 @@ class _Sized:
         return _RATED if self._rate else min(max(_FIRST, self._came), _LARGEST)
 
 
-def _room(size: int) -> mmap.mmap:
+def _allocate(size: int) -> mmap.mmap:
     """Return memory that is allocated when written to, and returned to the system as a whole."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _use_large_pages(room: mmap.mmap) -> None:
+def _use_large_pages(memory: mmap.mmap) -> None:
     """Use huge pages: faulting in small pages would cost as much as receiving the body."""
     with contextlib.suppress(OSError):  # not supported by the kernel
-        room.madvise(mmap.MADV_HUGEPAGE)
+        memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 class _Chunked:

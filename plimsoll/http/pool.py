@@ -87,7 +87,7 @@ class ConnectionPool:
             idle = self._idle_certified if task in self._certified else self._idle
             idle[task] = state
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Return whether one more connection may be admitted, ending another one if necessary.
 
         Connections without a request, and those that do not take their reply, never keep a new one out: a probe that is rejected

@@ -111,7 +111,7 @@ class Server:
                 await _recover(error)
                 continue
             full = self._pool.full
-            if not self._pool.has_room():
+            if not self._pool.has_capacity():
                 client.close()
                 self._complain(loop.time())
                 continue

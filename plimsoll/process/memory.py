@@ -1,4 +1,4 @@
-"""Returns memory to the kernel that only the start of a program needs. Where the system cannot do that, nothing happens."""
+"""Returns memory to the kernel that a program needs no more. Where the system cannot do that, nothing happens."""
 
 import ctypes
 import gc
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _DONTNEED = 4  # MADV_DONTNEED of sys/mman.h
 _libc = ctypes.CDLL(None)
 
@@ -14,6 +15,17 @@ def use_one_arena() -> None:
     """Let all threads allocate from one heap. glibc gives each thread its own otherwise, which keeps what it freed."""
     if (mallopt := getattr(_libc, "mallopt", None)) is not None:
         mallopt(_ARENA_MAX, 1)
+
+
+def return_large_buffers() -> None:
+    """Return buffers of 256 KiB, as each TLS connection has, or more to the kernel when they are freed.
+
+    glibc otherwise raises its threshold for separate mappings with each large buffer that is freed, up to 32 MiB. Later
+    buffers come from the heap and fragment it: 150 connections that broke off a body left 42 MB behind.
+    """
+    if (mallopt := getattr(_libc, "mallopt", None)) is not None:
+        mallopt(_MMAP_THRESHOLD, 256 << 10)
+        mallopt(_TRIM_THRESHOLD, 16 << 20)  # less would cost a system call each time
 
 
 def settle() -> None:

@@ -14,6 +14,7 @@ from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
 from sandbox.demo.risk import RiskDemo
 from sandbox.demo.stage import Demo, Stage
+from sandbox.demo.typo import TypoDemo
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 NAMESPACE = "health-metric-demo"
@@ -34,6 +35,7 @@ class HealthMetricDemo:
     async def run_steps(self) -> None:
         """Run all steps. Raises NotSeenError at the first one that is not observed."""
         await self._begin()
+        await TypoDemo(self._stage, NAMESPACE).run_steps()
         await self._refuse()
         sick, pod = await self._place()
         await self._leave(sick, pod)

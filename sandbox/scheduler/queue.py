@@ -18,7 +18,7 @@ class _Waiting:
     gated: bool
     wakeable: bool = False  # by an event; a pod that failed by an error waits for its back-off
     in_flight: bool = False
-    nudged: bool = False
+    requeued: bool = False
     errors: int = 0
 
 
@@ -58,29 +58,29 @@ class SchedulingQueue:
             return None
         key = min(ready)[2]
         pod = self._pods[key]
-        pod.in_flight, pod.nudged = True, False
+        pod.in_flight, pod.requeued = True, False
         return key
 
     def due(self) -> float:
         """Return the time of the next attempt; infinity if there is none."""
         return min((pod.due for pod in self._pods.values() if _can_run(pod)), default=math.inf)
 
-    def nudge(self, key: str, now: float) -> None:
+    def requeue(self, key: str, now: float) -> None:
         """Requeue one pod after an event that may make it schedulable."""
         if (pod := self._pods.get(key)) is not None:
-            _nudge(pod, now)
+            _requeue(pod, now)
 
-    def nudge_all(self, now: float) -> None:
+    def requeue_all(self, now: float) -> None:
         """Requeue all pods after an event that may make any schedulable."""
         for pod in self._pods.values():
-            _nudge(pod, now)
+            _requeue(pod, now)
 
     def refused(self, key: str, now: float) -> None:
         """Record an attempt without a feasible node. The pod waits for an event; one that came during the attempt counts."""
         if (pod := self._back(key)) is None:
             return
         pod.wakeable, pod.errors = True, 0
-        pod.due = now if pod.nudged else now + FLUSH
+        pod.due = now if pod.requeued else now + FLUSH
 
     def failed(self, key: str, now: float) -> None:
         """Record an attempt that failed by an error: the next is after 1, 2, 4, 8, then 10 seconds."""
@@ -101,8 +101,8 @@ def _can_run(pod: _Waiting) -> bool:
     return not pod.in_flight and not pod.gated
 
 
-def _nudge(pod: _Waiting, now: float) -> None:
+def _requeue(pod: _Waiting, now: float) -> None:
     if pod.in_flight:
-        pod.nudged = True
+        pod.requeued = True
     elif pod.wakeable:
         pod.due = min(pod.due, now)

@@ -15,7 +15,7 @@ from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, Object
-from sandbox.scheduler import fitting, queueing_hints
+from sandbox.scheduler import constraints, fitting, queueing_hints
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
@@ -23,6 +23,9 @@ from sandbox.scheduler.queue import SchedulingQueue
 log = logs.get(__name__)
 
 SCHEDULER = "default-scheduler"
+
+_TAINT_SCORE = 30
+"""Weight 3 of TaintToleration, and 10 for the best node as in answers of extenders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Scheduler:
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and (old is None or queueing_hints.of_node(old, new)):
-            self._pending.nudge_all(self._clock())
+            self._pending.requeue_all(self._clock())
             self._wakeup.set()
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
@@ -107,7 +110,7 @@ class Scheduler:
         if not _node_of(new or old or {}):
             return
         if old is None or new is None or queueing_hints.of_placed_pod(old, new):
-            self._pending.nudge_all(self._clock())
+            self._pending.requeue_all(self._clock())
 
     def _waiting(self, key: str, old: Object | None, new: Object) -> None:
         if key in self._assumed:
@@ -116,7 +119,7 @@ class Scheduler:
         now = self._clock()
         self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
         if not gated and old is not None and queueing_hints.of_waiting_pod(old, new):
-            self._pending.nudge(key, now)
+            self._pending.requeue(key, now)
 
     async def _attempt(self, key: str) -> None:
         pod = self._pods.objects[key]
@@ -152,7 +155,7 @@ class Scheduler:
         names = [node["metadata"]["name"] for node in fits]
         # With one feasible node kube-scheduler does not call prioritize.
         scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
-        return Placed(best(names, scores, self._rng))
+        return Placed(best(names, with_taints(scores, pod, fits), self._rng))
 
     def _placed(self) -> Iterator[tuple[str, Object]]:
         for key, pod in self._pods.objects.items():
@@ -188,6 +191,20 @@ class Scheduler:
             )
         except (ApiError, aiohttp.ClientError, OSError) as error:
             log.debug("condition not written", pod=_name(pod), error=str(error))
+
+
+def with_taints(
+    scores: Mapping[str, int], pod: Object, nodes: Sequence[Object]
+) -> Mapping[str, int]:
+    """Return the scores with those of kube-scheduler's plugin TaintToleration: fewer soft taints are better."""
+    counts = {node["metadata"]["name"]: constraints.soft_taints(pod, node) for node in nodes}
+    most = max(counts.values())
+    if not most:
+        return scores
+    return {
+        name: scores.get(name, 0) + _TAINT_SCORE * (most - count) // most
+        for name, count in counts.items()
+    }
 
 
 def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) -> str:

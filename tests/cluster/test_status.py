@@ -2,6 +2,7 @@
 
 import pytest
 
+from sandbox.client import events
 from sandbox.client.objects import POLICIES
 
 pytestmark = pytest.mark.e2e
@@ -82,3 +83,27 @@ async def test_spec_and_status_writes_are_separate(world):
     assert found["status"] == {"compliance": "Compliant"}
     (rule,) = found["spec"]["strategies"]["dontschedule"]["rules"]
     assert rule["target"] == 3
+
+
+async def test_misspelt_metric_is_reported_with_the_one_that_nodes_have(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy("demo", dontschedule=["health_metrc GreaterThan 0"])
+    world.fleet.say(node, health_metric=0)
+    await world.start()
+
+    def found(status):
+        return next(
+            (one for one in status.get("conditions", ()) if one["type"] == "MetricsFound"), {}
+        )
+
+    told = await world.status(policy, lambda status: "similar" in found(status).get("message", ""))
+    assert (found(told)["status"], found(told)["reason"]) == ("False", "MetricsNotFound")
+    assert found(told)["message"].endswith("; similar metrics that nodes have: health_metric")
+    event = await world.eventually(
+        lambda: events.find(world.client, world.namespace, policy, "MetricNotFound")
+    )
+    assert "no node has the metric health_metrc; similar metrics" in event["message"]
+    labels = f'namespace="{world.namespace}",policy="{policy}"'
+    assert await world.evaluator.metric(f"plimsoll_policy_metrics_not_found{{{labels}}}") == 1
+    await world.edit_policy(policy, dontschedule=["health_metric GreaterThan 0"])
+    await world.status(policy, lambda status: found(status).get("status") == "True")

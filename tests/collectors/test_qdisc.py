@@ -2,9 +2,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from collectors.base.sample import SourceAbsentError
+from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.devices.routenetlink import Qdisc
-from collectors.qdisc import Options, QueueDisciplines, families
+from collectors.qdisc import Options, QueueDisciplines, families, parse_fixture
 
 
 class Kernel:
@@ -54,3 +54,19 @@ def test_missing_library_is_an_absent_source(machine) -> None:
 
     with pytest.raises(SourceAbsentError, match="pyroute2"):
         list(QueueDisciplines(machine("xeon"), Options(), connect=absent).collect())
+
+
+def test_fixture_replaces_the_kernel(machine, tmp_path, values) -> None:
+    text = '[{"IfaceName": "wlan0", "Kind": "fq", "Bytes": 42, "Drops": 1, "Qlen": 5}]'
+    (tmp_path / "results.json").write_text(text)
+    options = Options(qdisc_fixtures=str(tmp_path))
+    found = values(QueueDisciplines(machine("xeon"), options).collect())
+    assert found['node_qdisc_bytes_total{device="wlan0",kind="fq"}'] == 42
+    assert found['node_qdisc_current_queue_length{device="wlan0",kind="fq"}'] == 5
+    assert found['node_qdisc_backlog{device="wlan0",kind="fq"}'] == 0
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", '[{"Kind": "fq"}]'])
+def test_damaged_fixture_is_an_error(text: str) -> None:
+    with pytest.raises(CollectorError, match=r"results\.json"):
+        parse_fixture(text)

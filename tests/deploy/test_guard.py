@@ -8,11 +8,14 @@ import json
 import pytest
 import yaml
 
+from evaluator.cache.cluster import decode_node
 from evaluator.gangs.core import ungate
 from evaluator.kubeapi.client import Kube
 from evaluator.model.gang_membership import ADMITTED, GATE
 from evaluator.model.node_labels import LabelApply
 from evaluator.model.objects import REQUEUED_AT
+from evaluator.plans.node_actions import conditions, taints
+from evaluator.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
 from sandbox.controllers.nodes import node_object
@@ -26,17 +29,20 @@ RIGHTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "
 GUARD = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 FINE = {"demo": "violating", "telemetry.aware.scheduling.demo/size": "large"}
 FOREIGN = "example.com/quota"
+OTHERS = {"key": "example.com/gpu", "value": "x", "effect": "NoSchedule"}
+OURS = {"key": "plimsoll.io/ns.demo", "value": "violating", "effect": "NoSchedule"}
 
 
 @pytest.fixture
 async def administrator(control_plane, kubectl, with_components):
     """In a cluster with a node, a waiting pod, and one with our gate and a foreign one."""
-    objects = with_components("core", "gangs", "guard")
+    objects = with_components("core", "gangs", "conditions", "guard")
     given = [obj for obj in objects if obj["kind"] in RIGHTS | GUARD]
     kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(given))
     node = node_object("node-a", 0, now=1e9)
     node["metadata"]["labels"] |= {"tier": "gold"}
     node["metadata"]["annotations"] = {"owner": "somebody"}
+    node["spec"] = {"taints": [OTHERS]}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -133,11 +139,17 @@ async def test_evaluator_can_do_its_work(stolen_token, evaluator, administrator)
         {"metadata": {"annotations": {REQUEUED_AT: "now"}}},
         {"metadata": {"finalizers": ["example.com/never"]}},
         {"spec": {"unschedulable": True}},
+        {"spec": {"providerID": "else"}},
         {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}},
+        {"spec": {"taints": []}},
+        {"spec": {"taints": [OTHERS, OURS | {"effect": "NoExecute"}]}},
+        {"spec": {"taints": [OTHERS, OURS | {"value": "x"}]}},
+        {"spec": {"taints": [OTHERS, OURS | {"key": "node.kubernetes.io/unreachable"}]}},
+        {"spec": {"taints": [OURS, OTHERS | {"effect": "PreferNoSchedule"}]}},
     ],
     ids=str,
 )
-async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
+async def test_stolen_token_can_label_and_taint_nodes_and_do_nothing_else_to_them(
     stolen_token, administrator, body
 ):
     before = await administrator.get(NODES, "node-a")
@@ -147,6 +159,47 @@ async def test_stolen_token_can_label_nodes_and_do_nothing_else_to_them(
         after["spec"],
         after["metadata"]["labels"],
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"labels": {"tier": "lead"}}},
+        {"status": {"capacity": {"cpu": "1000"}}},
+        {"status": {"addresses": [{"type": "InternalIP", "address": "10.9.9.9"}]}},
+        {"status": {"conditions": []}},
+        {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+        {"status": {"conditions": [{"type": "DiskPressure", "status": "True"}]}},
+    ],
+    ids=str,
+)
+async def test_stolen_token_can_set_our_conditions_and_nothing_else_in_the_status_of_nodes(
+    stolen_token, body
+):
+    assert await refused(stolen_token, NODES, "node-a", body, sub="/status")
+
+
+async def test_evaluator_can_taint_nodes_and_set_conditions(stolen_token, evaluator, administrator):
+    async def tainted(*wanted):
+        found = decode_node(json.dumps(await administrator.get(NODES, "node-a")))
+        patch = taints.compare(found, dict.fromkeys(wanted, "violating"), own_prefixes(DOMAIN))
+        await evaluator.patch_node("node-a", patch.operations)
+        return (await administrator.get(NODES, "node-a"))["spec"]["taints"]
+
+    autoscaler = f"{AUTOSCALER}ns.demo:PreferNoSchedule"
+    before = (await administrator.get(NODES, "node-a"))["spec"]["taints"]
+    after = await tainted("plimsoll.io/ns.demo:NoSchedule", autoscaler)
+    assert (after[: len(before)], after[len(before)]) == (before, OURS)
+    assert await tainted() == before
+    uid = (await administrator.get(NODES, "node-a"))["metadata"]["uid"]
+    state = {"plimsoll.io/Demo": "True/DescheduleViolated"}
+    apply = conditions.ConditionApply("node-a", uid, state, {})
+    body = apply.body(lambda _: 1e9, lambda _: "for a test")
+    found = await evaluator.apply_node_conditions("node-a", uid, body)
+    assert "plimsoll.io/Demo" in {one.type for one in found.status.conditions}
+    apply = conditions.compare(found, {})
+    found = await evaluator.patch_node_status("node-a", apply.removal)
+    assert "plimsoll.io/Demo" not in {one.type for one in found.status.conditions}
 
 
 @pytest.mark.parametrize(

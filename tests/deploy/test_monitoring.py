@@ -30,7 +30,7 @@ QUERIES += [
 
 # PromQL keywords in use.
 WORDS = re.compile(
-    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|max|on|or|rate|sum|time"
+    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|last_over_time|max|on|or|rate|sum|time"
     r"|unless|without)\b"
 )
 

@@ -29,6 +29,10 @@ EXAMPLES = {
     "node_metric": [("v1beta2", "m")],
     "watch": [(*resource, "1") for resource in RESOURCES],
     "apply_node_labels": [(LabelApply("n", "u", {}),)],
+    "patch_node": [("n", [])],
+    "list_node": [("n",)],
+    "patch_node_status": [("n", [])],
+    "apply_node_conditions": [("n", "u", [{}])],
     "patch_policy_status": [(PolicyKey("ns", "p"), {})],
     "evict": [("ns", "p", "u")],
     "review_token": [("t", "a")],
@@ -52,6 +56,7 @@ EXAMPLES = {
 
 OPTIONAL = {
     "plimsoll-evaluator-evict": {"evict"},
+    "plimsoll-evaluator-conditions": {"apply_node_conditions", "patch_node_status"},
     "plimsoll-evaluator-custom-metrics": {"node_metric"},
     "plimsoll-evaluator-gangs": {
         "patch_pod",
@@ -162,7 +167,7 @@ def test_each_call_has_an_example():
 @pytest.fixture
 def roles(with_components):
     """Role -> its rules and scope, for all roles bound to the evaluator's account."""
-    objects = with_components("evaluator", "evict", "custom-metrics", "gangs")
+    objects = with_components("evaluator", "evict", "conditions", "custom-metrics", "gangs")
     bound = {
         (obj["roleRef"]["kind"], obj["roleRef"]["name"]): obj["metadata"].get("namespace", "")
         for obj in objects

@@ -55,7 +55,7 @@ class _Member:
     """Approximate bytes of its samples and results."""
 
     @property
-    def word(self) -> GroupResult:
+    def result(self) -> GroupResult:
         """Return the group's latest result."""
         return GroupResult(self.running.group, self.own_interval, self.running.result)
 
@@ -212,7 +212,7 @@ class GroupManager:
                 reading.families,
                 reading.families.keys(),
                 reading.failed,
-                tuple(word.now(reading.time) for word in _words(others)),
+                tuple(result.now(reading.time) for result in _results(others)),
                 self._budget,
                 self._max_memory - elsewhere,
             )
@@ -239,7 +239,7 @@ class GroupManager:
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
-        return results.publish(_words(self._members), now, self._help, self._shared)
+        return results.publish(_results(self._members), now, self._help, self._shared)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
         """Return the samples of each group that has any."""
@@ -276,14 +276,14 @@ def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
     )
 
 
-def _words(members: _Members) -> Iterator[GroupResult]:
+def _results(members: _Members) -> Iterator[GroupResult]:
     """Yield all results; a group's without those metrics that its quick part has."""
     for part, member in members.items():
         if part.quick:
             if member.metrics:
-                yield member.word
+                yield member.result
             continue
-        word, quick = member.word, members.get(Part(part.group, quick=True))
+        result, quick = member.result, members.get(Part(part.group, quick=True))
         if quick is not None and quick.metrics:
-            word = replace(word, result=word.result.without(quick.metrics))
-        yield word
+            result = replace(result, result=result.result.without(quick.metrics))
+        yield result

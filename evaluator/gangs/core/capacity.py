@@ -118,12 +118,12 @@ class CapacityTracker:
 
     def _has(self, name: str, others: Sequence[str]) -> tuple[float, ...]:
         status = self._cluster.nodes.objects[name].status
-        if status.room is None:
+        if status.resource_vector is None:
             return (*_NO_ROOM, *(np.nan for _ in others))
         if not others:
-            return status.room
+            return status.resource_vector
         more = dict(status.others)
-        return (*status.room, *(more.get(other, 0) for other in others))
+        return (*status.resource_vector, *(more.get(other, 0) for other in others))
 
     @staticmethod
     def _table(rows: Iterable[Sequence[float]]) -> Floats:

@@ -61,12 +61,12 @@ def deciding(
     random: Callable[[], float],
 ) -> Generator[None, None, GangDecisions]:
     """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step."""
-    found = _Round(list(gangs), capacity, before, timings, now=now, random=random)
+    found = _Cycle(list(gangs), capacity, before, timings, now=now, random=random)
     yield
     return (yield from found.decisions())
 
 
-class _Round:
+class _Cycle:
     """The state of one decision."""
 
     def __init__(
@@ -124,7 +124,7 @@ class _Round:
         """Decide what does not depend on other gangs; return the pods that wait for admission."""
         if not gang.living:
             return ()
-        self._keep_room(gang)
+        self._reserve(gang)
         if self._is_left_alone(gang):
             return ()
         self._release_overdue(gang)
@@ -182,7 +182,7 @@ class _Round:
             self._overdue.update(pod.uid for pod in overdue)
             self._packing.take(shapes(overdue))
 
-    def _keep_room(self, gang: PodGroup) -> None:
+    def _reserve(self, gang: PodGroup) -> None:
         """Take the capacity for ungated pods while their gang has a reservation."""
         if gang.ungated_at is not None and self._reservations.of_released(
             gang.key, gang.ungated_at
@@ -253,7 +253,9 @@ class _Round:
         if never is not None:
             self._say(gang, GangState.TOO_LARGE, messages.too_large(gang, never), never)
             return False
-        self._say(gang, GangState.WAITS_FOR_ROOM, messages.waits_for_room(gang, shortage), shortage)
+        self._say(
+            gang, GangState.WAITS_FOR_ROOM, messages.waits_for_capacity(gang, shortage), shortage
+        )
         if not shortage.nodes:  # waiting frees no capacity on eligible nodes if there are none
             return False
         aged = gang.created + self._timings.ageing if gang.created else math.inf

@@ -81,7 +81,7 @@ class Eligibility:
         if after is not None:
             self._pods[after] += 1
             if after not in self._kinds:
-                pod = _standing_for(after)
+                pod = _representative(after)
                 self._cluster.feasible_nodes.change_pod(None, pod)
                 self._kinds[after] = _Kind(pod, self._cluster.feasible_nodes.for_pod(pod))
         if before is not None:
@@ -114,7 +114,7 @@ class Eligibility:
         )
 
     def _look(self, nodes: NodeIndex, where: PlacementConstraints) -> Mask:
-        pod, found = _standing_for(where), self._cluster.nodes.objects
+        pod, found = _representative(where), self._cluster.nodes.objects
         flags = ((node := found.get(name)) is not None and is_feasible(node, pod) for name in nodes)
         return fixed(np.fromiter(flags, bool, len(nodes)))
 
@@ -157,7 +157,7 @@ def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:
     return fixed(mask)
 
 
-def _standing_for(where: PlacementConstraints) -> Pod:
+def _representative(where: PlacementConstraints) -> Pod:
     """Return a representative pod with these constraints."""
     selector, affinity, tolerations = _decode(where.constraints or b"[null,null,null]")
     spec = PodSpec(node_selector=selector, affinity=affinity, tolerations=tolerations)

@@ -99,7 +99,7 @@ class GangExplainer:
             "waitingFor": list(self.undecided()),
             "gang": str(gang.key),
             "alone": gang.key.alone,
-            **self._standing(gang),
+            **self._state(gang),
             "quorum": _quorum(gang),
             "rank": self._rank(gang, line),
             "problems": list(gang.problems),
@@ -124,7 +124,7 @@ class GangExplainer:
             [shapes(other.placing) for other in kept if other is not gang],
         )
 
-    def _standing(self, gang: PodGroup) -> dict[str, Any]:
+    def _state(self, gang: PodGroup) -> dict[str, Any]:
         if not self.decides():
             return {"state": None, "message": _ELSEWHERE}
         decisions = self.decisions()

@@ -41,8 +41,8 @@ class Fit:
                 "requests": requested_amounts(shape.requests, shape.others),
                 "policy": str(shape.policy) if shape.policy else None,
                 "nodes": int(self.capacity.allowed(shape.where, shape.policy).sum()),
-                "fitNow": int(self.free.room(shape).sum()),
-                "fitWereNodesEmpty": int(self.empty.room(shape).sum()),
+                "fitNow": int(self.free.capacity(shape).sum()),
+                "fitWereNodesEmpty": int(self.empty.capacity(shape).sum()),
             }
             for shape, count in self.demand_by_shape
         ]
@@ -76,7 +76,7 @@ class Fit:
         ]
 
     def _column(self, shape: PodShape) -> Callable[[int], dict[str, Any]]:
-        now, empty = self.free.room(shape).tolist(), self.empty.room(shape).tolist()
+        now, empty = self.free.capacity(shape).tolist(), self.empty.capacity(shape).tolist()
         could = self.capacity.allowed(shape.where, None).tolist()
         may = self.capacity.allowed(shape.where, shape.policy).tolist()
 

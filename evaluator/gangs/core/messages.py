@@ -34,7 +34,7 @@ def not_lifted(why: str) -> str:
     return f"its gates could not be removed; retrying: {why}"
 
 
-def waits_for_room(gang: PodGroup, shortage: Shortage) -> str:
+def waits_for_capacity(gang: PodGroup, shortage: Shortage) -> str:
     """Return which resource is short now."""
     pods = _pods(gang, shortage)
     if not shortage.nodes:

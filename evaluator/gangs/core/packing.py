@@ -71,7 +71,7 @@ class Capacity:
 class _ShapeCapacity(NamedTuple):
     """How many pods of a shape fit: by node, and in total."""
 
-    room: Floats
+    capacity: Floats
     total: int
 
 
@@ -123,9 +123,9 @@ class Packing:
         """Return the shapes in packing order: fewest eligible nodes first, then largest."""
         return [shape for shape, _ in self._ordered(demand)]
 
-    def room(self, shape: PodShape) -> Floats:
+    def capacity(self, shape: PodShape) -> Floats:
         """Return how many pods of a shape fit, as (nodes,); read-only."""
-        return self._shape_capacity(shape).room
+        return self._shape_capacity(shape).capacity
 
     def _at_least(self, demand: Demand, need: int) -> bool:
         """Return whether `need` pods fit in any order: each is taken to request the maximum over all shapes.
@@ -159,9 +159,9 @@ class Packing:
 
     def _take(self, shape: PodShape, count: int) -> int:
         """Take the capacity for up to `count` pods; return how many fit."""
-        room = self.room(shape)
-        before = room.cumsum() - room
-        taken = np.clip(count - before, 0, room)
+        capacity = self.capacity(shape)
+        before = capacity.cumsum() - capacity
+        taken = np.clip(count - before, 0, capacity)
         for row, amount in self._requested_rows(shape.requests, shape.others):
             if row >= 0:
                 self._free[row] -= amount * taken
@@ -171,8 +171,8 @@ class Packing:
     def _shape_capacity(self, shape: PodShape) -> "_ShapeCapacity":
         found = self._known.capacities.get(shape)
         if found is None:
-            room = self._counted(shape)
-            found = self._known.capacities[shape] = _ShapeCapacity(room, int(room.sum()))
+            capacity = self._counted(shape)
+            found = self._known.capacities[shape] = _ShapeCapacity(capacity, int(capacity.sum()))
         return found
 
     def _counted(self, shape: PodShape) -> Floats:
@@ -183,18 +183,18 @@ class Packing:
     ) -> Floats:
         """Return how many such pods fit by requests alone, as (some nodes,)."""
         requested = self._requested_rows(requests, others)
-        rooms = [self._room_for(row, amount, some) for row, amount in requested]
-        least = rooms[0] if rooms else np.full(len(self._free[0, some]), _PLENTY)
-        for room in rooms[1:]:
-            np.minimum(least, room, out=least)
+        capacities = [self._capacity_for(row, amount, some) for row, amount in requested]
+        least = capacities[0] if capacities else np.full(len(self._free[0, some]), _PLENTY)
+        for capacity in capacities[1:]:
+            np.minimum(least, capacity, out=least)
         return least
 
-    def _room_for(self, row: int, amount: int, some: slice = _ALL) -> Floats:
+    def _capacity_for(self, row: int, amount: int, some: slice = _ALL) -> Floats:
         """Return how many pods fit by one resource, as (some nodes,)."""
         if row < 0:
             return np.zeros(len(self._free[0, some]))
-        room: Floats = np.floor(self._free[row, some] / amount)
-        return room
+        capacity: Floats = np.floor(self._free[row, some] / amount)
+        return capacity
 
     def _allowed(self, where: PlacementConstraints, policy: PolicyKey | None) -> Mask:
         return self._capacity.allowed(where, None if self._empty else policy)
@@ -238,11 +238,11 @@ class Packing:
         """Return the resource by which the fewest pods fit."""
         names = [str(resource) for resource, n in zip(RESOURCES, shape.requests, strict=True) if n]
         names += [name for name, n in shape.others if n]
-        rooms = [
-            self._room_for(row, amount) @ allowed
+        capacities = [
+            self._capacity_for(row, amount) @ allowed
             for row, amount in self._requested_rows(shape.requests, shape.others)
         ]
-        return min(zip(rooms, names, strict=True))[1] if names else _NOWHERE
+        return min(zip(capacities, names, strict=True))[1] if names else _NOWHERE
 
 
 def _largest(shapes: Collection[PodShape]) -> tuple[ResourceVector, ExtendedResources]:

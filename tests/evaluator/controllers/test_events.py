@@ -9,6 +9,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
 from evaluator.policy.decide import decide
+from evaluator.policy.decide import decide as decide_on
 from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use
@@ -38,6 +39,7 @@ class Recording:
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.conflicts = []
         self.status = {}
+        self.similar = {}
         self.is_leader = True
         self.metrics = Metrics()
         self.recorder = PolicyEventRecorder(
@@ -45,6 +47,7 @@ class Recording:
             self.decided,
             self.metrics,
             lambda: self.conflicts,
+            similar_to=self.similar.get,
             status_of=lambda key: self.status.get(key, {}),
             is_leader=lambda: self.is_leader,
             pace=pace,
@@ -110,6 +113,30 @@ async def test_violation_and_its_end_are_reported_and_counted(api, recording, to
     await told({VIOLATED: 2, CLEARED: 1})
     assert world.counted("StrategyViolated") == 2
     assert world.counted("StrategyCleared") == 1
+
+
+async def test_metric_that_no_node_has_is_reported_once(api, recording, told, demo):
+    world = await recording(api.url)
+
+    def decide():
+        store = Store(stale_after=30.0, started=0.0)
+        store.subscribe({"health"})
+        store.report("n0", Delta(absent=["health"]), NOW)
+        world.decided.latest = decide_on([parse(demo)], ["n0"], store, now=NOW)
+        world.recorder.wake()
+
+    decide()
+    world.similar["health"] = ("node_health",)
+    decide()
+    sentence = "no node has the metric health; similar metrics that nodes have: node_health; see the condition MetricsFound"
+    (event,) = await told({sentence: 1})
+    assert (event["type"], event["reason"]) == ("Warning", "MetricNotFound")
+    assert world.counted("MetricNotFound") == 1
+    world.status[KEY] = {"conditions": [{"type": "MetricsFound", "status": "False"}]}
+    world.recorder.start_over()
+    decide()
+    world.decide(parse(demo), n0=2.0)
+    await told({sentence: 1, VIOLATED: 1})
 
 
 async def test_new_problem_is_reported(api, recording, told, tas, rule):

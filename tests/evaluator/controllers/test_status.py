@@ -71,9 +71,10 @@ async def test_status_reports_the_decision(api, world, demo):
     found = await api.seen(f"{PATH}/demo", says("Compliant"))
     assert found["status"]["message"] == "no violation on 2 nodes"
     assert found["status"]["observedGeneration"] == 1
-    valid, deschedule, enforced = found["status"]["conditions"]
+    valid, deschedule, found_all, enforced = found["status"]["conditions"]
     assert (valid["type"], valid["status"]) == ("Valid", "True")
     assert (deschedule["type"], deschedule["status"]) == ("DescheduleViolated", "False")
+    assert (found_all["type"], found_all["status"]) == ("MetricsFound", "True")
     assert (enforced["type"], enforced["status"]) == ("Enforced", "True")
     since = valid["lastTransitionTime"]
 
@@ -235,19 +236,24 @@ def silent_world(stub_server, answer, connect, rng, background):
 
 async def test_restart_is_no_transition(silent_world, stub_server, demo):
     world = await silent_world()
-    world.status[KEY] = said(Valid="True", Enforced="True", DescheduleViolated="True")
+    world.status[KEY] = said(
+        Valid="True", Enforced="True", MetricsFound="True", DescheduleViolated="True"
+    )
     world.decide(parse(demo), n0=0.0)
     await stub_server.until(1)
     assert since(stub_server.asked[0]) == {
         "Valid": True,
         "DescheduleViolated": False,
         "Enforced": True,
+        "MetricsFound": True,
     }
 
 
 async def test_only_changed_conditions_have_a_new_time(silent_world, stub_server, demo):
     world = await silent_world()
-    world.status[KEY] = said(Valid="True", Enforced="True", DescheduleViolated="False")
+    world.status[KEY] = said(
+        Valid="True", Enforced="True", MetricsFound="True", DescheduleViolated="False"
+    )
     world.decide(parse(demo), n0=0.0, n1=0.0)
     await stub_server.until(1)
     world.decide(parse(demo), n0=0.0, n1=2.0)
@@ -286,19 +292,24 @@ async def test_new_leader_keeps_the_transition_times_of_the_last(silent_world, s
     world = await silent_world()
     world.decide(parse(demo), n0=0.0)
     await stub_server.until(1)
-    world.status[KEY] = said(Valid="True", Enforced="True", DescheduleViolated="False")
+    world.status[KEY] = said(
+        Valid="True", Enforced="True", MetricsFound="True", DescheduleViolated="False"
+    )
     world.reporter.start_over()
     await stub_server.until(2)
     assert since(stub_server.asked[1]) == {
         "Valid": True,
         "DescheduleViolated": True,
         "Enforced": True,
+        "MetricsFound": True,
     }
 
 
 async def test_recreated_policy_has_its_own_transition_times(silent_world, stub_server, demo):
     world = await silent_world()
-    world.status[KEY] = said(Valid="True", Enforced="True", DescheduleViolated="False")
+    world.status[KEY] = said(
+        Valid="True", Enforced="True", MetricsFound="True", DescheduleViolated="False"
+    )
     world.decide(parse(demo), n0=0.0)
     await stub_server.until(1)
     world.status[KEY] = {}
@@ -308,4 +319,5 @@ async def test_recreated_policy_has_its_own_transition_times(silent_world, stub_
         "Valid": False,
         "DescheduleViolated": False,
         "Enforced": False,
+        "MetricsFound": False,
     }

@@ -41,7 +41,7 @@ def test_allocatable_of_a_real_node_is_decoded(path):
     """CPUs in milli-CPU and memory in bytes; the request has cores and Gi."""
     for item in json.loads(path.read_bytes())["Nodes"]["items"]:
         told = item["status"]["allocatable"]
-        cpu, memory, pods, gpus, _ = decode_node(json.dumps(item)).status.room
+        cpu, memory, pods, gpus, _ = decode_node(json.dumps(item)).status.resource_vector
         assert cpu == int(told["cpu"]) * 1000
         assert memory == int(told["memory"].removesuffix("Gi")) * 2**30
         assert (pods, gpus) == (int(told["pods"]), 0)

@@ -9,9 +9,9 @@ from evaluator.model.pod_demand import Resource
 from evaluator.model.resources import (
     RESOURCES,
     allocatable,
+    allocatable_extended,
     amount,
     extended_resources,
-    other_room,
     others_minus,
     others_plus,
 )
@@ -65,8 +65,8 @@ def test_nodes_with_equal_allocatable_share_it() -> None:
 def test_extended_resources_of_a_node_are_those_of_kube_scheduler() -> None:
     told = {"cpu": "4", "pods": "9", "nvidia.com/gpu": "8", "hugepages-1Gi": "0", "storage": "1"}
     more = {"hugepages-2Mi": "4Mi", "amd.com/gpu": "2", "a.com/unreadable": "x"}
-    assert other_room(told | more) == (("amd.com/gpu", 2), ("hugepages-2Mi", 4 * 2**20))
-    assert other_room(told) == ()
+    assert allocatable_extended(told | more) == (("amd.com/gpu", 2), ("hugepages-2Mi", 4 * 2**20))
+    assert allocatable_extended(told) == ()
 
 
 def test_extended_resources_add_and_subtract_and_drop_zeros() -> None:

@@ -49,6 +49,7 @@ def test_each_strategy_has_a_condition_and_the_policy_one(found, above, rule):
         "DontScheduleViolated",
         "LabelingViolated",
         "ScheduleOnMetricReady",
+        "MetricsFound",
     ]
     assert {made[name][0] for name in made if name.endswith("Violated")} == {"False"}
 

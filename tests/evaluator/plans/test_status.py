@@ -76,7 +76,7 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     found = status(policy, [0.0])
     assert len(found.problems) == 2
     assert found.message == "no violation on 1 node; 2 problems, see the condition Valid"
-    valid, _, _ = found.conditions
+    valid, *_ = found.conditions
     assert (valid.type, valid.status) == ("Valid", "False")
     assert "rule 2: it has no metricname: left out" in valid.message
     assert "strategy 'other' is unknown" in valid.message
@@ -123,6 +123,14 @@ def test_body_conforms_to_the_crd(status, demo):
                 "reason": "NotViolated",
                 "message": "no violation on 1 node",
                 "lastTransitionTime": "when DontScheduleViolated became so",
+                "observedGeneration": 7,
+            },
+            {
+                "type": "MetricsFound",
+                "status": "True",
+                "reason": "AllFound",
+                "message": "some node has each metric",
+                "lastTransitionTime": "when MetricsFound became so",
                 "observedGeneration": 7,
             },
             {

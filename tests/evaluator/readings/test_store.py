@@ -210,12 +210,12 @@ def test_pruning_forgets_exactly_the_silent_deleted_nodes(store):
 
 
 def test_short_lived_names_do_not_accumulate(store):
-    room = store.room
-    for number in range(room + 100):
+    rows = store.rows
+    for number in range(rows + 100):
         now = START + number * (STALE + 1)
         store.report(f"node-{number}", Delta({"cpu": 1.0}), now)
         store.prune((), now)
-    assert store.room == room
+    assert store.rows == rows
 
 
 def test_columns_are_copies_unchanged_by_later_reports(store):
@@ -470,15 +470,15 @@ def test_snapshot_is_consistent_during_later_reports(before, meanwhile):
 
 def test_store_is_sized_for_the_cluster_before_reports(store):
     store.prune([f"node-{number}" for number in range(5_000)], START)
-    room = store.room
+    rows = store.rows
     for number in range(5_000):
         store.report(f"node-{number}", Delta({"cpu": 1.0}), START)
-    assert store.room == room  # nothing was moved
+    assert store.rows == rows  # nothing was moved
 
 
 def test_readings_survive_growth_beyond_the_reserved_rows_and_columns(store):
     store.report("a", Delta({"cpu": 1.0, "mem": 2.0}), START)
-    store.reserve(store.room + 1)
+    store.reserve(store.rows + 1)
     store.subscribe([*(f"m{number}" for number in range(2000)), "mem"])
     store.report("b", Delta({"m1999": 3.0}), START + 1)
     assert store.reading("mem", "a") == Reading(1, 2.0, START)
@@ -487,7 +487,7 @@ def test_readings_survive_growth_beyond_the_reserved_rows_and_columns(store):
 
 
 def test_tables_take_memory_only_for_used_metrics_and_nodes():
-    """The tables have room for 16,384 nodes and 1,024 metrics, of which most clusters use few."""
+    """The tables have rows for 16,384 nodes and 1,024 metrics, of which most clusters use few."""
     before = resident()
     store = Store(stale_after=STALE, started=START)
     store.subscribe(["cpu", "mem"])

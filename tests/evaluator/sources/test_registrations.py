@@ -67,13 +67,13 @@ def test_node_with_a_new_name_is_not_pending(registrations, store):
 
 
 def test_short_lived_names_do_not_accumulate(registrations, store):
-    room = store.room
-    for number in range(room + 100):
+    rows = store.rows
+    for number in range(rows + 100):
         at = NOW + number
         store.report(f"n{number}", Delta({"m": 1.0}), at)
         registrations.changed(f"n{number}", registered=False, now=at)
     assert len(registrations._deleted) <= STALE + 1
-    assert store.room == room
+    assert store.rows == rows
 
 
 def test_polled_readings_are_dropped_without_agents(polls):

@@ -48,7 +48,7 @@ async def ended(*tasks):
 async def test_no_connection_is_closed_up_to_the_limit(pool):
     first = pool.admit_one()
     pool.admit_one()
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(first) == [False]
 
 
@@ -57,7 +57,7 @@ async def test_oldest_unauthenticated_connection_is_closed_first(pool):
     pool.set_state(client, ConnectionState.ANSWERING)
     pool.set_state(client, ConnectionState.IDLE)
     pool.set_state(one, ConnectionState.RECEIVING)  # has sent something since the other arrived
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(client, one, other) == [False, False, True]
 
 
@@ -67,14 +67,14 @@ async def test_client_idle_longest_is_closed_if_all_are_authenticated(pool):
         pool.set_state(client, ConnectionState.ANSWERING)
         pool.set_state(client, ConnectionState.IDLE)
     pool.set_state(clients[0], ConnectionState.IDLE)
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(*clients) == [False, True, False]
 
 
 async def test_connection_with_a_certificate_is_authenticated(pool):
     known, one, other = (pool.admit_one() for _ in range(3))
     pool.mark_verified(known)
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(known, one, other) == [False, True, False]
 
 
@@ -82,7 +82,7 @@ async def test_connection_being_answered_is_never_closed(pool):
     tasks = [pool.admit_one() for _ in range(3)]
     for task in tasks:
         pool.set_state(task, ConnectionState.ANSWERING)
-    assert not pool.has_room()
+    assert not pool.has_capacity()
     assert await ended(*tasks) == [False, False, False]
 
 
@@ -92,11 +92,11 @@ async def test_unread_response_is_closed_before_a_new_connection_is_rejected(poo
         pool.set_state(task, ConnectionState.ANSWERING)
     pool.set_state(deaf, ConnectionState.SENDING)
     pool.set_state(silent, ConnectionState.IDLE)
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(silent, deaf, answered) == [True, False, False]
     pool.admit_one()
     pool.set_state(next(iter(pool.tasks - {deaf, answered})), ConnectionState.ANSWERING)
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(deaf, answered) == [True, False]
 
 
@@ -117,7 +117,7 @@ async def test_rejection_authenticates_no_connection(pool):
     pool.set_state(client, ConnectionState.IDLE)
     pool.set_state(refused, ConnectionState.SENDING)
     for expected in ([False, True, False], [True, True, False]):
-        assert pool.has_room()
+        assert pool.has_capacity()
         assert await ended(refused, stranger, client) == expected
         pool.admit_one()
 
@@ -153,7 +153,7 @@ async def test_idle_clients_leave_a_quarter_of_the_connections_to_new_ones(make_
     idle = [pool.admit_one(asked=True) for _ in range(8)]
     newcomers = []
     for number in range(3):
-        assert pool.has_room()
+        assert pool.has_capacity()
         assert sum(await ended(*idle)) == number + 1
         assert not any(await ended(*newcomers))
         newcomers.append(pool.admit_one())
@@ -164,7 +164,7 @@ async def test_flood_of_new_connections_closes_no_client(make_pool):
     idle = [pool.admit_one(asked=True) for _ in range(5)]
     newcomers = []
     for _ in range(20):
-        assert pool.has_room()
+        assert pool.has_capacity()
         newcomers.append(pool.admit_one())
         await ended()
     assert not any(await ended(*idle))
@@ -177,7 +177,7 @@ async def test_peer_with_the_most_connections_loses_one(make_pool, asked):
     of_one = [pool.admit_one("one", asked=asked) for _ in range(2)]
     of_many = [pool.admit_one("many", asked=asked) for _ in range(6)]
     for count in range(1, 4):
-        assert pool.has_room()
+        assert pool.has_capacity()
         pool.admit_one("another")
         assert not any(await ended(*of_one))
         assert sum(await ended(*of_many)) == count
@@ -190,7 +190,7 @@ async def test_client_with_a_certificate_is_closed_last(make_pool):
         pool.mark_verified(task)
     other = [pool.admit_one("other", asked=True), pool.admit_one("other")]
     for _ in range(6):
-        assert pool.has_room()
+        assert pool.has_capacity()
         pool.admit_one("other")
         await ended()
     assert not any(await ended(*certified))
@@ -204,5 +204,5 @@ async def test_peer_without_open_connections_is_forgotten(make_pool):
         await ended()
     many = pool.admit_one("many")
     one = [pool.admit_one("one") for _ in range(3)]
-    assert pool.has_room()
+    assert pool.has_capacity()
     assert await ended(many, *one) == [False, True, False, False]

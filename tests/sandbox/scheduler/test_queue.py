@@ -41,14 +41,14 @@ def test_unschedulable_pod_is_queued_behind_its_equals(pending):
         put(pending, key, gated=key == "gated")
     pending.refused(pending.take(0), 0)
     pending.failed(pending.take(0), 0)
-    pending.nudge_all(1)
+    pending.requeue_all(1)
     put(pending, "gated", now=1)
     assert [pending.take(1) for _ in range(4)] == ["gated", "free", "refused", "failed"]
 
 
 def test_queue_of_gated_pods_has_nothing_due(pending):
     put(pending, "gated", gated=True)
-    pending.nudge_all(1)
+    pending.requeue_all(1)
     assert (pending.take(1), pending.due()) == (None, math.inf)
 
 
@@ -66,16 +66,16 @@ def test_requeue_event_wakes_a_rejected_pod_at_once(pending):
     put(pending, "q")
     for key in (pending.take(0), pending.take(0)):
         pending.refused(key, 0)
-    pending.nudge("q", 3)
+    pending.requeue("q", 3)
     assert (pending.take(3), pending.take(3)) == ("q", None)
-    pending.nudge_all(4)
+    pending.requeue_all(4)
     assert pending.take(4) == "p"
 
 
 def test_requeue_event_during_the_attempt_applies_when_it_ends(pending):
     put(pending, "p")
     pending.take(0)
-    pending.nudge_all(1)
+    pending.requeue_all(1)
     assert pending.take(1) is None
     pending.refused("p", 2)
     assert pending.take(2) == "p"
@@ -89,7 +89,7 @@ def test_error_backoff_is_not_shortened_by_requeue_events(pending):
     for _ in range(6):
         assert pending.take(now) == "p"
         pending.failed("p", now)
-        pending.nudge_all(now)
+        pending.requeue_all(now)
         waits.append(pending.due() - now)
         now = pending.due()
     assert waits == [1, 2, 4, 8, 10, 10]
@@ -110,6 +110,6 @@ def test_pod_removed_during_its_attempt_is_gone(pending):
     pending.forget("p")
     pending.refused("p", 1)
     pending.failed("p", 1)
-    pending.nudge("p", 1)
+    pending.requeue("p", 1)
     assert "p" not in pending
     assert pending.due() == math.inf

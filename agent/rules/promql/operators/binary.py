@@ -52,7 +52,7 @@ def vector_with_scalar(op: str, scalar_first: bool, return_bool: bool) -> WithSc
     """Return an operator between a vector and a scalar; a comparison keeps the vector's value on either side."""
     if op in COMPARISONS:
         compare = COMPARISONS[MIRRORED[op] if scalar_first else op]
-        return _judged(compare) if return_bool else partial(_filtered, compare)
+        return _as_number(compare) if return_bool else partial(_filtered, compare)
     return _computed(op, scalar_first)
 
 
@@ -60,7 +60,7 @@ def _filtered(compare: Comparison, vector: Vector, scalar: float) -> Vector:
     return list(compress(vector, map(compare, map(itemgetter(1), vector), repeat(scalar))))
 
 
-def _judged(compare: Comparison) -> WithScalar:
+def _as_number(compare: Comparison) -> WithScalar:
     results = latest(nameless)
 
     def judge(vector: Vector, scalar: float) -> Vector:

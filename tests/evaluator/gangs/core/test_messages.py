@@ -18,7 +18,7 @@ def a_gang(a_pod, gangs_of):
 
 
 def test_message_about_a_waiting_gang_names_all_pods(a_gang):
-    told = messages.waits_for_room(a_gang(3), Shortage(1, 3, 5, "cpu"))
+    told = messages.waits_for_capacity(a_gang(3), Shortage(1, 3, 5, "cpu"))
     assert told == "complete, waiting for capacity for its 3 pods; short of cpu"
 
 
@@ -29,13 +29,13 @@ def test_message_about_a_partly_running_gang_counts_waiting_pods(a_gang):
 
 def test_message_about_a_single_pod_mentions_no_others(a_pod, gangs_of):
     [gang] = gangs_of([a_pod("lonely")])
-    told = messages.waits_for_room(gang, Shortage(0, 1, 5, "memory"))
+    told = messages.waits_for_capacity(gang, Shortage(0, 1, 5, "memory"))
     assert told == "complete, waiting for capacity for this pod; short of memory"
 
 
 def test_message_names_the_policy_that_rejects_all_nodes(a_gang):
     gang = a_gang(2, policy=PolicyKey("default", "cool"))
-    told = messages.waits_for_room(gang, Shortage(0, 2, 0, "nodes"))
+    told = messages.waits_for_capacity(gang, Shortage(0, 2, 0, "nodes"))
     assert told == (
         "complete, but policy default/cool rejects every node that its 2 pods could run on"
     )
