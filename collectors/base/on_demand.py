@@ -96,7 +96,6 @@ _ENTRIES = (
         source="<net>/ip_vs_stats",
         on=True,
         options=options.IpvsOptions,
-        needs="root",
     ),
     OnDemand(
         module="ksmd",
@@ -128,6 +127,7 @@ _ENTRIES = (
         name="MountStats",
         about="NFS mounts: bytes, events, operations",
         prefixes=("node_mountstats_",),
+        needs="root for the host's mounts",
     ),
     OnDemand(
         module="network_route",
@@ -221,6 +221,7 @@ _ENTRIES = (
         about="chosen kernel parameters",
         prefixes=("node_sysctl_",),
         options=options.SysctlOptions,
+        needs="hostNetwork for net.*",
     ),
     OnDemand(
         module="systemd",

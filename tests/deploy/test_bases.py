@@ -28,7 +28,7 @@ OURS = re.compile(rf"plimsoll/(agent|evaluator):{re.escape(VERSION)}")
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
 NOT_APPLIED = {"examples", "scheduler"}
 """Folders with files that are read or copied to a control plane node, not applied."""
-DEMOS = ("gang-demo", "health-metric-demo")
+DEMOS = ("gang-demo", "health-metric-demo", "node-actions-demo")
 
 
 def test_kustomization_builds(built, folder):
