@@ -35,7 +35,7 @@ RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
 FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
-      --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu]" \
+      --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu,systemd]" \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM wheel AS evaluator-installed
