@@ -32,20 +32,22 @@ COPY sandbox sandbox/
 COPY wire wire/
 RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
 
-# Images get a virtual environment without pip and without the other programs. "unchecked" .pyc files are used without checking their sources, which cannot
-# change there.
+# Images get a virtual environment without pip and without the other programs. "unchecked" .pyc files are used without checking
+# their sources, which cannot change there.
 FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
-      --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu]" \
- && cd /opt/plimsoll && rm -r lib/python3*/site-packages/evaluator lib/python3*/site-packages/sandbox bin/plimsoll-evaluator bin/plimsoll-sandbox \
+      --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu,systemd]" \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/evaluator /opt/plimsoll/lib/python3*/site-packages/sandbox \
+      /opt/plimsoll/bin/plimsoll-evaluator /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM wheel AS evaluator-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
       --no-index --find-links /wheels "$(echo /dist/*.whl)[evaluator]" \
- && cd /opt/plimsoll && rm -r lib/python3*/site-packages/agent lib/python3*/site-packages/sandbox bin/plimsoll-agent bin/plimsoll-sandbox \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/agent /opt/plimsoll/lib/python3*/site-packages/sandbox \
+      /opt/plimsoll/bin/plimsoll-agent /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM base AS agent

@@ -1,8 +1,16 @@
 """Names that policies may use for a series."""
 
+from plimsoll.text import NearNames
+
 PREFIX = "node_"
 
 
 def candidates(metric: str) -> tuple[str, str]:
     """Return the series names that a policy's metric name matches: `health_metric` and `node_health_metric`."""
     return metric, PREFIX + metric
+
+
+def similar(metric: str, names: NearNames, most: int) -> list[str]:
+    """Return up to `most` names similar to a metric's; `names` are series without the prefix, which the metric may have."""
+    prefix = PREFIX if metric.startswith(PREFIX) else ""
+    return [prefix + name for name in names.find(metric.removeprefix(PREFIX), most)]

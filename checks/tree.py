@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("agent", "collectors", "evaluator", "plimsoll", "sandbox", "wire")
+PACKAGES = ("agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire")
 
 MOST_MODULES = 17
 """Modules in one package beside its subpackages."""
@@ -20,7 +20,7 @@ UNBOUNDED = {"collectors"}
 """One module per telemetry source."""
 
 PURITY_CONTRACT = "decisions do no I/O and read no clock"
-MOST_PURE_ENTRIES = 25
+MOST_PURE_ENTRIES = 26
 
 MOST_OWNERS = 3
 """Unrelated classes of one name."""

@@ -52,10 +52,14 @@ def parse(text: str, fields: re.Pattern[str]) -> Iterator[Family]:
 def _line(line: str) -> tuple[str, float]:
     if (match := _LINE.fullmatch(line)) is None:
         raise CollectorError(f"vmstat: unexpected line {line[:80]!r}")
+    return match.group(1), _value(match.group(1), match.group(2))
+
+
+def _value(field: str, text: str) -> float:
     try:
-        return match.group(1), parse_float(match.group(2))
+        return parse_float(text)
     except ValueError as error:
-        raise CollectorError(f"vmstat: {match.group(1)}: {error}") from error
+        raise CollectorError(f"vmstat: {field}: {error}") from error
 
 
 class VmStat:
@@ -64,7 +68,29 @@ class VmStat:
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._path = machine.procfs / "vmstat"
         self._fields = re.compile(options.vmstat_fields)
+        self._names: list[str] = []
+        self._selected: list[tuple[int, str]] = []
 
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
-        return parse(host.read(self._path), self._fields)
+        text = host.read(self._path)
+        words = text.split()
+        names, numbers = words[::2], words[1::2]
+        # The names are constant while a kernel runs; comparing them is much cheaper than matching each line.
+        digits = "".join(numbers)
+        if (
+            names == self._names
+            and len(numbers) == len(names)
+            and digits.isascii()
+            and digits.isdigit()
+        ):
+            for index, metric in self._selected:
+                yield METRICS.single(metric, _value(names[index], numbers[index]))
+            return
+        self._names = []
+        yield from parse(text, self._fields)
+        chosen = enumerate(names)
+        self._selected = [
+            (n, f"node_vmstat_{name}") for n, name in chosen if self._fields.search(name)
+        ]
+        self._names = names

@@ -1,4 +1,4 @@
-"""WiFi devices and the stations they are connected to, by nl80211."""
+"""WiFi devices and the stations they are connected to, by nl80211. Its entry waits for <sysfs>/class/ieee80211."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager

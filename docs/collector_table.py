@@ -13,6 +13,19 @@ _MOST_SOURCES = 3
 _VARIABLE = re.compile(r"/[^/]*[*<,{].*")
 
 
+_DIFFERENCES = (
+    "Names, types, labels and HELP are those of node_exporter 1.12, except:",
+    "",
+    "- Missing data is absent: NFS procedures, XFS counters or Btrfs commits that a kernel does not have are not exported as 0.",
+    "- `node_drbd_network_received_bytes_total` and `node_nvme_namespace_*_bytes` are in bytes; node_exporter takes another unit.",
+    "- `node_tcp_connection_states` has all states, also those without a socket, and its bytes do not include the queues of",
+    "  listening sockets, which hold connections.",
+    "- `node_perf_*` are scaled if the CPU has fewer counters than events were chosen.",
+    "- `node_supervisord_start_time_seconds` is a gauge, since its name is not one of a counter.",
+    "- Counts in `node_bcachefs_errors_total` that reach into the next column of the kernel's table are separated from it.",
+)
+
+
 def page(table: TableWriter) -> Iterator[str]:
     """Return the lines of the page. `table` formats a header and rows."""
     yield "# Collectors"
@@ -34,6 +47,7 @@ def page(table: TableWriter) -> Iterator[str]:
         for name, entry in sorted(COLLECTORS.items())
     ]
     yield from table(("collector", "default", "exports", "reads", "needs"), rows)
+    yield from ("", "## Differences from node_exporter", "", *_DIFFERENCES)
     yield from ("", "## Collectors of node_exporter that are not available", "")
     yield "Their flags are accepted, have no effect, and are named in one warning when the agent starts, as are these flags:"
     others = [f for f in node_exporter.IGNORED if f.split(".")[-1] not in node_exporter.UNAVAILABLE]

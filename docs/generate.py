@@ -12,6 +12,7 @@ from typing import Any
 
 import agent.config
 import evaluator.cli.adopt_labels.main
+import evaluator.cli.clean.main
 import evaluator.cli.configure_scheduler.main
 import evaluator.config
 import sandbox.config
@@ -103,6 +104,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll-evaluator adopt-labels",
         "Usage: [switching-from-tas.md](switching-from-tas.md).",
         evaluator.cli.adopt_labels.main.AdoptSettings,
+    )
+    yield from _program(
+        "plimsoll-evaluator clean",
+        "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
+        evaluator.cli.clean.main.CleanSettings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

@@ -11,11 +11,9 @@ import msgspec
 
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
-from evaluator.catalog.load import shipped
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
-from evaluator.engine.similar import MOST_REQUESTED
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
@@ -82,7 +80,7 @@ class Service:
             taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
-            catalog=shipped if settings.sources == (AGENTS,) else None,
+            agents=AGENTS in settings.sources,
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -147,11 +145,10 @@ class Service:
             subscriptions,
             interval=self._settings.sync_period,
             on_report=self._reported,
+            on_similar=self._similar_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
-            limits=self._settings.agent_limits.for_metrics(
-                self._settings.max_metrics + MOST_REQUESTED
-            ),
+            limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
         return agents
@@ -166,6 +163,10 @@ class Service:
 
     def _polled(self) -> None:
         self._decider.touch()
+
+    def _similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
+        if self._decider.similar.report(names):
+            self._decider.touch()
 
     def _reported(self, changed: bool) -> None:
         self._metrics.reports.inc()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluator.app import Service
 from evaluator.cli.adopt_labels import main as adopter
 from evaluator.cli.check import main as checker
+from evaluator.cli.clean import main as cleaner
 from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
@@ -37,6 +38,7 @@ example, outside the cluster:
 commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
+  clean                 remove from all nodes what Plimsoll wrote to them
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
@@ -45,6 +47,7 @@ Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "adopt-labels": adopter.main,
     "check": checker.main,
+    "clean": cleaner.main,
     "configure-scheduler": configurer.main,
 }
 """Subcommands by the first argument; each receives the arguments after it and returns the exit status."""

@@ -58,6 +58,7 @@ LEFT_OUT = {
     "managed-cluster/hard-taint": "policies, which need the CRD first",
     "gang-demo": "a demo",
     "health-metric-demo": "a demo",
+    "node-actions-demo": "a demo",
 }
 """Folders that are not part of the chart."""
 

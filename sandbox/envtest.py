@@ -70,10 +70,12 @@ class ControlPlane:
     Blocking, and for one thread: the programs die with the one that entered it.
     """
 
-    def __init__(self, binaries: Binaries, folder: Path) -> None:
+    def __init__(self, binaries: Binaries, folder: Path, *flags: str) -> None:
+        """`flags`: more flags of kube-apiserver."""
         self.token = secrets.token_urlsafe(16)
         self._binaries = binaries
         self._dir = folder
+        self._flags = flags
         self._ports = contextlib.ExitStack()
         self._programs = contextlib.ExitStack()
         self._apiserver = contextlib.ExitStack()
@@ -159,6 +161,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             # Nothing here creates the default ServiceAccount that this plugin requires.
             "--disable-admission-plugins=ServiceAccount",
+            *self._flags,
         )
 
     @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"agent", "collectors", "evaluator", "plimsoll", "sandbox", "wire"}
+PACKAGES = {"agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire"}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ Both ends keep the list of names; a report is only valid with the generation of 
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,9 @@ from plimsoll.text import SentenceError
 from wire import telemetry_pb2 as pb
 
 _MOST_SAMPLES = 2**31 - 1
+MOST_SIMILAR, MOST_NAMES = 50, 3
+"""Metrics with similar names in one report, and names of each."""
+_SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}", re.ASCII)
 
 
 class MalformedReportError(SentenceError, ValueError):
@@ -42,6 +46,8 @@ class Delta:
     absent: Iterable[str] = ()
     several: Mapping[str, int] = field(default_factory=dict)
     unread: Iterable[str] = ()
+    similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Absent metrics and the node's series with similar names."""
 
 
 def encode(
@@ -65,6 +71,15 @@ def encode(
         ):
             report.absent.append(index)
     return report
+
+
+def add_similar(
+    report: pb.Report, metrics: Sequence[str], similar: Mapping[str, Sequence[str]]
+) -> None:
+    """Add the names of series that are similar to absent metrics."""
+    for index, name in enumerate(metrics):
+        if name in similar:
+            report.similar.add(index=index, names=similar[name])
 
 
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
@@ -96,7 +111,21 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:
         absent += [name for name in metrics if name not in named]
-    return Delta(values, absent, several, unread)
+    return Delta(values, absent, several, unread, _similar(report, metrics))
+
+
+def _similar(report: pb.Report, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    if len(report.similar) > MOST_SIMILAR:
+        raise MalformedReportError(f"similar names for {len(report.similar)} metrics")
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in report.similar:
+        if entry.index >= len(metrics):
+            raise MalformedReportError(f"an index beyond the {len(metrics)} metrics subscribed to")
+        names = tuple(entry.names)
+        if len(names) > MOST_NAMES or not all(map(_SERIES.fullmatch, names)):
+            raise MalformedReportError("similar names that are too many or no names of series")
+        found[metrics[entry.index]] = names
+    return found
 
 
 def _same(one: float, other: float) -> bool:

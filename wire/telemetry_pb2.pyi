@@ -17,7 +17,7 @@ class Subscription(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class Report(_message.Message):
     ABSENT_FIELD_NUMBER: _ClassVar[int]
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
     UNREAD_FIELD_NUMBER: _ClassVar[int]
+    SIMILAR_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -36,7 +37,8 @@ class Report(_message.Message):
     absent: _containers.RepeatedScalarFieldContainer[int]
     several: _containers.RepeatedCompositeFieldContainer[Several]
     unread: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ...) -> None: ...
+    similar: _containers.RepeatedCompositeFieldContainer[Similar]
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ...) -> None: ...
 
 class Several(_message.Message):
     __slots__ = ("index", "samples")
@@ -45,3 +47,11 @@ class Several(_message.Message):
     index: int
     samples: int
     def __init__(self, index: _Optional[int] = ..., samples: _Optional[int] = ...) -> None: ...
+
+class Similar(_message.Message):
+    __slots__ = ("index", "names")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, index: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...

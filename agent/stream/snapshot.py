@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from agent.metric_names import candidates
+from agent.metric_names import PREFIX, candidates, similar
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.watcher import Watch
 from agent.stream.selection import select
-from wire.codec import Snapshot
+from plimsoll.text import NearNames
+from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
 
 _PATIENCE = 5.0  # seconds to wait for the first check of sources, one of which may hang
 
@@ -67,6 +68,14 @@ class SnapshotReader:
             {**collected.several, **recorded.several},
             recorded.unread | held,
         )
+
+    def similar(self, absent: Sequence[str]) -> dict[str, list[str]]:
+        """Run all collectors, and return the names of series similar to each of the first absent metrics."""
+        families = self._runner.run().families
+        recorded = self._recorded.not_collected(families) if self._recorded is not None else ()
+        samples = (sample for family in (*families, *recorded) for sample in family.samples)
+        names = NearNames({sample.name.removeprefix(PREFIX) for sample in samples})
+        return {metric: similar(metric, names, MOST_NAMES) for metric in absent[:MOST_SIMILAR]}
 
     def _unknown(self, metrics: Sequence[str]) -> frozenset[str]:
         """Return those of the metrics that rules record and whose value is unknown."""

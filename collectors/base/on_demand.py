@@ -96,7 +96,6 @@ _ENTRIES = (
         source="<net>/ip_vs_stats",
         on=True,
         options=options.IpvsOptions,
-        needs="root",
     ),
     OnDemand(
         module="ksmd",
@@ -128,6 +127,7 @@ _ENTRIES = (
         name="MountStats",
         about="NFS mounts: bytes, events, operations",
         prefixes=("node_mountstats_",),
+        needs="root for the host's mounts",
     ),
     OnDemand(
         module="network_route",
@@ -165,6 +165,14 @@ _ENTRIES = (
         name="NvmeSubsystem",
         about="NVMe subsystems and their paths",
         prefixes=("node_nvmesubsystem_",),
+    ),
+    OnDemand(
+        module="perf",
+        name="Perf",
+        about="events counted by CPUs and the kernel",
+        prefixes=("node_perf_",),
+        options=options.PerfOptions,
+        needs="CAP_PERFMON",
     ),
     OnDemand(
         module="processes",
@@ -213,6 +221,7 @@ _ENTRIES = (
         about="chosen kernel parameters",
         prefixes=("node_sysctl_",),
         options=options.SysctlOptions,
+        needs="hostNetwork for net.*",
     ),
     OnDemand(
         module="systemd",
@@ -242,6 +251,7 @@ _ENTRIES = (
         name="Wifi",
         about="WiFi devices and stations",
         prefixes=("node_wifi_",),
+        source="<sysfs>/class/ieee80211",
         needs="hostNetwork",
     ),
     OnDemand(

@@ -3,9 +3,11 @@
 import ipaddress
 import re
 from dataclasses import dataclass
+from typing import Any
 
+from collectors.formats.cpuranges import cpu_ranges
 from collectors.formats.patterns import regexp
-from plimsoll.flags import count, duration, option, port
+from plimsoll.flags import choice, count, duration, option, port
 
 IPVS_LABELS = (
     "local_address", "local_port", "remote_address", "remote_port", "proto", "local_mark"
@@ -124,6 +126,68 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
+
+
+_TRACEPOINT = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_-]+", re.ASCII)
+
+
+def _tracepoint(text: str) -> str:
+    if _TRACEPOINT.fullmatch(text) is None:
+        raise ValueError(f"not a tracepoint: {text!r} (write it like sched:sched_process_exec)")
+    return text
+
+
+PERF_EVENTS = {
+    "hardware": "CpuCycles CpuInstr CacheRef CacheMisses BranchInstr BranchMisses StalledCyclesFrontend StalledCyclesBackend RefCpuCycles",
+    "software": "PageFault ContextSwitch CpuMigration MinorFault MajorFault",
+    "cache": (
+        "L1DataReadHit L1DataReadMiss L1DataWriteHit L1InstrReadMiss InstrTLBReadHit InstrTLBReadMiss DataTLBReadHit "
+        "DataTLBReadMiss DataTLBWriteHit DataTLBWriteMiss LLReadHit LLReadMiss LLWriteHit LLWriteMiss BPUReadHit BPUReadMiss"
+    ),
+}
+"""Events by the flag that chooses them."""
+
+
+def _profilers(kind: str) -> Any:
+    return option(
+        f"collector.perf.{kind}-profilers",
+        (),
+        f"count only these {kind} events (repeatable): {PERF_EVENTS[kind].replace(' ', ', ')}",
+        metavar="NAME",
+        parse=choice(*PERF_EVENTS[kind].split()),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PerfOptions:
+    """The flags of `perf`."""
+
+    perf_cpus: str = option(
+        "collector.perf.cpus",
+        "",
+        "CPUs on which to count, such as 0,2-4 or 1-10:5; by default all",
+        metavar="CPUS",
+        parse=cpu_ranges,
+    )
+    perf_tracepoints: tuple[str, ...] = option(
+        "collector.perf.tracepoint",
+        (),
+        "also count this tracepoint, such as sched:sched_process_exec (repeatable)",
+        metavar="NAME",
+        parse=_tracepoint,
+    )
+    perf_no_hardware: bool = option(
+        "collector.perf.disable-hardware-profilers", False, "count no hardware events"
+    )
+    perf_hardware: tuple[str, ...] = _profilers("hardware")
+    perf_no_software: bool = option(
+        "collector.perf.disable-software-profilers", False, "count no software events"
+    )
+    perf_software: tuple[str, ...] = _profilers("software")
+    perf_no_cache: bool = option(
+        "collector.perf.disable-cache-profilers", False, "count no cache events"
+    )
+    perf_cache: tuple[str, ...] = _profilers("cache")
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,10 +166,12 @@ class ClusterCache:
             self._names = None
             self._notify(self.listeners.decisions)
         if _conditions(before) != _conditions(after):
+            was_leaving = name in self.leaving
             self.leaving.discard(name)
             if after is not None and after.leaving:
                 self.leaving.add(name)
-            self._notify(self.listeners.placement if name in self.leaving else [])
+            if name in self.leaving or was_leaving:
+                self._notify(self.listeners.placement)
             for conditions_changed in self.listeners.conditions:
                 conditions_changed(name, _conditions(after))
         self._node_fields_changed(name, before, after)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.cache.cluster import ClusterCache
-from evaluator.catalog.catalog import Catalog
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.release import release
@@ -66,7 +65,7 @@ class DecisionLoop:
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
-        catalog: Callable[[], Catalog] | None = None,
+        agents: bool = True,
         slice_: float = _SLICE,
         taint_prefix: str = DOMAIN,
         clock: Callable[[], float] = time.monotonic,
@@ -78,7 +77,7 @@ class DecisionLoop:
         self._most_metrics = most_metrics
         self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
-        self.similar = SimilarMetrics(catalog)
+        self.similar = SimilarMetrics(agents=agents)
         self._slice = slice_
         self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
@@ -187,7 +186,7 @@ class DecisionLoop:
             named[0],
             self._most_metrics,
             observed=named[1],
-            always=self._scorers_take | self.similar.requested,
+            always=self._scorers_take,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -196,7 +195,8 @@ class DecisionLoop:
             yield
             if self._decisions is not before:
                 return  # another evaluation ran meanwhile, and may have subscribed to other metrics
-        self._subscriptions.want(reported(limit.requested))
+        if self._subscriptions.want(reported(limit.requested)):
+            self.similar.subscribed(limit.requested)
         now = self._clock()
         if self._is_late(now):
             self._store.resume(self._decided, now)
@@ -221,13 +221,17 @@ class DecisionLoop:
             listener()
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        for changed in self.similar.update(decisions, self._store, now):
-            if changed:
-                self.touch()
-            yield
+        yield from self._find_similar(decisions, now)
         replaced = [before]
         del before
         yield from release(replaced)
+
+    def _find_similar(self, decisions: Decisions, now: float) -> Iterator[None]:
+        """Update the names of similar metrics; statuses with other ones need a new decision to be written."""
+        for changed in self.similar.update(decisions, now):
+            if changed:
+                self.touch()
+            yield
 
     def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
         """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""

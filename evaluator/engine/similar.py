@@ -1,45 +1,63 @@
-"""Finds, for metrics that no node has, similar metrics that nodes have."""
+"""Suggests, for metrics that no node has, similar metrics that nodes have: as agents report them, and those of other policies."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-import numpy as np
-
-from evaluator.catalog.catalog import Catalog, near_names, similar
+from evaluator.catalog.catalog import near_names, similar
 from evaluator.policy.decide import Decisions
-from evaluator.readings.merged import Readings
 from evaluator.scoring.derived import DERIVED_METRICS
 
-_MOST = 20
-"""Metrics for which similar ones are looked up, and `_EACH` for each of them."""
-_EACH = 3
-
-MOST_REQUESTED = _MOST * _EACH
-"""Metrics that are requested beside those of policies."""
+_COMPARED = 20
+"""Metrics that are compared with those of other policies."""
+_NAMED = 3
+"""Names suggested for a metric."""
+_KEPT = 16
+"""Names kept for a metric; thousands of agents may report different ones."""
+_PATIENCE = 5.0
+"""Seconds to wait for the first agent's names."""
 
 
 class SimilarMetrics:
-    """Candidates come from the catalog and from other policies; those of the catalog are requested from the agents, to see
-    which exist.
+    """Names of similar metrics. `agents`: whether agents report some."""
 
-    `catalog` is None if there are other sources than agents: each request costs them a query.
-    """
-
-    def __init__(self, catalog: Callable[[], Catalog] | None) -> None:
-        self._catalog = catalog
-        self._candidates: dict[str, Sequence[str]] = {}
+    def __init__(self, *, agents: bool = True) -> None:
+        self._patience = _PATIENCE if agents else 0.0
+        self._reported: dict[str, dict[str, int]] = {}
+        """By metric: names and how many agents reported them."""
+        self._current: set[str] = set()
+        """The metrics in `_reported` with names for the current subscription."""
+        self._since: dict[str, float] = {}
+        """When a metric was first found missing (seconds)."""
         self._found: dict[str, Sequence[str]] = {}
-        self.requested: frozenset[str] = frozenset()
-        """The candidates of the catalog. The next decision must subscribe to them."""
 
     def to(self, metric: str) -> Sequence[str] | None:
         """Return metrics that nodes have and that are similar to one that no node has; None until that is known."""
         return self._found.get(metric)
 
-    def update(self, decisions: Decisions, readings: Readings, now: float) -> Iterator[bool]:
-        """Look for similar metrics in small steps; the last one yields whether anything changed."""
-        table = decisions.table
+    def report(self, names: Mapping[str, Sequence[str]]) -> bool:
+        """Add what one agent found, by metric; returns whether a metric or name is new."""
+        new = False
+        for metric, found in names.items():
+            known = self._reported.setdefault(metric, {})
+            if metric not in self._current:
+                self._current.add(metric)
+                known.clear()
+                new = True
+            for name in found:
+                if name in known or len(known) < _KEPT:
+                    new |= name not in known
+                    known[name] = known.get(name, 0) + 1
+        return new
+
+    def subscribed(self, metrics: Collection[str]) -> None:
+        """The agents were sent another subscription: they report names again."""
+        self._current.clear()
+        for metric in self._reported.keys() - metrics:
+            del self._reported[metric]
+
+    def update(self, decisions: Decisions, now: float) -> Iterator[bool]:
+        """Update what `to` returns, in small steps; the last one yields whether anything changed."""
         missing, used = list[str](), list[str]()
-        for metric, column in tuple(table.prepared.items()):
+        for metric, column in tuple(decisions.table.prepared.items()):
             if metric not in DERIVED_METRICS:
                 presence = column.presence
                 if presence.not_found:
@@ -49,24 +67,19 @@ class SimilarMetrics:
             yield False
         names = near_names(used if missing else ())
         yield False
-        candidates, found = dict[str, Sequence[str]](), dict[str, Sequence[str]]()
-        for metric in missing[:_MOST]:
-            of_catalog = candidates[metric] = self._of_catalog(metric)
+        self._since = {metric: self._since.get(metric, now) for metric in missing}
+        found: dict[str, Sequence[str]] = {}
+        for number, metric in enumerate(missing):
+            reported = self._reported.get(metric)
+            if reported is None and now - self._since[metric] < self._patience:
+                continue
+            ranked = _most_frequent_first(reported or {})
+            others = similar(metric, names, _NAMED) if number < _COMPARED else []
+            found[metric] = tuple(dict.fromkeys([*ranked, *others]))[:_NAMED]
             yield False
-            both = dict.fromkeys([*similar(metric, names, _EACH), *of_catalog])
-            columns = {name: readings.column(name, table.nodes, now) for name in both}
-            awaited = any(column.unreported.any() for column in columns.values())
-            if self.requested.issuperset(of_catalog) and not awaited:
-                has = [name for name, column in columns.items() if np.any(column.samples > 0)]
-                found[metric] = tuple(has[:_EACH])
-            yield False
-        found.update(dict.fromkeys(missing[_MOST:], ()))
-        requested = frozenset(name for names in candidates.values() for name in names)
-        changed = (requested, found) != (self.requested, self._found)
-        self._candidates, self._found, self.requested = candidates, found, requested
+        changed, self._found = found != self._found, found
         yield changed
 
-    def _of_catalog(self, metric: str) -> Sequence[str]:
-        if metric in self._candidates or self._catalog is None:
-            return self._candidates.get(metric, ())
-        return self._catalog().similar(metric, _EACH)
+
+def _most_frequent_first(counts: Mapping[str, int]) -> list[str]:
+    return sorted(counts, key=lambda name: (-counts[name], name))

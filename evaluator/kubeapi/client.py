@@ -159,7 +159,7 @@ class Kube:
         return _decode(raw, Node, f"PATCH {path}")
 
     async def apply_node_conditions(
-        self, node: str, uid: str, conditions: Sequence[Mapping[str, Any]]
+        self, name: str, uid: str, conditions: Sequence[Mapping[str, Any]]
     ) -> Node:
         """Set the conditions owned by Plimsoll on a node, by server-side apply; 409 if another manager owns one.
 
@@ -167,7 +167,7 @@ class Kube:
         """
         if not conditions:
             raise ValueError("no conditions: remove the last one by patch_node_status()")
-        path = f"{NODES.path}/{_segment(node)}/status"
+        path = f"{NODES.path}/{_segment(name)}/status"
         raw = await self._write(
             "PATCH",
             path,
@@ -175,7 +175,7 @@ class Kube:
             body={
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": node, "uid": uid},
+                "metadata": {"name": name, "uid": uid},
                 "status": {"conditions": list(conditions)},
             },
             content_type="application/apply-patch+yaml",
@@ -183,10 +183,10 @@ class Kube:
         return _decode(raw, Node, f"PATCH {path}")
 
     async def patch_node(
-        self, node: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
+        self, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
     ) -> Node:
         """Change a node by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
-        path = f"{NODES.path}/{_segment(node)}{subresource}"
+        path = f"{NODES.path}/{_segment(name)}{subresource}"
         raw = await self._write(
             "PATCH",
             path,
@@ -196,9 +196,9 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
-    async def patch_node_status(self, node: str, operations: Sequence[Mapping[str, Any]]) -> Node:
+    async def patch_node_status(self, name: str, operations: Sequence[Mapping[str, Any]]) -> Node:
         """Change the status of a node by a JSON patch, as `patch_node`."""
-        return await self.patch_node(node, operations, subresource="/status")
+        return await self.patch_node(name, operations, subresource="/status")
 
     async def list_node(self, name: str) -> Node | None:
         """A node, read from the API server and not from a cache; None if it does not exist. Needs only the right to list."""

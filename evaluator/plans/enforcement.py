@@ -1,12 +1,14 @@
 """What enforcing a policy changes in the cluster now: nodes refused to its pods, nodes labelled, pods evicted."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
+from evaluator.model.node_index import union
 from evaluator.plans import evictions
 from evaluator.plans.conditions import PolicyCondition, listed
+from evaluator.policy.actions.types import Action
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.label_sets import assignments_of
@@ -49,24 +51,43 @@ NO_EFFECTS = Effects(PodsByPolicy(lambda _pod: False), FeasibleNodes({}), evicti
 """The effects in a cluster without pods."""
 
 
+class _Change(NamedTuple):
+    """One effect: its field in /explain, the phrase of the condition, and the nodes or pods."""
+
+    field: str
+    phrase: str
+    names: Sequence[str]
+
+
+def _changes(decision: Decision, table: MetricTable, effects: Effects) -> Iterator[_Change]:
+    """Yield the effects of enforcing a policy now. Limits (--evictLimit, --maxActedNodes) are not applied."""
+    total, actions = len(table.nodes), decision.policy.actions
+    refused, labelled = refused_nodes(decision, table), labelled_nodes(decision, table)
+    yield _Change("nodesRefused", f"refuse new pods on {listed(refused, total)}", refused)
+    yield _Change("nodesLabelled", f"label {listed(labelled, total)}", labelled)
+    acted = violating_nodes(decision, table) if actions.kinds - {Action.LABEL} else ()
+    nodes = listed(acted, total)
+    if Action.TAINT in actions.kinds:
+        phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
+        yield _Change("nodesTainted", phrase, acted)
+    if Action.CONDITION in actions.kinds:
+        yield _Change("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
+    pods = effects.evicted(decision)
+    flag = "" if effects.evicting else " if --evict is set"
+    yield _Change("podsEvicted", f"evict {_pods(pods)}{flag}", pods)
+
+
 def condition(decision: Decision, table: MetricTable, effects: Effects) -> PolicyCondition:
     """Return the condition Enforced: what enforcing the policy would change, or what observing it would undo."""
-    total, policy = len(table.nodes), decision.policy
-    labelled = labelled_nodes(decision, table)
+    policy = decision.policy
     if not policy.observed:
         message = "the policy is enforced"
-        if labelled:
-            nodes = listed(labelled, total)
+        if labelled := labelled_nodes(decision, table):
+            nodes = listed(labelled, len(table.nodes))
             message += f"; when it is observed or deleted, its labels are taken off {nodes}"
         return PolicyCondition(ENFORCED, "True", "Enforced", message)
-    changes = []
-    if refused := refused_nodes(decision, table):
-        changes.append(f"refuse new pods on {listed(refused, total)}")
-    if labelled:
-        changes.append(f"label {listed(labelled, total)}")
-    if pods := effects.evicted(decision):
-        changes.append(f"evict {_pods(pods)}{'' if effects.evicting else ' if --evict is set'}")
-    would = "; ".join(changes) or "change nothing now"
+    phrases = [one.phrase for one in _changes(decision, table, effects) if one.names]
+    would = "; ".join(phrases) or "change nothing now"
     return PolicyCondition(
         ENFORCED, "False", "Observed", f"only observed, by {policy.observed_by}; would {would}"
     )
@@ -79,13 +100,8 @@ def explained(
     policy = decision.policy
     if not policy.observed:
         return {"enforcement": {"mode": "enforce"}}
-    changes = {
-        "nodesRefused": refused_nodes(decision, table),
-        "nodesLabelled": labelled_nodes(decision, table),
-        "podsEvicted": effects.evicted(decision),
-    }
     lists: dict[str, Any] = {}
-    for name, found in changes.items():
+    for name, _, found in _changes(decision, table, effects):
         lists[name] = list(found[:most])
         if len(found) > most:
             lists[f"{name}More"] = len(found) - most
@@ -104,6 +120,13 @@ def refused_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
     if StrategyName.DONTSCHEDULE not in decision.states:
         return ()
     return table.nodes.at(violators(decision.dontschedule, table.nodes))
+
+
+def violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
+    """Return the nodes that violate dontschedule or deschedule, which taints and conditions are set on."""
+    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+    states = (decision.states[name] for name in strategies if name in decision.states)
+    return table.nodes.at(union((state.found.violated for state in states), table.nodes))
 
 
 def labelled_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:

@@ -93,10 +93,15 @@ class RuleTimers:
 
     def due(self, options: RuleOptions) -> float:
         """Return when the next `for` or `clearAfter` ends (seconds); infinity if none is running."""
+        return self.due_after(options, -np.inf)
+
+    def due_after(self, options: RuleOptions, now: float) -> float:
+        """Return when the first `for` or `clearAfter` after `now` ends; infinity if there is none."""
         if not self.waiting.size:
             return np.inf
         limits = np.where(self.matches[self.waiting], options.for_seconds, options.clear_after)
-        return float((self.began + limits).min())
+        ends = self.began + limits
+        return float(ends.min(where=ends > now, initial=np.inf))
 
     def after(
         self, seen: TimedState, was: Bools, options: RuleOptions, *, now: float

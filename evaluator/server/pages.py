@@ -76,6 +76,14 @@ def page(head: dict[str, Any], **lists: tuple[bytes, Sequence[bytes]]) -> Respon
 
 
 def error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
-    """Return an error as JSON."""
-    body = msgspec.json.format(msgspec.json.encode({"error": sentence}), indent=2) + b"\n"
+    """Return an error as JSON, as a metav1.Status too: kubectl then prints the sentence, through the service proxy as well."""
+    fields = {
+        "error": sentence,
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": sentence,
+        "code": int(status),
+    }
+    body = msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
     return Response(status, parts([body]), "application/json")

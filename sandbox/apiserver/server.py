@@ -8,6 +8,7 @@ from aiohttp import web
 from plimsoll import rfc3339
 from sandbox.apiserver.http import bodies
 from sandbox.apiserver.http.hosts import loopback_only
+from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.serving import Frontend
 from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, name_of
@@ -28,7 +29,8 @@ class ApiServer:
     ) -> None:
         self._cluster = Cluster(clock, history)
         self._watches = Watches(self._cluster, bookmark_interval=bookmark_interval)
-        self._frontend = Frontend(self._cluster, self._watches)
+        self._backends: dict[tuple[str, str, str], str] = {}
+        self._frontend = Frontend(self._cluster, self._watches, ServiceProxy(self._backends))
         self._runner: web.AppRunner | None = None
         for name in _NAMESPACES:
             self._create_namespace(name)
@@ -46,6 +48,10 @@ class ApiServer:
         await web.TCPSite(self._runner, host, port).start()
         bound_host, bound_port = self._runner.addresses[0][:2]
         return f"http://{bound_host}:{bound_port}"
+
+    def serve_as(self, namespace: str, service: str, port: str, url: str) -> None:
+        """Let the service proxy forward requests for a Service and its named port to this base URL."""
+        self._backends[namespace, service, port] = url
 
     async def close(self) -> None:
         """End all watches and close the port."""

@@ -24,6 +24,14 @@ def violation(pod: Object, node: Object) -> str | None:
     return None
 
 
+def soft_taints(pod: Object, node: Object) -> int:
+    """Return the number of PreferNoSchedule taints of a node that the pod does not tolerate."""
+    tolerations = pod["spec"].get("tolerations") or []
+    taints = node.get("spec", {}).get("taints") or []
+    soft = [taint for taint in taints if taint.get("effect") == "PreferNoSchedule"]
+    return sum(not _tolerated(taint, tolerations) for taint in soft)
+
+
 def _tolerated(taint: Mapping[str, str], tolerations: Iterable[Mapping[str, str]]) -> bool:
     return any(_tolerates(toleration, taint) for toleration in tolerations)
 

@@ -15,7 +15,7 @@ from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, Object
-from sandbox.scheduler import fitting, queueing_hints
+from sandbox.scheduler import constraints, fitting, queueing_hints
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
@@ -23,6 +23,9 @@ from sandbox.scheduler.queue import SchedulingQueue
 log = logs.get(__name__)
 
 SCHEDULER = "default-scheduler"
+
+_TAINT_SCORE = 30
+"""Weight 3 of TaintToleration, and 10 for the best node as in answers of extenders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class Scheduler:
         names = [node["metadata"]["name"] for node in fits]
         # With one feasible node kube-scheduler does not call prioritize.
         scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
-        return Placed(best(names, scores, self._rng))
+        return Placed(best(names, with_taints(scores, pod, fits), self._rng))
 
     def _placed(self) -> Iterator[tuple[str, Object]]:
         for key, pod in self._pods.objects.items():
@@ -188,6 +191,20 @@ class Scheduler:
             )
         except (ApiError, aiohttp.ClientError, OSError) as error:
             log.debug("condition not written", pod=_name(pod), error=str(error))
+
+
+def with_taints(
+    scores: Mapping[str, int], pod: Object, nodes: Sequence[Object]
+) -> Mapping[str, int]:
+    """Return the scores with those of kube-scheduler's plugin TaintToleration: fewer soft taints are better."""
+    counts = {node["metadata"]["name"]: constraints.soft_taints(pod, node) for node in nodes}
+    most = max(counts.values())
+    if not most:
+        return scores
+    return {
+        name: scores.get(name, 0) + _TAINT_SCORE * (most - count) // most
+        for name, count in counts.items()
+    }
 
 
 def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) -> str:

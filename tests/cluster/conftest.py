@@ -21,6 +21,7 @@ import aiohttp
 import grpc
 import pytest
 
+from plimsoll.text import NearNames
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
@@ -35,7 +36,7 @@ from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
-from wire import telemetry_pb2, telemetry_pb2_grpc
+from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 RECONNECT = [
@@ -57,11 +58,13 @@ class Plane:
 
     @contextlib.asynccontextmanager
     async def scheduler(self, extender, folder):
-        """A scheduler with one extender: the sandbox's, or the real kube-scheduler."""
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler."""
         if isinstance(self.server, ApiServer):
-            async with Extender(ExtenderSpec(extender)) as asked:
+            async with contextlib.AsyncExitStack() as stack:
+                specs = [ExtenderSpec(extender)] if extender else []
+                asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
                 binder = asyncio.create_task(
-                    Scheduler(self.client, Extenders([asked]), rng=random.Random(1)).run()
+                    Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
                 )
                 yield
                 binder.cancel()
@@ -80,12 +83,16 @@ class Plane:
 
 
 def scheduler_config(kubeconfig, extender):
-    """A KubeSchedulerConfiguration with one extender over plain HTTP."""
-    return {
+    """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
+    plain = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig)},
         "leaderElection": {"leaderElect": False},
+    }
+    if extender is None:
+        return plain
+    return plain | {
         "extenders": [
             {
                 "urlPrefix": extender,
@@ -129,7 +136,7 @@ async def plane(request, tmp_path):
     """An API server with our CRD."""
     async with contextlib.AsyncExitStack() as stack:
         if request.param == "sandbox":
-            made = await _sandbox(tmp_path, stack)
+            made = await sandbox_plane(tmp_path, stack)
         elif os.environ.get("USE_EXISTING_CLUSTER", "").lower() == "true":
             url = request.getfixturevalue("existing_cluster")
             client = await stack.enter_async_context(Client(url))
@@ -148,7 +155,7 @@ def _kubeconfig():
     return Path(os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser()
 
 
-async def _sandbox(folder, stack):
+async def sandbox_plane(folder, stack):
     server = ApiServer()
     url = await server.start()
     stack.push_async_callback(server.close)
@@ -235,13 +242,17 @@ class Fleet:
     def _report(self, node, asked):
         values = self._values[node]
         known = [index for index, name in enumerate(asked.metrics) if name in values]
-        return telemetry_pb2.Report(
+        report = telemetry_pb2.Report(
             node_name=node,
             generation=asked.generation,
             full=True,
             indices=known,
             values=[float(values[asked.metrics[index]]) for index in known],
         )
+        names = NearNames(values)
+        absent = [name for name in asked.metrics if name not in values]
+        codec.add_similar(report, asked.metrics, {name: names.find(name) for name in absent})
+        return report
 
 
 class Evaluator:
@@ -255,6 +266,7 @@ class Evaluator:
         self._address = f"http://{self._ports['extender'].address}"
         self.extender = f"{self._address}/scheduler"
         self.agents = self._ports["agents"].address
+        self.operations = f"http://{self._ports['ops'].address}"
 
     def scorer(self, name):
         """The urlPrefix of a scorer's extender."""

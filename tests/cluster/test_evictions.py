@@ -2,8 +2,8 @@
 
 import pytest
 
-from sandbox.client.client import ApiError
-from sandbox.client.objects import EVENTS, PODS, ObjectKind
+from sandbox.client.client import STRATEGIC, ApiError
+from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 
 pytestmark = pytest.mark.e2e
 
@@ -85,4 +85,55 @@ async def test_disruption_budget_delays_the_eviction(world, demo):
     await world.eventually(refused)
     assert not await is_leaving(world, "web")
     await world.client.delete(BUDGETS, "web", world.namespace)
+    await world.eventually(lambda: is_leaving(world, "web"))
+
+
+async def test_pods_leave_no_more_nodes_than_the_limit(world):
+    nodes = [await world.add_node(f"n{number}") for number in range(5)]
+    policy = await world.add_policy(
+        "demo", deschedule=["health Equals 2"], annotations={"plimsoll.io/max-nodes": "2"}
+    )
+    for number, node in enumerate(nodes):
+        world.fleet.say(node, health=2 if number < 4 else 0)
+        await world.add_pod(f"web-{number}", policy, node)
+    await world.start("--evictLimit=9", "--maxActedNodes=100%")
+    for number in range(2):
+        await world.eventually(lambda number=number: is_leaving(world, f"web-{number}"))
+    status = await world.status(policy, lambda found: "NodeLimitReached" in str(found))
+    limit = next(c for c in status["conditions"] if c["type"] == "NodeLimitReached")
+    assert limit["message"] == (
+        "acts on 2 nodes and not on 2 more: the limit is plimsoll.io/max-nodes, 2 of 5 that it can match"
+    )
+    assert await world.evaluator.metric(counter(world, policy, "ok")) == 2
+    for number in (2, 3):
+        assert not await is_leaving(world, f"web-{number}")
+    world.fleet.say(nodes[0], health=0)
+    await world.eventually(lambda: is_leaving(world, "web-2"))
+    assert not await is_leaving(world, "web-3")
+
+
+@pytest.mark.parametrize("kind", ["DrainInProgress", "MaintenancePlanned"])
+async def test_no_pod_is_evicted_for_a_node_that_is_about_to_be_drained(world, demo, kind):
+    well = world.name("well")
+    body = {"type": kind, "status": "True", "reason": "Test", "message": "for a test"}
+    await world.client.patch(
+        NODES,
+        well,
+        {"status": {"conditions": [body]}},
+        subresource="status",
+        content_type=STRATEGIC,
+    )
+    await world.start()
+    await world.status(demo, lambda found: found["compliance"] == "Violated")
+    other = await world.add_node("other")
+    await world.client.patch(NODES, other, {"spec": {"unschedulable": True}})
+    assert not await is_leaving(world, "web")
+    body["status"] = "False"
+    await world.client.patch(
+        NODES,
+        well,
+        {"status": {"conditions": [body]}},
+        subresource="status",
+        content_type=STRATEGIC,
+    )
     await world.eventually(lambda: is_leaving(world, "web"))

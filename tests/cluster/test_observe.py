@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sandbox.client.client import ApiError
-from sandbox.client.objects import EVENTS, PODS, POLICIES
+from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES
 
 pytestmark = pytest.mark.e2e
 
@@ -126,3 +126,27 @@ async def test_event_of_an_observed_policy_is_written_once_and_says_so(world):
     ]
     obj = await world.client.get(POLICIES, policy, world.namespace)
     assert obj["metadata"]["annotations"] == {ANNOTATION: "observe"}
+
+
+async def test_observed_policy_taints_no_node_and_its_taint_is_taken_off(world, nodes):
+    sick = nodes[0]
+    annotations = {ANNOTATION: "observe", "plimsoll.io/actions": "taint"}
+    policy = await world.add_policy(
+        "demo", dontschedule=["health Equals 2"], annotations=annotations
+    )
+    await world.start("--taints")
+
+    async def tainted():
+        found = (await world.client.get(NODES, sick))["spec"].get("taints") or []
+        return [one["key"] for one in found if world.suffix in one["key"]]
+
+    async def not_tainted():
+        return not await tainted()
+
+    found = await world.status(policy, lambda status: "taint" in enforced(status)["message"])
+    assert f"taint 1 of 2 nodes ({sick}) with PreferNoSchedule" in enforced(found)["message"]
+    assert await not_tainted()
+    await switch(world, policy, "enforce")
+    await world.eventually(tainted)
+    await switch(world, policy, "observe")
+    await world.eventually(not_tainted)

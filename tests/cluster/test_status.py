@@ -86,7 +86,6 @@ async def test_spec_and_status_writes_are_separate(world):
 
 
 async def test_misspelt_metric_is_reported_with_the_one_that_nodes_have(world):
-    """`similar` comes from the catalog of shipped metrics; the agents are asked which of them they have."""
     node = await world.add_node("a")
     policy = await world.add_policy("demo", dontschedule=["health_metrc GreaterThan 0"])
     world.fleet.say(node, health_metric=0)

@@ -41,3 +41,21 @@ def test_pattern_may_match_anywhere_in_the_field(machine, values) -> None:
 def test_invalid_vmstat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="vmstat"):
         list(parse(text, re.compile(DEFAULT)))
+
+
+def test_later_reads_yield_current_values_and_notice_changed_lines(plant, values) -> None:
+    collector = VmStat(plant({"proc/vmstat": "nr_free 5\npgfault 1\n"}), Options())
+    assert values(collector.collect()) == {"node_vmstat_pgfault": 1}
+    plant({"proc/vmstat": "nr_free 6\npgfault 2\n"})
+    assert values(collector.collect()) == {"node_vmstat_pgfault": 2}
+    plant({"proc/vmstat": "oom_kill 3\npgfault 4\n"})
+    assert values(collector.collect()) == {"node_vmstat_oom_kill": 3, "node_vmstat_pgfault": 4}
+
+
+@pytest.mark.parametrize("text", ["nr_free x\npgfault 2\n", "nr_free 1\npgfault\n"])
+def test_damage_after_a_good_read_is_noticed(plant, values, text: str) -> None:
+    collector = VmStat(plant({"proc/vmstat": "nr_free 5\npgfault 1\n"}), Options())
+    values(collector.collect())
+    plant({"proc/vmstat": text})
+    with pytest.raises(CollectorError, match="vmstat"):
+        list(collector.collect())

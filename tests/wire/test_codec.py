@@ -199,3 +199,30 @@ def test_unknown_fields_are_ignored():
     unknown = bytes.fromhex("fa01087768617465766572")  # field 31, "whatever"
     message = telemetry_pb2.Report.FromString(FROZEN_REPORT + unknown)
     assert codec.decode(message, METRICS).values == {"cpu": 1.5, "health_metric": 2.0}
+
+
+def test_similar_names_are_decoded_by_metric():
+    report = telemetry_pb2.Report()
+    codec.add_similar(report, ["a", "b", "c"], {"c": ["cc", "node_c"], "a": []})
+    delta = codec.decode(report, ["a", "b", "c"])
+    assert delta.similar == {"a": (), "c": ("cc", "node_c")}
+    assert codec.decode(telemetry_pb2.Report(), ["a"]).similar == {}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [(3, ["a"])],
+        [(0, ["a", "b", "c", "d"])],
+        [(0, ["a b"])],
+        [(0, ["<script>"])],
+        [(0, ["x" * 201])],
+        [(0, [])] * 51,
+    ],
+)
+def test_implausible_similar_names_are_malformed(entries):
+    report = telemetry_pb2.Report()
+    for index, names in entries:
+        report.similar.add(index=index, names=names)
+    with pytest.raises(MalformedReportError):
+        codec.decode(report, ["a", "b", "c"])

@@ -11,6 +11,7 @@ from evaluator.cli.check import documents, metrics, schema, workloads
 from evaluator.cli.check.advice import advice
 from evaluator.cli.check.describe import describe
 from evaluator.cli.check.findings import Findings, as_json, as_text
+from evaluator.cli.check.live import NOTHING_KNOWN, LiveError, ask
 from evaluator.cli.check.workloads import Workload
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
@@ -61,9 +62,17 @@ def main(argv: Sequence[str]) -> int:
         "--output", "-o", choices=("text", "json"), default="text", help="format of the report"
     )
     command.add_argument("--strict", action="store_true", help="exit 1 also if there are warnings")
+    command.add_argument(
+        "--live",
+        metavar="URL",
+        help="operations port of a running evaluator: say which nodes have the metrics now, such as http://localhost:8080",
+    )
     given = command.parse_args(argv)
     checked = [one for name in given.files for one in _check_named(name)]
-    _compare(checked)
+    try:
+        _compare(checked, given.live)
+    except LiveError as error:
+        command.error(str(error))
     found = [one.findings for one in checked if one.findings.kind or one.findings.errors]
     if not found:
         found = [Findings(", ".join(given.files), [_NOTHING])]
@@ -72,13 +81,18 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _compare(checked: Sequence[Checked]) -> None:
-    """Compare workloads with policies, and policies with recording rules, whatever the order of files."""
+def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
+    """Compare workloads with policies, and the metrics of policies with those that exist. Raises LiveError."""
     policies = {one.policy.key: one.policy for one in checked if one.policy}
     recorded = frozenset[str]().union(*(one.recorded for one in checked))
+    used = sorted(frozenset[str]().union(*(policy.metrics for policy in policies.values())))
+    live = ask(live_url, used) if live_url else NOTHING_KNOWN
     for one in checked:
         if one.policy:
-            one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded)
+            known = {metric for metric in one.policy.metrics if live.of(metric).read}
+            one.findings.warnings += live.warnings(one.policy)
+            one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded, known)
+            one.findings.meanings += live.notes(one.policy) if live_url else ()
         if one.workload:
             one.findings.warnings += workloads.warnings(one.workload, policies)
 

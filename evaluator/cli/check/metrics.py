@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from evaluator.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
 from evaluator.policy import rule_options
 from evaluator.policy.hints import aggregation_hint
-from evaluator.policy.reductions import Use, reduction, uses_of
+from evaluator.policy.reductions import Use, is_counter, reduction, shipped, uses_of
 from evaluator.policy.types import Operator, Policy, Rule, StrategyName
 from evaluator.readings import node_conditions
 from evaluator.scoring.derived import DERIVED_METRICS
@@ -15,18 +15,28 @@ _SMALLEST = 1024
 """A target in bytes below it is probably without its unit."""
 
 
-def warnings(policy: Policy, catalog: Catalog, recorded: Collection[str] = ()) -> Iterator[str]:
-    """Yield warnings, by the catalog of shipped metrics; `recorded` are the series of given recording rules."""
+def warnings(
+    policy: Policy,
+    catalog: Catalog,
+    recorded: Collection[str] = (),
+    known: Collection[str] = (),
+) -> Iterator[str]:
+    """Yield warnings, by the catalog of shipped metrics.
+
+    `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
+    """
     for metric in sorted(policy.metrics):
         if metric in DERIVED_METRICS or metric.startswith(node_conditions.PREFIX):
             continue
         if not {metric, PREFIX + metric}.isdisjoint(recorded):
             continue
         entry = catalog.find(metric)
-        if entry is None:
+        if entry is not None:
+            yield from _unsuitable(
+                metric, entry, uses_of(policy, metric), several=metric not in known
+            )
+        elif metric not in known:
             yield from _unknown(metric, catalog, recorded)
-        else:
-            yield from _unsuitable(metric, entry, uses_of(policy, metric))
     for name, strategy in policy.strategies.items():
         if name is not StrategyName.SCHEDULEONMETRIC:
             for number, rule in enumerate(strategy.rules, start=1):
@@ -43,18 +53,25 @@ def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterat
         )
 
 
-def _unsuitable(metric: str, entry: CatalogEntry, uses: tuple[Use, ...]) -> Iterator[str]:
-    if entry.several:
+def _unsuitable(
+    metric: str, entry: CatalogEntry, uses: tuple[Use, ...], *, several: bool
+) -> Iterator[str]:
+    """Yield a warning about a counter, and, with `several`, about a metric that can have several series."""
+    if entry.several and several:
         yield (
             f"{metric} can have several series on a node, by {' and '.join(entry.labels[:3])}, and then counts as missing: "
             f"{aggregation_hint(metric, '', uses)}"
         )
-    elif entry.type == "counter":
+    elif not entry.several and (entry.type == "counter" or is_counter(metric)):
         found = reduction(PREFIX + metric.removeprefix(PREFIX), uses)
+        series = shipped(metric, uses)
+        named = (
+            f"name {series} of deploy/rules (docs/shipped-rules.md) instead, or " if series else ""
+        )
         rate = found.expression.replace("{by}", "").replace("{series}", entry.name)
         yield (
-            f"{metric} is a counter that only grows until the node restarts: record its rate and name the result here, such "
-            f"as `record: {found.name}` with `expr: {rate}` (docs/rules.md)"
+            f"{metric} is a counter that only grows until the node restarts: {named}record its rate and name the result "
+            f"here, such as `record: {found.name}` with `expr: {rate}` (docs/rules.md)"
         )
 
 

@@ -1,14 +1,14 @@
 """gRPC server for agents: each opens one stream, receives subscriptions and sends reports.
 
-A client that may report for a node can affect that node's readings only: one stream per node is current, its reports are for
-this node, and they are rate-limited.
+A client that may report for a node can affect only that node's readings, and the names suggested for metrics that no node has:
+one stream per node is current, its reports are for this node, and they are rate-limited.
 """
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -42,7 +42,8 @@ Code = grpc.StatusCode
 class AgentServer:
     """Receives reports.
 
-    `on_report` is called with whether a report changed anything, `on_refusal` with the code of a rejection.
+    `on_report` is called with whether a report changed anything, `on_similar` with the names of a node's series that
+    resemble absent metrics, `on_refusal` with the code of a rejection.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class AgentServer:
         *,
         interval: float,
         on_report: Callable[[bool], None],
+        on_similar: Callable[[Mapping[str, Sequence[str]]], None] = lambda _names: None,
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
         authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
@@ -62,6 +64,7 @@ class AgentServer:
         self._subscriptions = subscriptions
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
+        self._on_similar = on_similar
         self._on_refusal = on_refusal
         self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
@@ -181,6 +184,8 @@ class AgentServer:
         version = self._store.version
         self._store.report(node, delta, self._clock())
         self._on_report(self._store.version != version)
+        if delta.similar:
+            self._on_similar(delta.similar)
 
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""

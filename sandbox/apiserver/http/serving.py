@@ -13,6 +13,7 @@ from plimsoll.process import metrics as process_metrics
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
+from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.requests import (
     Target,
     flag,
@@ -46,8 +47,9 @@ _ACTIONS = frozenset({"binding", "eviction"})
 class Frontend:
     """Handles all requests of one server."""
 
-    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+    def __init__(self, cluster: Cluster, watches: Watches, proxy: ServiceProxy) -> None:
         self._cluster = cluster
+        self._proxy = proxy
         self._watches = watches
         self._writer = Writer(cluster)
         self._remover = Remover(cluster)
@@ -84,6 +86,8 @@ class Frontend:
             return web.Response(body=generate_latest(self._metrics), headers=_METRICS_HEADERS)
         if request.method == "GET" and (document := self._document(request)) is not None:
             return document
+        if (route := self._proxy.route(request)) is not None:
+            return await self._proxy.forward(request, *route)
         target = locate(self._cluster.registry, request.path)
         match request.method:
             case "GET" | "HEAD":

@@ -252,8 +252,12 @@ def test_conflict_is_logged_once(source, family, logged) -> None:
 
 
 def test_no_collector_fails_on_the_fixture_node(xeon) -> None:
+    needing_servers = {"ntp", "supervisord"}
     collector_runner = CollectorRunner(
-        build(xeon, {name: entry.options() for name, entry in COLLECTORS.items()})
+        build(
+            xeon,
+            {n: entry.options() for n, entry in COLLECTORS.items() if n not in needing_servers},
+        )
     )
     found = collector_runner.run()
     assert found.failed == frozenset()

@@ -199,6 +199,18 @@ async def test_first_report_is_complete(files, states, evaluator):
     assert states == [True]
 
 
+async def test_series_similar_to_absent_metrics_follow_the_full_report(files, states, evaluator):
+    files("node_health_metric 1\nrack_inlet_celsius 30\n")
+    asked = ("health_metric", "rack_inlet_celcius")
+    stream = await evaluator.introduced(*asked)
+    assert codec.decode(await stream.next(), asked).similar == {}
+    delta = codec.decode(await stream.next(), asked)
+    assert delta.similar == {"rack_inlet_celcius": ("rack_inlet_celsius",)}
+    files("node_health_metric 2\nrack_inlet_celsius 30\n")
+    delta = codec.decode(await stream.next(), asked)
+    assert (delta.values, delta.similar) == ({"health_metric": 2.0}, {})
+
+
 async def test_changed_file_is_reported_at_once_and_alone(files, states, evaluator):
     """The requested interval is an hour; only the file change can cause this report."""
     files("a 1\nb 1\n")

@@ -130,3 +130,16 @@ def test_only_sources_count_without_rules(collector_runner) -> None:
     readings.want(["load1"])
     assert readings.read(["load1"]) == Snapshot({}, {"load1": 3})
     readings.close()
+
+
+def test_similar_series_are_found_in_collected_and_recorded_ones(collector_runner, tick):
+    readings = SnapshotReader(collector_runner, tick())
+    assert readings.similar(
+        ["memory_MemAvailable_byte", "node_load_1", "free_ration", "queue"]
+    ) == {
+        "memory_MemAvailable_byte": ["memory_MemAvailable_bytes"],
+        "node_load_1": ["node_load1"],
+        "free_ration": ["free_ratio"],
+        "queue": [],
+    }
+    assert len(readings.similar([f"m{number}" for number in range(60)])) == 50

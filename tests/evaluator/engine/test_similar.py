@@ -1,87 +1,86 @@
-"""Similar metrics are suggested only if nodes have them."""
+"""Metrics similar to missing ones are suggested as agents report them, and from other policies."""
 
 import pytest
 
-from evaluator.catalog.catalog import Catalog, CatalogEntry
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
 from wire.codec import Delta
 
 NOW = 1000.0
-CATALOG = Catalog(
-    CatalogEntry(name, "gauge", "", (), "test")
-    for name in ("node_health_metric", "node_health_metrics", "node_load1")
-)
 
 
 @pytest.fixture
 def world(parsed, rule):
     class World:
         def __init__(self):
-            self.store = Store(stale_after=30.0, started=0.0)
-            self.similar = SimilarMetrics(lambda: CATALOG)
-            self.policies = []
+            self.similar = SimilarMetrics()
+            self.now = NOW
 
-        def use(self, *metrics):
-            rules = [rule(f"{metric} GreaterThan 5") for metric in metrics]
-            self.policies = [parsed(dontschedule=rules)]
-
-        def round(self, **values):
-            """Decide and update; then n0 and n1 report these values, and lack all else."""
-            wanted = frozenset().union(*(p.metrics for p in self.policies), self.similar.requested)
-            self.store.subscribe(wanted)
+        def update(self, *metrics, **values):
+            """Decide for a policy on these metrics; the nodes have these values and lack the rest."""
+            policy = parsed(dontschedule=[rule(f"{metric} GreaterThan 5") for metric in metrics])
+            store = Store(stale_after=30.0, started=0.0)
+            store.subscribe(metrics)
             for node in ("n0", "n1"):
-                self.store.report(
-                    node, Delta(values, absent=[m for m in wanted if m not in values]), NOW
-                )
-            return self.update()
-
-        def update(self):
-            decisions = decide(self.policies, ["n0", "n1"], self.store, now=NOW)
-            return list(self.similar.update(decisions, self.store, NOW))[-1]
+                absent = [metric for metric in metrics if metric not in values]
+                store.report(node, Delta(values, absent=absent), self.now)
+            decisions = decide([policy], ["n0", "n1"], store, now=self.now)
+            return list(self.similar.update(decisions, self.now))[-1]
 
     return World()
 
 
-def test_metric_of_the_catalog_is_suggested_if_a_node_has_it(world):
-    world.use("health_metrc")
-    assert world.round()
+def test_names_that_agents_report_are_suggested(world):
+    world.update("health_metrc")
     assert world.similar.to("health_metrc") is None
-    assert world.similar.requested == {"health_metric", "health_metrics"}
-    assert world.round(health_metric=1.0)
+    assert world.similar.report({"health_metrc": ("health_metric",)})
+    assert world.update("health_metrc")
     assert world.similar.to("health_metrc") == ("health_metric",)
-    assert not world.round(health_metric=1.0)  # nothing new
+    assert not world.similar.report({"health_metrc": ("health_metric",)})
+    assert not world.update("health_metrc")
 
 
-def test_candidates_are_awaited(world):
-    world.use("health_metrc")
-    world.round()
-    world.store.subscribe({"health_metrc", "health_metric", "health_metrics"})
-    world.update()
-    assert world.similar.to("health_metrc") is None
+def test_most_frequent_names_come_first(world):
+    for name in ("b", "a", "c", "d", "d"):
+        world.similar.report({"m": (name,)})
+    world.update("m")
+    assert world.similar.to("m") == ("d", "a", "b")
+
+
+def test_agents_without_names_are_not_awaited_for_ever(world):
+    world.update("m")
+    assert world.similar.to("m") is None
+    world.now += 5.0
+    assert world.update("m")
+    assert world.similar.to("m") == ()
+
+
+def test_report_without_names_is_an_answer(world):
+    world.similar.report({"m": ()})
+    world.update("m")
+    assert world.similar.to("m") == ()
 
 
 def test_metric_of_another_policy_is_suggested(world):
-    world.similar = SimilarMetrics(None)
-    world.use("rack_inlet_temp", "rack_inlet_tmp")
-    world.round(rack_inlet_temp=30.0)
+    world.similar = SimilarMetrics(agents=False)
+    world.update("rack_inlet_temp", "rack_inlet_tmp", rack_inlet_temp=30.0)
     assert world.similar.to("rack_inlet_tmp") == ("rack_inlet_temp",)
-    assert world.similar.requested == frozenset()
+    assert world.similar.to("rack_inlet_temp") is None
 
 
-def test_corrected_metric_needs_no_candidates(world):
-    world.use("health_metrc")
-    world.round()
-    world.use("health_metric")
-    assert world.round(health_metric=1.0)
-    assert world.similar.requested == frozenset()
-    assert world.similar.to("health_metrc") is None
+def test_names_of_an_earlier_subscription_are_replaced(world):
+    world.similar.report({"m": ("old",), "gone": ("x",)})
+    world.similar.subscribed({"m"})
+    world.update("m", "gone")
+    assert world.similar.to("m") == ("old",)  # until agents report again
+    assert world.similar.report({"m": ("new",)})
+    world.update("m", "gone")
+    assert world.similar.to("m") == ("new",)
+    assert world.similar.to("gone") is None
 
 
-def test_number_of_candidates_is_limited(world):
-    world.use(*(f"health_metric_{number}" for number in range(50)))
-    world.round()
-    world.round()
-    assert len(world.similar.requested) <= 60
-    assert all(world.similar.to(f"health_metric_{number}") == () for number in range(50))
+def test_number_of_names_is_limited(world):
+    for number in range(100):
+        world.similar.report({"m": (f"name{number}",)})
+    assert not world.similar.report({"m": ("one more",)})

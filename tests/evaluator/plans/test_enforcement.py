@@ -177,6 +177,23 @@ def test_explain_has_the_mode_and_the_names(demo, store, effects):
     }
 
 
+def test_taints_and_conditions_are_among_the_changes(demo, store, effects):
+    obj = demo("observe")
+    obj["metadata"]["annotations"] |= {
+        "plimsoll.io/actions": "taint,condition",
+        "plimsoll.io/taint-effect": "NoSchedule",
+    }
+    decisions = decide([parse(obj)], NODES, store, now=NOW)
+    _, enforced = status_of(decisions, effects)
+    assert (
+        "; taint 2 of 3 nodes (b, c) with NoSchedule, within the limit of 20%; "
+        "set plimsoll.io/Demo on 2 of 3 nodes (b, c); evict"
+    ) in enforced.message
+    would = finished(explain(decisions, KEY, store, now=NOW, effects=effects)).head["enforcement"]
+    assert would["wouldChange"]["nodesTainted"] == ["b", "c"]
+    assert would["wouldChange"]["nodesWithCondition"] == ["b", "c"]
+
+
 def test_events_say_that_the_policy_is_only_observed(demo, store):
     decision = decide([parse(demo("observe"))], NODES, store, now=NOW).policies[KEY]
     nothing = policy_events.ReportedState()

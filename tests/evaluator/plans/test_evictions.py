@@ -57,7 +57,7 @@ def decided(*, sick=("sick",), unwelcome=(), unreported=(), key=KEY):
     )
 
 
-def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1):
+def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit=1, **more):
     """The evictions, given the feasible nodes."""
     nodes = [node("sick"), node("well")] if nodes is None else nodes
     places, running = (
@@ -70,7 +70,7 @@ def evicted(pods, nodes=None, decisions=None, *, recent=None, period=10.0, limit
     def plan():
         pace = EvictionRate(period, limit)
         found = evictions.plan(
-            decisions or decided(), running, places, recent or {}, rate=pace, now=NOW
+            decisions or decided(), running, places, recent or {}, rate=pace, now=NOW, **more
         )
         return [eviction for eviction in found if eviction is not None]
 
@@ -188,3 +188,17 @@ def test_pod_without_an_alternative_node_stays(alternative, decisions):
 
 def test_only_node_is_no_alternative():
     assert planned([pod()], [node("sick")]) == []
+
+
+def test_pods_on_nodes_over_the_limit_stay():
+    pods = [pod("a", on="sick"), pod("b", on="ill")]
+    nodes = [node("sick"), node("ill"), node("well")]
+    decisions = decided(sick=("sick", "ill"))
+    assert planned(pods, nodes, decisions, limit=5) == ["ns/a", "ns/b"]
+    assert planned(pods, nodes, decisions, limit=5, may_evict=lambda _, on: on == "ill") == ["ns/b"]
+
+
+def test_node_that_is_leaving_is_no_alternative():
+    assert planned([pod()], leaving={"well"}) == []
+    nodes = [node("sick"), node("well"), node("other")]
+    assert planned([pod()], nodes, leaving={"well"}) == ["ns/web"]

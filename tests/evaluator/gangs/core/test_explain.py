@@ -297,7 +297,7 @@ async def test_follower_reports_that_it_does_not_decide(world, get, a_pod):
 async def test_before_the_first_list_the_page_reports_what_is_pending(world, get):
     world.waits = ["all pods"]
     status, page = await get("default/train")
-    assert (status, page) == (503, {"error": "waiting for all pods"})
+    assert (status, page["error"]) == (503, "waiting for all pods")
 
 
 @pytest.mark.parametrize("gang_explainer", [None])

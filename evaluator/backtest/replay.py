@@ -1,0 +1,218 @@
+"""Replays policies on recorded samples: calls the evaluator's `decide()` at each moment at which its result may change.
+
+A replay is at a moment when samples are due (`step`), when a reading becomes stale, and when a `for` or `clearAfter`
+ends. Moments at which no rule can see a change are skipped.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.backtest import grid
+from evaluator.backtest.grid import Comparison, Rows
+from evaluator.backtest.readings import RecordedReadings
+from evaluator.backtest.samples import Recording, Samples, empty
+from evaluator.model.node_index import NodeIndex
+from evaluator.policy.decide import Decisions, decide
+from evaluator.policy.types import Policy, StrategyName
+from evaluator.readings.column import Bools, Floats
+
+_CELLS = 1 << 20
+"""Readings of one metric that are in memory at a time."""
+_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: `step` between moments, and the age from which a reading is stale."""
+
+    step: float = 15.0
+    stale_after: float = 300.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive moments with their readings by metric. The first moment belongs to the block before."""
+
+    moments: Floats
+    rows: Mapping[str, Rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The decisions of one moment. `row`: the row of the block with the readings."""
+
+    at: float
+    decisions: Decisions
+    block: Block
+    row: int
+
+
+class Replay:
+    """Replays policies from `start` (Unix seconds) on. Call `run` with consecutive parts of the recording."""
+
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        nodes: NodeIndex,
+        timing: Timing,
+        *,
+        start: float,
+        skip: bool = True,
+        on_block: Callable[[Block], None] = lambda _block: None,
+    ) -> None:
+        """`skip=False` evaluates every moment, to show in tests that skipping changes nothing."""
+        self._policies = policies
+        self._nodes = nodes
+        self._timing = timing
+        self._start = start
+        self._skip = skip
+        self._on_block = on_block
+        self._began = start
+        self._now = start
+        self._decisions = Decisions()
+        self._labels: Mapping[str, Mapping[str, str]] = {}
+        self._due = start
+        self._comparisons = _comparisons(policies)
+        self._by_value = _compared_by_value(policies)
+        self._last = {metric: grid.nothing(len(nodes)) for metric in self._comparisons}
+        self.evaluations = 0
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that the policies name."""
+        return frozenset(self._comparisons)
+
+    def restart(self) -> None:
+        """Restart the evaluator now: timers and readings are lost, node labels stay."""
+        self._labels = self._decisions.labels
+        self._decisions = Decisions()
+        self._began = self._due = self._now
+        self._last = {metric: grid.nothing(len(self._nodes)) for metric in self._comparisons}
+
+    def run(self, recording: Recording, until: float) -> Iterator[Step]:
+        """Replay to `until` (Unix seconds), with samples after the last run; yields each evaluation."""
+        size = max(2, min(_ROWS, _CELLS // max(1, len(self._nodes))))
+        begin = self._now
+        step = self._timing.step
+        first = int(np.floor((begin - self._start) / step)) + 1
+        last = int(np.floor((until - self._start) / step))
+        ticks: Floats = self._start + step * np.arange(first, last + 1, dtype=np.float64)
+        if not len(ticks) or ticks[-1] < until:
+            ticks = np.append(ticks, until)
+        for number in range(0, len(ticks), size):
+            block = self._block(recording, ticks[number : number + size])
+            self._on_block(block)
+            yield from self._evaluations(block)
+            self._now = float(block.moments[-1])
+            self._last = {metric: rows.last() for metric, rows in block.rows.items()}
+
+    def _block(self, recording: Recording, ticks: Floats) -> Block:
+        """Return the readings at these ticks, and at the moments between them at which one becomes stale."""
+        stale_after = self._timing.stale_after
+        moments = np.concatenate([[self._now], ticks[ticks > self._now]])
+        startup_ends = self._began + stale_after + grid.EXPIRY_PAUSE
+        if moments[0] < startup_ends < moments[-1]:
+            moments = np.union1d(moments, [startup_ends])
+        samples = {
+            metric: recording.metrics.get(metric, empty()).between(
+                -np.inf if self._now == self._start else self._now, float(moments[-1])
+            )
+            for metric in self._comparisons
+        }
+        rows = self._aligned(samples, moments)
+        stale = grid.expiries([*rows.values()], moments, stale_after)
+        if len(stale):
+            moments = np.union1d(moments, stale)
+            rows = self._aligned(samples, moments)
+        return Block(moments, rows)
+
+    def _aligned(self, samples: Mapping[str, Samples], moments: Floats) -> dict[str, Rows]:
+        return {
+            metric: grid.align(self._last[metric], samples[metric], moments)
+            for metric in self._comparisons
+        }
+
+    def _evaluations(self, block: Block) -> Iterator[Step]:
+        moments = block.moments
+        for row in self._changed(block).nonzero()[0].tolist():
+            yield from self._until(float(moments[row]), block)
+            if row or self._due <= moments[0]:
+                yield self._evaluate(block, row, float(moments[row]))
+        yield from self._until(float(np.nextafter(moments[-1], np.inf)), block)
+
+    def _until(self, end: float, block: Block) -> Iterator[Step]:
+        """Evaluate when a `for` or `clearAfter` ends before `end`."""
+        while block.moments[0] < self._due < end:
+            row = int(np.searchsorted(block.moments, self._due, side="right")) - 1
+            yield self._evaluate(block, row, self._due)
+
+    def _evaluate(self, block: Block, row: int, now: float) -> Step:
+        stale_after = self._timing.stale_after
+        readings = RecordedReadings(
+            block.rows, row, stale_after=stale_after, expected_until=self._began + stale_after
+        )
+        self._decisions = decide(
+            self._policies,
+            self._nodes,
+            readings,
+            now=now,
+            before=self._decisions,
+            labels_of=lambda node: self._labels.get(node, {}),
+        )
+        self._due = _next_due(self._decisions, now)
+        self.evaluations += 1
+        return Step(now, self._decisions, block, row)
+
+    def _changed(self, block: Block) -> Bools:
+        """Return at which moments of a block a rule may see a change, shape (moments,)."""
+        changed = np.zeros(len(block.moments), bool)
+        changed[0] = True
+        if not self._skip:
+            return ~np.zeros_like(changed)
+        for metric, rows in block.rows.items():
+            changed |= grid.changes(
+                rows,
+                block.moments,
+                self._timing.stale_after,
+                self._comparisons[metric],
+                by_value=metric in self._by_value,
+            )
+        started = block.moments >= self._began + self._timing.stale_after
+        changed[1:] |= started[1:] != started[:-1]
+        return changed
+
+
+def _next_due(decisions: Decisions, now: float) -> float:
+    """Return when the next `for` or `clearAfter` ends after `now`; infinity if none is running."""
+    if decisions.valid_until > now:
+        return decisions.valid_until
+    # A timer of an unreported node may have ended: it waits for the first reading.
+    return min(
+        (
+            timers.due_after(strategy.rules[number].options, now)
+            for decision in decisions.policies.values()
+            for strategy in decision.states.values()
+            for number, timers in strategy.timers.items()
+        ),
+        default=np.inf,
+    )
+
+
+def _comparisons(policies: Sequence[Policy]) -> dict[str, list[Comparison]]:
+    """Return the comparisons of all rules by metric."""
+    found: dict[str, dict[Comparison, None]] = {}
+    for policy in policies:
+        for strategy in policy.strategies.values():
+            for rule in strategy.rules:
+                found.setdefault(rule.metric, {})[rule.operator, rule.target] = None
+    return {metric: [*pairs] for metric, pairs in found.items()}
+
+
+def _compared_by_value(policies: Sequence[Policy]) -> frozenset[str]:
+    """Return the metrics whose values choose among the labels of several violated rules."""
+    labeling = [policy.strategies.get(StrategyName.LABELING) for policy in policies]
+    return frozenset(
+        rule.metric for one in labeling if one and len(one.rules) > 1 for rule in one.rules
+    )

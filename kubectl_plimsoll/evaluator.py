@@ -1,0 +1,78 @@
+"""Reads the evaluator's /explain pages through the API server's service proxy, with `kubectl get --raw`."""
+
+import json
+import subprocess
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.text import one_line
+
+Page = dict[str, Any]
+
+_HINTS: Sequence[tuple[str, str]] = (
+    ("(Forbidden)", "you need the right to get services/proxy in the evaluator's namespace"),
+    ('services "', "is the evaluator's namespace another one (--evaluator-namespace)?"),
+    ("namespaces ", "is the evaluator's namespace another one (--evaluator-namespace)?"),
+    ("no endpoints available", "no evaluator is ready: kubectl -n plimsoll get pods"),
+)
+"""Texts of kubectl's errors, and what to do."""
+
+
+class UnreachableError(Exception):
+    """The evaluator gave no answer; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """The evaluator's Service. `kubectl`: the command with the user's flags, such as --context."""
+
+    kubectl: Sequence[str] = ("kubectl",)
+    namespace: str = "plimsoll"
+    service: str = "plimsoll-evaluator"
+    port: str = "ops"
+
+    def get(self, path: str = "", query: Mapping[str, str] | None = None) -> Page:
+        """Return the page below /explain. Raises UnreachableError."""
+        where = f"/api/v1/namespaces/{self.namespace}/services/http:{self.service}:{self.port}/proxy/explain"
+        if path:
+            where += f"/{urllib.parse.quote(path)}"
+        if query:
+            where += f"?{urllib.parse.urlencode(query, safe='/')}"
+        text = self._run("get", "--raw", where)
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise UnreachableError(
+                f"the response of {where} is not JSON: is that the evaluator's port?"
+            ) from error
+        return found if isinstance(found, dict) else {}
+
+    def current_namespace(self) -> str:
+        """Return the namespace of the kubeconfig's context; `default` if it has none."""
+        view = ("config", "view", "--minify", "-o", "jsonpath={..namespace}")
+        try:
+            return self._run(*view).strip() or "default"
+        except UnreachableError:  # no kubeconfig, as with a service account's token
+            return "default"
+
+    def _run(self, *arguments: str) -> str:
+        try:
+            done = subprocess.run(  # noqa: S603 (kubectl, without a shell)
+                [*self.kubectl, *arguments], capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise UnreachableError(f"{self.kubectl[0]} cannot be started: {error}") from error
+        if done.returncode:
+            raise UnreachableError(_explained(done.stderr))
+        return done.stdout
+
+
+def _explained(stderr: str) -> str:
+    """Return kubectl's last line, with a hint."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    text = one_line(lines[-1] if lines else "kubectl failed without a message")
+    text = text.removeprefix("Error from server: ")
+    hint = next((hint for sign, hint in _HINTS if sign in text), "")
+    return f"{text} ({hint})" if hint else text

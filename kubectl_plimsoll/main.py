@@ -1,0 +1,185 @@
+"""The command line: `kubectl plimsoll status | policies | nodes [NODE] | explain KIND NAME`."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kubectl_plimsoll import views
+from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
+from kubectl_plimsoll.table import Style
+from plimsoll.commandline import Parser
+
+TURNED_AWAY, UNKNOWN = 1, 2
+"""Exit statuses: Plimsoll turns the pod away; there is no answer."""
+
+COMMANDS = ("status", "policies", "nodes", "explain")
+KINDS = ("pod", "node", "policy", "gang")
+KUBECTL_FLAGS = ("kubeconfig", "context", "cluster", "user", "as", "request-timeout")
+"""Flags that are passed on to kubectl."""
+
+_ABOUT = """
+Shows policies, nodes, pods and gangs as Plimsoll's evaluator sees them, through the API server and with your own rights.
+
+commands:
+  status                    whether the evaluator is ready, and how many policies are violated
+  policies                  policies of the namespace (-A: of all)
+  nodes [NODE]              which policies each node violates, or one node with its readings
+  explain pod NAME          why a pod waits, and whether Plimsoll is the cause
+  explain node NAME         each policy and reading of a node
+  explain policy NAME       each rule with the nodes that violate it
+  explain gang NAME         the state of a gang, and the reason
+"""
+_EXAMPLES = """
+exit status: 0; 1 if Plimsoll turns the explained pod away; 2 if there is no answer.
+
+examples:
+  kubectl plimsoll status
+  kubectl plimsoll explain pod web-7d4b9 -n shop
+  kubectl plimsoll policies -A -o wide
+"""
+
+
+class UsageError(Exception):
+    """The arguments are no command; the message says why."""
+
+
+View = Callable[[Page, Style, bool], Iterable[str]]
+
+
+def parser() -> Parser:
+    """Return the parser of all flags."""
+    made = Parser(
+        "kubectl plimsoll",
+        about=_ABOUT,
+        examples=_EXAMPLES,
+        usage="kubectl plimsoll COMMAND [flags]",
+    )
+    made.with_version()
+    made.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+    made.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        help="namespace of pods, policies and gangs; by default the context's",
+    )
+    made.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="policies of all namespaces"
+    )
+    made.add_argument(
+        "-o",
+        "--output",
+        choices=("json", "yaml", "wide"),
+        metavar="FORMAT",
+        help="json, yaml (the evaluator's whole answer) or wide",
+    )
+    made.add_argument(
+        "--evaluator-namespace",
+        default=os.environ.get("PLIMSOLL_NAMESPACE", "plimsoll"),
+        metavar="NAMESPACE",
+        help="namespace of the evaluator's Service (default plimsoll, or $PLIMSOLL_NAMESPACE)",
+    )
+    made.add_argument(
+        "--evaluator-service",
+        default="plimsoll-evaluator",
+        metavar="NAME",
+        help="name of that Service (default plimsoll-evaluator)",
+    )
+    made.add_argument(
+        "--evaluator-port",
+        default="ops",
+        metavar="PORT",
+        help="name or number of its port for /explain (default ops)",
+    )
+    for flag in KUBECTL_FLAGS:
+        made.add_argument(f"--{flag}", metavar="VALUE", help="passed on to kubectl")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return the exit status."""
+    made = parser()
+    given = made.parse_intermixed_args(argv)
+    found = evaluator(given)
+    try:
+        page, view = _page(given, found)
+    except UsageError as error:
+        made.error(str(error))
+    except UnreachableError as error:
+        sys.stderr.write(f"kubectl plimsoll: {error}\n")
+        return UNKNOWN
+    sys.stdout.write(_text(page, view, given.output))
+    if view is views.pod:
+        turned_away = page.get("turnedAwayByPlimsoll")
+        return UNKNOWN if turned_away is None else TURNED_AWAY if turned_away else 0
+    return UNKNOWN if view is views.status and page.get("waitingFor") else 0
+
+
+def evaluator(given: argparse.Namespace) -> Evaluator:
+    """Return the evaluator that the flags name."""
+    passed = [(flag, getattr(given, flag.replace("-", "_"))) for flag in KUBECTL_FLAGS]
+    kubectl = ["kubectl", *(f"--{flag}={value}" for flag, value in passed if value)]
+    return Evaluator(
+        kubectl, given.evaluator_namespace, given.evaluator_service, given.evaluator_port
+    )
+
+
+def _page(given: argparse.Namespace, found: Evaluator) -> tuple[Page, View]:
+    """Return the page that a command shows, and its view. Raises UnreachableError and UsageError."""
+    match given.words:
+        case ["status"]:
+            return found.get(), views.status
+        case ["policies"]:
+            return _policies(given, found), views.policies
+        case ["nodes"]:
+            return found.get(query={"nodes": ""}), views.nodes
+        case ["nodes", name]:
+            return found.get(query={"node": name}), views.node
+        case ["explain", kind, name] if kind in KINDS:
+            return _explained(kind, name, given, found)
+        case ["explain", *rest]:
+            mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(rest) or 'nothing'}"
+        case _:
+            mistake = f"{' '.join(given.words) or 'no command'}: commands are {', '.join(COMMANDS)}"
+    raise UsageError(mistake)
+
+
+def _policies(given: argparse.Namespace, found: Evaluator) -> Page:
+    page = found.get()
+    if not given.all_namespaces:
+        of = f"{given.namespace or found.current_namespace()}/"
+        page["policies"] = [one for one in page["policies"] if one["policy"].startswith(of)]
+    return page
+
+
+def _explained(
+    kind: str, name: str, given: argparse.Namespace, found: Evaluator
+) -> tuple[Page, View]:
+    if kind == "node":
+        return found.get(query={"node": name}), views.node
+    named = _named(name, given, found)
+    if kind == "policy":
+        return found.get(named), views.policy
+    return found.get(query={kind: named}), views.pod if kind == "pod" else views.gang
+
+
+def _named(name: str, given: argparse.Namespace, found: Evaluator) -> str:
+    """Return namespace/name; the namespace may be in the name."""
+    return name if "/" in name else f"{given.namespace or found.current_namespace()}/{name}"
+
+
+def _text(page: Page, view: View, output: str | None) -> str:
+    if output == "json":
+        return json.dumps(page, indent=2) + "\n"
+    if output == "yaml":
+        return _yaml(page)
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return "".join(f"{line}\n" for line in view(page, Style(coloured), output == "wide"))
+
+
+def _yaml(page: Any) -> str:
+    import yaml  # only this output needs it
+
+    return str(yaml.safe_dump(page, sort_keys=False, allow_unicode=True))

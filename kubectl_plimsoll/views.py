@@ -1,0 +1,224 @@
+"""Lines for a terminal from the evaluator's pages. Pure: a page in, lines out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kubectl_plimsoll.table import Cell, Style, table
+from plimsoll.text import counted, printable
+
+Page = Mapping[str, Any]
+_FEW = 3
+"""Names in a cell; `wide` shows all."""
+
+
+def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return the state of the evaluator, and what its policies do."""
+    policies = page.get("policies", [])
+    waiting = page.get("waitingFor", [])
+    state = style.bad(f"waits for {', '.join(waiting)}") if waiting else style.good("ready")
+    violated = [p for p in policies if p["dontschedule"] or p["deschedule"]]
+    observed = [p for p in policies if p["enforcement"] == "observe"]
+    flawed = [p for p in policies if p["problems"]]
+    total = len(policies) + page.get("policiesMore", 0)
+    yield f"evaluator: {state}"
+    yield f"nodes:     {page.get('nodeCount', 0)}"
+    yield (
+        f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
+        f"{len(flawed)} with problems"
+    )
+    if wide:
+        yield from ("", *policy_table(policies, style, wide))
+
+
+def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str]:
+    """Return the table of policies."""
+    head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS"]
+    rows = []
+    for one in policies:
+        namespace, _, name = one["policy"].partition("/")
+        problems = "; ".join(one["problems"]) if wide else str(len(one["problems"]))
+        rows.append(
+            [
+                namespace,
+                name,
+                Cell(one["enforcement"], "doubtful" if one["enforcement"] == "observe" else ""),
+                *(_violating(one, strategy, wide) for strategy in ("dontschedule", "deschedule")),
+                Cell(problems, "bad" if one["problems"] else ""),
+            ]
+        )
+    return table(head, rows, style)
+
+
+def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return the table of the policies of a page."""
+    found = page.get("policies", [])
+    if not found:
+        yield "no policies"
+        return
+    yield from policy_table(found, style, wide)
+    if more := page.get("policiesMore"):
+        yield f"and {more} more"
+
+
+def _violating(policy: Page, strategy: str, wide: bool) -> Cell:
+    names, more = policy[strategy], policy.get(f"{strategy}More", 0)
+    count = len(names) + more
+    text = f"{count} ({_some(names, wide, more)})" if names else "0"
+    return Cell(text, "bad" if count else "")
+
+
+def _some(names: Sequence[str], wide: bool, more: int = 0) -> str:
+    shown = names if wide else names[:_FEW]
+    more += len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def nodes(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return the table of nodes: violated policies and labels."""
+    rows = []
+    for name, node in page.get("nodes", {}).items():
+        violated = [f"{policy}: {'+'.join(kinds)}" for policy, kinds in node["violates"].items()]
+        labels = [f"{key}={value}" for key, value in node["labels"].items()]
+        text = _some(violated, wide, node.get("violatesMore", 0))
+        rows.append(
+            [
+                name,
+                Cell(text, "bad" if violated else ""),
+                _some(labels, wide, node.get("labelsMore", 0)),
+            ]
+        )
+    yield from table(["NAME", "VIOLATES", "LABELS"], rows, style) if rows else ["no nodes"]
+
+
+def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return one node: each policy with its verdict and readings."""
+    ready = page.get("ready")
+    yield f"node:      {printable(page['node'])}"
+    yield f"ready:     {style.good('True') if ready == 'True' else style.bad(str(ready or 'unknown'))}"
+    labels = [f"{key}={value}" for key, value in page.get("labels", {}).items()]
+    yield f"labels:    {printable(', '.join(labels)) or '-'}"
+    rows = []
+    for name, one in page.get("policies", {}).items():
+        verdicts = [
+            Cell("violated" if one[kind] else "no", "bad" if one[kind] else "")
+            for kind in ("dontschedule", "deschedule")
+        ]
+        readings = [f"{metric}={_reading(found)}" for metric, found in one["readings"].items()]
+        rows.append([name, one["mode"], *verdicts, _some(readings, wide)])
+    if rows:
+        yield ""
+        yield from table(["POLICY", "MODE", "DONTSCHEDULE", "DESCHEDULE", "READINGS"], rows, style)
+
+
+def _reading(found: Page) -> str:
+    if found["value"] is None:
+        return str(found["state"]).partition(":")[0]
+    value = found["value"]
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    state = str(found["state"]).partition(":")[0]
+    return text if state == "fresh" else f"{text} ({state})"
+
+
+def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return why a pod waits: the answer first, then each node."""
+    turned_away = page.get("turnedAwayByPlimsoll")
+    answer = {True: style.bad("yes"), False: style.good("no"), None: style.doubtful("unknown")}
+    yield f"pod:                     {printable(page['pod'])}"
+    yield f"turned away by Plimsoll: {answer[turned_away]}"
+    yield f"why:                     {printable(page.get('summary') or '')}"
+    if policy := page.get("policy"):
+        applies = "applies" if policy["applies"] else style.bad("does not apply")
+        mode = f", {policy['mode']}" if "mode" in policy else ""
+        yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
+    if gates := page.get("gates"):
+        yield f"gates:                   {printable(', '.join(gates))}"
+    if gang := page.get("gang"):
+        yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
+    if message := page.get("schedulerMessage"):
+        yield f"kube-scheduler:          {printable(message)}"
+    rows = [
+        row for name, one in page.get("nodes", {}).items() for row in _pod_rows(name, one, wide)
+    ]
+    if rows:
+        yield ""
+        yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
+    if more := page.get("nodesMore"):
+        yield f"and {counted(more, 'more node')}"
+
+
+def _pod_rows(name: str, one: Page, wide: bool) -> Iterator[list[str | Cell]]:
+    """Yield a row for each rule of the policy; without `wide` only the violated rules, or the first."""
+    rules = one.get("rules", [])
+    if not wide:
+        rules = [rule for rule in rules if rule["violated"]] or rules[:1]
+    obstacles = "; ".join(one.get("obstacles", []))
+    result = _result(one)
+    if not rules:
+        yield [name, result, "", "", "", obstacles]
+    for number, rule in enumerate(rules):
+        age = "" if rule["ageSeconds"] is None else f"{rule['ageSeconds']:.0f}s"
+        first: tuple[str, str | Cell, str] = (
+            (name, result, obstacles) if number == 0 else (" ", " ", " ")
+        )
+        yield [first[0], first[1], rule["rule"], _reading(rule), age, first[2]]
+
+
+def _result(one: Page) -> Cell:
+    if one.get("obstacles"):
+        return Cell("not feasible", "doubtful")
+    if one.get("refused"):
+        return Cell("refused", "bad")
+    if one.get("awaited"):
+        return Cell("awaited", "bad")
+    if by := one.get("refusedBy"):
+        return Cell(f"refused by {', '.join(by)}", "bad")
+    return Cell("would be refused", "doubtful") if one.get("wouldRefuse") else Cell("ok", "good")
+
+
+def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return a policy: mode, problems, and each rule with the nodes that violate it."""
+    mode = page.get("enforcement", {})
+    yield f"policy:   {printable(page['policy'])}"
+    by = f" (by {mode['by']})" if mode.get("by") else ""
+    yield f"mode:     {mode.get('mode', '-')}{by}"
+    for problem in page.get("problems", []):
+        yield f"problem:  {style.bad(printable(problem))}"
+    if would := mode.get("wouldChange"):
+        for field, label in (
+            ("nodesRefused", "nodes refused"),
+            ("nodesLabelled", "nodes labelled"),
+            ("nodesTainted", "nodes tainted"),
+            ("nodesWithCondition", "nodes with condition"),
+            ("podsEvicted", "pods evicted"),
+        ):
+            if field in would:
+                names = printable(_some(would[field], wide, would.get(f"{field}More", 0))) or "-"
+                yield f"enforced: {label}: {names}"
+    rows = []
+    for strategy, found in page.get("strategies", {}).items():
+        for rule in found["rules"]:
+            names, more = rule["broken"], rule.get("brokenMore", 0)
+            text = f"{len(names) + more} ({_some(names, wide, more)})" if names else "0"
+            rows.append([strategy, rule["rule"], Cell(text, "bad" if names else "")])
+    if ranking := page.get("scheduleonmetric"):
+        rows.append(["scheduleonmetric", f"{ranking['metric']}, {ranking['order']}", ""])
+    if rows:
+        yield ""
+        yield from table(["STRATEGY", "RULE", "VIOLATED ON"], rows, style)
+
+
+def gang(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Return a gang: its state, the reason, and its pods."""
+    yield f"gang:    {printable(page['gang'])}"
+    yield f"state:   {page.get('state') or '-'}"
+    yield f"message: {printable(page.get('message') or '-')}"
+    for problem in (*page.get("problems", []), *page.get("obstacles", [])):
+        yield f"problem: {style.bad(printable(problem))}"
+    rows = [
+        [name, one["state"], one["node"] or "", ", ".join(one["gates"]) if wide else ""]
+        for name, one in page.get("members", {}).items()
+    ]
+    if rows:
+        head = ["POD", "STATE", "NODE", "GATES"] if wide else ["POD", "STATE", "NODE"]
+        yield ""
+        yield from table(head, [row[: len(head)] for row in rows], style)

@@ -1,0 +1,85 @@
+"""The plugin's command line: usage errors, flags that reach kubectl, and imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from kubectl_plimsoll import completion
+from kubectl_plimsoll import main as cli
+from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
+
+
+@pytest.fixture
+def kubectl(tmp_path, monkeypatch):
+    """A program in kubectl's place, first on PATH; `answers(text)` sets what it does."""
+    program = tmp_path / "kubectl"
+
+    def answers(script):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "no command: commands are status, policies, nodes, explain"),
+        (["explain", "pod"], "explain takes one of pod, node, policy, gang and a name, not pod"),
+        (["explain", "tree", "x"], "explain takes one of pod, node"),
+        (["frobnicate"], "frobnicate: commands are status"),
+        (["status", "-o", "xml"], "argument -o/--output: invalid choice"),
+    ],
+)
+def test_mistake_is_one_sentence_with_exit_status_2(capsys, words, says):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_flags_of_kubectl_are_passed_on_and_may_stand_anywhere(kubectl, capsys):
+    kubectl('echo "{\\"args\\": \\"$*\\"}"')
+    flags = ["explain", "--context=c", "pod", "web", "-n", "shop", "--as", "me", "-o", "json"]
+    assert cli.main(flags) == cli.UNKNOWN
+    where = "/api/v1/namespaces/plimsoll/services/http:plimsoll-evaluator:ops/proxy/explain"
+    assert f"--context=c --as=me get --raw {where}?pod=shop/web" in capsys.readouterr().out
+
+
+def test_missing_kubectl_is_reported(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(["status"]) == cli.UNKNOWN
+    assert "kubectl cannot be started" in capsys.readouterr().err
+
+
+def test_answer_of_another_program_is_reported(kubectl):
+    kubectl("echo '<html>'")
+    with pytest.raises(UnreachableError, match="is not JSON: is that the evaluator's port"):
+        Evaluator().get()
+
+
+def test_yaml_is_the_whole_answer(kubectl, capsys):
+    kubectl("""echo '{"waitingFor": [], "policies": []}'""")
+    assert cli.main(["status", "-o", "yaml"]) == 0
+    assert capsys.readouterr().out == "waitingFor: []\npolicies: []\n"
+
+
+@pytest.mark.parametrize("words", [["--contex", "x"], ["nodes", ""], ["explain", "pod", ""]])
+def test_completion_never_writes_an_error(kubectl, capfd, words):
+    kubectl("echo boom >&2; exit 1")
+    assert completion.main(words) == 0
+    assert capfd.readouterr() == (":4\n", "")
+
+
+def test_plugin_imports_neither_numpy_nor_grpc():
+    code = (
+        "import sys, kubectl_plimsoll.main, kubectl_plimsoll.completion;"
+        "print(*{'numpy', 'grpc', 'google', 'yaml', 'msgspec', 'structlog', 'aiohttp'} & {*sys.modules})"
+    )
+    told = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "\n"

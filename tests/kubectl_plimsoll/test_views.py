@@ -1,0 +1,162 @@
+"""What the plugin prints, from pages as the evaluator answers them."""
+
+import pytest
+
+from kubectl_plimsoll import views
+from kubectl_plimsoll.table import Cell, Style, table
+
+POD = {
+    "pod": "shop/web",
+    "turnedAwayByPlimsoll": True,
+    "summary": "policy shop/demo refuses 2 of 2 feasible nodes",
+    "policy": {"name": "shop/demo", "applies": True, "mode": "enforce"},
+    "gates": [],
+    "schedulerMessage": "0/3 nodes are available",
+    "nodes": {
+        "hot": {
+            "obstacles": [],
+            "refused": "violating demo: m GreaterThan 5",
+            "rules": [
+                {
+                    "rule": "m GreaterThan 5",
+                    "value": 9.5,
+                    "ageSeconds": 2.25,
+                    "state": "fresh",
+                    "violated": True,
+                },
+                {
+                    "rule": "m LessThan 0",
+                    "value": 9.5,
+                    "ageSeconds": 2.25,
+                    "state": "fresh",
+                    "violated": False,
+                },
+            ],
+        },
+        "silent": {
+            "obstacles": ["the node is cordoned"],
+            "refused": None,
+            "rules": [
+                {
+                    "rule": "m GreaterThan 5",
+                    "value": None,
+                    "ageSeconds": None,
+                    "state": "missing: never reported",
+                    "violated": False,
+                }
+            ],
+        },
+    },
+}
+
+
+def lines(view, page, *, coloured=False, wide=False):
+    return list(view(page, Style(coloured), wide))
+
+
+def test_pod_has_the_answer_first_and_the_violated_rule_of_each_node():
+    found = lines(views.pod, POD)
+    assert found[:3] == [
+        "pod:                     shop/web",
+        "turned away by Plimsoll: yes",
+        "why:                     policy shop/demo refuses 2 of 2 feasible nodes",
+    ]
+    assert found[-3:] == [
+        "NODE     RESULT         RULE              VALUE     AGE   OBSTACLES",
+        "hot      refused        m GreaterThan 5   9.5       2s    -",
+        "silent   not feasible   m GreaterThan 5   missing   -     the node is cordoned",
+    ]
+
+
+def test_wide_shows_all_rules_of_a_node():
+    assert sum("m LessThan 0" in line for line in lines(views.pod, POD, wide=True)) == 1
+
+
+@pytest.mark.parametrize(("value", "word"), [(True, "yes"), (False, "no"), (None, "unknown")])
+def test_colour_repeats_what_the_word_says(value, word):
+    page = POD | {"turnedAwayByPlimsoll": value}
+    assert lines(views.pod, page)[1] == f"turned away by Plimsoll: {word}"
+    coloured = lines(views.pod, page, coloured=True)[1]
+    assert coloured.startswith("turned away by Plimsoll: \x1b[")
+    assert word in coloured
+
+
+def test_columns_are_aligned_whatever_the_colours():
+    rows = [["a", Cell("bad", "bad")], ["long", Cell("", "")]]
+    assert table(["X", "Y"], rows, Style()) == ["X      Y", "a      bad", "long   -"]
+    coloured = table(["X", "Y"], [["a", Cell("v", "good")]], Style(coloured=True))
+    assert coloured[1] == "a   \x1b[32mv\x1b[0m"
+
+
+def test_names_cannot_control_the_terminal():
+    page = POD | {"summary": "a\x1b[2Jb\nc", "nodes": {"n\x1b]0;x": {"obstacles": ["\n"]}}}
+    assert not any("\x1b" in line or "\n" in line for line in lines(views.pod, page))
+
+
+def test_observed_policy_shows_what_enforcement_would_change():
+    page = {
+        "policy": "shop/demo",
+        "enforcement": {
+            "mode": "observe",
+            "by": "--observe",
+            "evict": False,
+            "wouldChange": {
+                "nodesRefused": ["a", "b", "c", "d"],
+                "nodesLabelled": [],
+                "podsEvicted": [],
+            },
+        },
+        "problems": ["strategy 'x' is unknown"],
+        "strategies": {
+            "dontschedule": {"rules": [{"rule": "m Equals 1", "broken": ["a"], "brokenMore": 3}]}
+        },
+        "scheduleonmetric": {"metric": "m", "order": "lower is better"},
+    }
+    assert lines(views.policy, page) == [
+        "policy:   shop/demo",
+        "mode:     observe (by --observe)",
+        "problem:  strategy 'x' is unknown",
+        "enforced: nodes refused: a, b, c and 1 more",
+        "enforced: nodes labelled: -",
+        "enforced: pods evicted: -",
+        "",
+        "STRATEGY           RULE                 VIOLATED ON",
+        "dontschedule       m Equals 1           4 (a and 3 more)",
+        "scheduleonmetric   m, lower is better   -",
+    ]
+
+
+def test_status_counts_policies_and_names_what_the_evaluator_waits_for():
+    one = {
+        "policy": "a/b",
+        "dontschedule": ["n"],
+        "deschedule": [],
+        "enforcement": "observe",
+        "problems": [],
+    }
+    page = {"waitingFor": ["nodes"], "nodeCount": 3, "policies": [one]}
+    assert lines(views.status, page) == [
+        "evaluator: waits for nodes",
+        "nodes:     3",
+        "policies:  1, 1 violated, 1 observed, 0 with problems",
+    ]
+
+
+def test_gang_has_state_reason_and_pods():
+    page = {
+        "gang": "r/train",
+        "state": "waits",
+        "message": "2 of 4 pods fit",
+        "problems": [],
+        "obstacles": ["quota"],
+        "members": {"train-0": {"state": "held", "node": None, "gates": ["plimsoll.io/gang"]}},
+    }
+    assert lines(views.gang, page) == [
+        "gang:    r/train",
+        "state:   waits",
+        "message: 2 of 4 pods fit",
+        "problem: quota",
+        "",
+        "POD       STATE   NODE",
+        "train-0   held    -",
+    ]
