@@ -55,6 +55,11 @@ async def test_limit_holds_for_a_policy_that_every_node_violates(world, fleet):
     await world.start("--taints")
     status = await world.status(hard, lambda found: "MaxNodesReached" in str(found))
     assert f"acts on 3 nodes and not on {COUNT - 3} more" in str(status)
+
+    async def written():
+        return await world.evaluator.metric('plimsoll_taint_writes_total{result="ok"}') == 3
+
+    await world.eventually(written)
     for _ in range(3):  # a reading of the other nodes changes nothing
         body = {"type": "Test", "status": "True", "reason": "Test", "message": ""}
         await world.client.patch(
