@@ -33,6 +33,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "streams": (),
     "closed_loop": ("--changes=100",),
     "rules": (),
+    "agent_idle": ("--seconds=60",),
     "scrape": (),
     "relabel": (),
 }

@@ -54,7 +54,7 @@ CASES = (
         "text.prom",
         "node_health_metric 1\n",
         "node_health_metric 0\n",
-        aim="p99_ms <= 300",
+        aim="p99_ms <= 300 loops",
         pause=0.2,
     ),
     Case(
@@ -64,7 +64,7 @@ CASES = (
         "scratch.prom",
         "scratch_free_bytes 1e9\nscratch_size_bytes 100e9\n",
         "scratch_free_bytes 60e9\nscratch_size_bytes 100e9\n",
-        aim="p99_ms <= 1500",
+        aim="p99_ms <= 1500 loops",
         pause=1.0,
         rules=Path("examples/scratch/rules.yaml"),
     ),

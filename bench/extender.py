@@ -36,8 +36,8 @@ def acts(sizes: Sizes) -> Sequence[Act]:
     few, many, most = sizes.nodes // 10, sizes.nodes, 3 * sizes.nodes
     often, seldom = sizes.requests, max(3, sizes.requests // 30)
     verbs = ("filter", "prioritize")
-    quick = "p50_ms <= 2, p99_ms <= 5"
-    lean = "cpu_ms <= 150, cpu_ratio >= 10, peak_rss_mb <= 250"
+    quick = "p50_ms <= 2 loops, p99_ms <= 5 loops"
+    lean = "cpu_ratio >= 12, rss_ratio >= 3"
     calm = Change("names, 50 pods a second, nothing changes", many, cases.nothing, quick)
     edited = "names, {} pods a second, an edit of the policy each second"
     editing = [
@@ -50,7 +50,7 @@ def acts(sizes: Sizes) -> Sequence[Act]:
         )
         for pods in (50, 200)
     ]
-    idle = "core_percent <= 15, rss_mb <= 600"
+    idle = "core_percent <= 15 loops, rss_mb <= 600"
     return (
         Act(
             scene.steady,
@@ -60,13 +60,17 @@ def acts(sizes: Sizes) -> Sequence[Act]:
                 *(Repeat(verb, many, often, quick) for verb in verbs),
                 Repeat("filter", few, often // 4, whole=True),
                 Repeat("filter", many, seldom, lean, whole=True),
-                Repeat("filter", many, seldom, "peak_rss_mb <= 450", whole=True, at_once=4),
+                Repeat("filter", many, seldom, "rss_ratio >= 3", whole=True, at_once=4),
                 calm,
                 *editing,  # last, since they leave the policy edited
             ),
         ),
         Act(scene.streaming, many, (Rest(0.0, idle), Rest(0.01), Rest(1.0), *reporting)),
-        Act(scene.steady, most, tuple(Repeat(verb, most, often, "p99_ms <= 12") for verb in verbs)),
+        Act(
+            scene.steady,
+            most,
+            tuple(Repeat(verb, most, often, "p99_ms <= 12 loops") for verb in verbs),
+        ),
     )
 
 

@@ -42,7 +42,7 @@ from evaluator.policy.decide import Decisions
 EACH = 20
 """Pods of a gang."""
 PRIORITIES = 10
-AIM = "p50_ms <= 50"
+AIM = "cpu_p50_ms <= 50 loops"
 NOW = 1_772_500_010.0
 _BORN = "2026-03-03T01:06:40Z"
 _ZONE = "topology.kubernetes.io/zone"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import yardstick
+
 _RELATIONS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
 
@@ -67,16 +69,23 @@ def percentile(values: Sequence[float], share: float) -> float:
 def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:
     """Return the line with its aim and whether it was met: `field <= number, field.inner >= number…`. Without an aim, unchanged.
 
-    Raises KeyError for an unknown field, ValueError for a malformed aim.
+    `field <= number loops` bounds the field's quotient by the duration of a loop (`bench.yardstick`), which is measured now
+    and added to the line as `loop_ms`. Raises KeyError for an unknown field, ValueError for a malformed aim.
     """
     if not aim:
         return dict(line)
-    return {**line, "aim": aim, "met": all(_holds(line, part.split()) for part in aim.split(","))}
+    parts = [part.split() for part in aim.split(",")]
+    found = dict(line)
+    if any(part[3:] for part in parts):
+        found["loop_ms"] = round(yardstick.loop_ms(), 3)
+    return {**found, "aim": aim, "met": all(_holds(found, part) for part in parts)}
 
 
 def _holds(line: Mapping[str, Any], words: Sequence[str]) -> bool:
-    path, relation, number = words
+    path, relation, number, *unit = words
+    if unit not in ([], ["loops"]):
+        raise ValueError(f"unknown unit: {unit}")
     value: Any = line
     for name in path.split("."):
         value = value[name]
-    return _RELATIONS[relation](float(value), float(number))
+    return _RELATIONS[relation](float(value) / (line["loop_ms"] if unit else 1), float(number))

@@ -288,7 +288,7 @@ async def measure(where: "Plane", count: int, qps: float) -> dict[str, Any]:
         "edits": len(bench.edits),
         "edit_p50_s": round(statistics.median(bench.edits), 3),
         "edit_max_s": round(max(bench.edits), 3),
-        "aim": "seconds_on <= 60, edit_max_s <= 1",
+        "aim": "seconds_on <= 60, edit_max_s <= 1 loops",
     }
 
 

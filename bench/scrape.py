@@ -36,8 +36,8 @@ AGENT = (sys.executable, "-P", "-m", "agent")
 PEERS = ("prometheus-node-exporter", "node_exporter")
 LOOPBACK = "--web.listen-address=127.0.0.1:0"
 WARM_UP = 30
-AIM = "defaults.ratio.cpu_ms <= 0.7, defaults.agent.rss_mib <= 45"
-AIM_ALONE = "agent.rss_mib <= 45"
+AIM = "defaults.ratio.cpu_ms <= 0.6, defaults.ratio.rss_mib <= 1.5"
+AIM_ALONE = "agent.rss_mib <= 36"
 
 
 @dataclass

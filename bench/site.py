@@ -36,6 +36,8 @@ class Site:
     evaluator: Evaluator
     world: "Connection[Any, Any]"
     authority: Authority
+    api: str
+    """URL of the API server."""
 
 
 @contextlib.contextmanager
@@ -46,7 +48,9 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
         with around.evaluator(flags) as found:
             found.until("/readyz")
             measure.settle(found.pid)
-            yield Site(around.names, policies, found, around.connection, around.authority)
+            yield Site(
+                around.names, policies, found, around.connection, around.authority, around.api
+            )
 
 
 @contextlib.contextmanager
@@ -57,7 +61,7 @@ def with_pods(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
         with around.evaluator((*own, *flags)) as found:
             found.until("/readyz")
             measure.settle(found.pid)
-            yield Site(around.names, 0, found, around.connection, around.authority)
+            yield Site(around.names, 0, found, around.connection, around.authority, around.api)
 
 
 @contextlib.contextmanager
@@ -73,7 +77,14 @@ def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
                 found.until("/readyz")
                 _until_written(found)
                 yield (
-                    Site(around.names, policies, found, around.connection, around.authority),
+                    Site(
+                        around.names,
+                        policies,
+                        found,
+                        around.connection,
+                        around.authority,
+                        around.api,
+                    ),
                     fleet,
                 )
 

@@ -52,7 +52,7 @@ class Bench:
         await self.stage.start()
         await until(self._subscribed)
         self._print("storm", aim="lost <= 0", **await self.storm())
-        self._print("at_rest", aim="cores <= 0.15, rss <= 600", **await self.rest(share=0.0))
+        self._print("at_rest", aim="cores <= 0.15 loops, rss <= 600", **await self.rest(share=0.0))
         self._print("readings_change", **await self.rest(share=0.01))
         alone, beside = await self.subscriptions()
         self._print("subscription", **alone)

@@ -80,7 +80,13 @@ def nodes(page: Page, style: Style, wide: bool) -> Iterator[str]:
         violated = [f"{policy}: {'+'.join(kinds)}" for policy, kinds in node["violates"].items()]
         labels = [f"{key}={value}" for key, value in node["labels"].items()]
         text = _some(violated, wide, node.get("violatesMore", 0))
-        rows.append([name, Cell(text, "bad" if violated else ""), _some(labels, wide)])
+        rows.append(
+            [
+                name,
+                Cell(text, "bad" if violated else ""),
+                _some(labels, wide, node.get("labelsMore", 0)),
+            ]
+        )
     yield from table(["NAME", "VIOLATES", "LABELS"], rows, style) if rows else ["no nodes"]
 
 
@@ -126,6 +132,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
     if gates := page.get("gates"):
         yield f"gates:                   {printable(', '.join(gates))}"
+    if message := page.get("gangMessage"):
+        yield f"gang waits:              {printable(message)}"
     if gang := page.get("gang"):
         yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
     if message := page.get("schedulerMessage"):

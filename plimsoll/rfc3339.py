@@ -5,6 +5,9 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/
 """
 
 import datetime
+from functools import lru_cache
+
+_KEPT = 1 << 10  # cached texts: all conditions of a node often have the same time
 
 
 def parse(text: str) -> float:
@@ -18,6 +21,7 @@ def parse(text: str) -> float:
         raise ValueError(f"a time out of range: {text[:40]!r}") from error
 
 
+@lru_cache(_KEPT)
 def parse_or_none(text: str | None) -> float | None:
     """Return a timestamp as Unix seconds, or None if the text is empty or not a valid timestamp."""
     try:

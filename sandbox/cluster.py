@@ -46,6 +46,7 @@ class ClusterSpec:
     node_cache_capable: bool = True
     scorers: tuple[str, ...] = ()  # each is an extender that is called for every pod
     gangs: bool = False
+    node_actions: bool = False  # policies may taint nodes and set conditions
     keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
@@ -170,6 +171,8 @@ class Cluster:
             yield f"--scorers={','.join(self.spec.scorers)}"
         if self.spec.gangs:
             yield "--gangs"
+        if self.spec.node_actions:
+            yield from ("--taints", "--conditions")
 
     def _extender_specs(self) -> Iterator[ExtenderSpec]:
         """Return the extenders of deploy/scheduler/scorers.yaml: policies for pods that request the resource, scorers for all pods."""

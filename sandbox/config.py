@@ -89,6 +89,11 @@ class UpSettings:
         False,
         "the evaluator's --gangs: pods with the scheduling gate plimsoll.io/gang are released as whole gangs, by priority",
     )
+    node_actions: bool = option(
+        "node-actions",
+        False,
+        "the evaluator's --taints and --conditions: policies may taint nodes and set conditions on them",
+    )
     log_level: str = option(
         "log.level",
         "info",

@@ -12,7 +12,7 @@ from plimsoll.commandline import Parser
 from sandbox import manifests
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
-from sandbox.demo import gangs, health_metric, shell
+from sandbox.demo import gangs, health_metric, node_actions, shell
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
@@ -38,9 +38,15 @@ Exit status 0 only if every step was observed.
 
   plimsoll-sandbox demo          a node becomes unhealthy, gets no new pods, is emptied, and recovers
   plimsoll-sandbox demo gangs    pods wait for their whole gang and are released by priority
+  plimsoll-sandbox demo node-actions
+                                 a node gets a condition and a taint; a limit keeps the others; it recovers
 """
 
-DEMOS: Mapping[str, Demo] = {"health-metric": health_metric.DEMO, "gangs": gangs.DEMO}
+DEMOS: Mapping[str, Demo] = {
+    "health-metric": health_metric.DEMO,
+    "gangs": gangs.DEMO,
+    "node-actions": node_actions.DEMO,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +103,7 @@ async def _up(settings: UpSettings) -> int:
         node_cache_capable=settings.node_cache_capable,
         scorers=tuple(filter(None, settings.scorers.split(","))),
         gangs=settings.gangs,
+        node_actions=settings.node_actions,
         keep=settings.keep,
     )
     try:

@@ -108,16 +108,21 @@ class _ArgsInSlices(msgspec.Struct):
 class Args:
     """One request: a pod, and the candidate nodes by name and, in full-object mode, as slices of the request.
 
-    `nodes` are slices of the request's bytes in the order of `names`, and `whole` is the pod's; both keep the buffer
-    alive.
+    `body` is the request if it has whole nodes. It and `whole`, the pod's slice, keep the buffer alive.
     """
 
     namespace: str
     pod: str
     labels: Mapping[str, str]
     names: Sequence[str]
-    nodes: Sequence[Raw] | None
+    body: Body | None
     whole: Raw = field(default_factory=Raw)
+
+    @property
+    def nodes(self) -> Sequence[Raw] | None:
+        """Return the nodes as slices of the request, in the order of `names`. Decoded for each call: prioritize needs none."""
+        # Slices of invalid data would take many times the memory of the body: `decode` has validated it.
+        return None if self.body is None else _slices(self.body)
 
 
 _decode_args = msgspec.json.Decoder(_Args).decode
@@ -144,15 +149,15 @@ def decode(body: Body) -> Args:
         pod = _pod(args.Pod).metadata
         labels = _labels(pod.labels)
         names = _names(args)
-        # Slices are decoded after validation: slices of invalid data would take many times the memory of the body.
-        nodes = None if args.Nodes is None else _slices(body)
     except msgspec.MsgspecError as error:
         raise BadRequestError(f"not ExtenderArgs: {error}") from error
     except (UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError(f"not JSON: {error}") from error
     if not all(names):
         raise BadRequestError("a node without a name in it")
-    return Args(pod.namespace, pod.name, labels, names, nodes, args.Pod)
+    return Args(
+        pod.namespace, pod.name, labels, names, None if args.Nodes is None else body, args.Pod
+    )
 
 
 def _pod(raw: Raw) -> _Object:
@@ -220,10 +225,10 @@ def encode_filter(args: Args, failed: Mapping[str, str]) -> Reply:
         "FailedAndUnresolvableNodes": {},
         "Error": "",
     }
-    if args.nodes is None:
+    if (nodes := args.nodes) is None:
         body = _encode({"Nodes": None, **rest})
         return Reply(len(body), (body,))
-    pairs = zip(args.names, args.nodes, strict=True)
+    pairs = zip(args.names, nodes, strict=True)
     items = [node for name, node in pairs if name not in failed]
     end = b"]}," + _encode(rest)[1:]
     carried = sum(map(len, items))

@@ -136,8 +136,9 @@ class _ReportedCondition(msgspec.Struct, rename="camel"):
     @property
     def reduced(self) -> NodeCondition:
         since = rfc3339.parse_or_none(self.last_transition_time)
-        times = (since, rfc3339.parse_or_none(self.last_heartbeat_time))
-        at = max((time for time in times if time is not None), default=None)
+        at = rfc3339.parse_or_none(self.last_heartbeat_time)
+        if at is None or (since is not None and since > at):
+            at = since
         kind, reason = intern(self.type), intern(self.reason)
         return NodeCondition(kind, intern(self.status), reason, since, at)
 

@@ -90,6 +90,10 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             )
         )
 
+    def at(self, position: int) -> dict[str, str]:
+        """Return the labels of one node without building the view of all, which takes milliseconds."""
+        return {key: value for key, value, nodes in self.assignments if nodes.mask[position]}
+
     @cached_property
     def _numbers(self) -> tuple[Positions, list[int]]:
         """The assignment numbers of all nodes, node by node, and the offset of each node in them (CSR layout)."""

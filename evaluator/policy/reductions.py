@@ -88,16 +88,26 @@ _SHIPPED: tuple[tuple[str, _Shipped], ...] = (
     ("DCGM_FI_DEV_GPU_UTIL", _Shipped("node_gpu_utilisation_ratio")),
     ("DCGM_FI_DEV_FB_FREE", _Shipped("node_gpu_memory_headroom_ratio")),
     ("(hwmon_temp_celsius|thermal_zone_temp)", _Shipped("node_hottest_sensor_celsius", _HIGH)),
+    ("kernel_hung_tasks_total", _Shipped("node_kernel_hung_tasks_1h")),
+    ("kernel_softlockup_total", _Shipped("node_kernel_softlockups_1h")),
     ("machine_check_exceptions_total", _Shipped("node_machine_check_exceptions_24h")),
     ("memory_failure_pages_total", _Shipped("node_memory_failed_pages_24h")),
     (
         "network_(receive|transmit)_(drop|dropped|fifo|missed)_total",
         _Shipped("node_network_dropped_ratio"),
     ),
+    ("netstat_Tcp_RetransSegs", _Shipped("node_tcp_retransmitted_ratio")),
     ("network_receive_bytes_total", _Shipped("node_network_receive_utilisation_ratio")),
     ("network_transmit_bytes_total", _Shipped("node_network_transmit_utilisation_ratio")),
     ("network_speed_bytes", _Shipped("node_network_fastest_link_speed_bytes", _HIGH)),
     ("pcie_aer_(rootport_)?errors_total", _Shipped("node_pcie_fatal_errors_24h")),
+    *(
+        (f"pressure_{what}_seconds_total", _Shipped(f"node_pressure_{what}_60s_ratio"))
+        for what in (
+            *("cpu_waiting", "io_waiting", "io_stalled"),
+            *("memory_waiting", "memory_stalled", "irq_stalled"),
+        )
+    ),
     ("resctrl_llc_occupancy_bytes", _Shipped("node_llc_occupancy_ratio")),
     (
         "resctrl_memory_bandwidth_bytes_total",
@@ -139,6 +149,11 @@ _RATES: tuple[tuple[str, Reduction], ...] = (
 _MATCHERS: Mapping[str, str] = {"filesystem_.*": 'fstype!="tmpfs"'}
 """Matchers that exclude irrelevant series, by regular expressions of the metric name."""
 
+_CUMULATIVE = re.compile(
+    r"vmstat_(oom_kill|pg.+|psw.+)|netstat_(?!\w*_(CurrEstab|Forwarding|MaxConn)$)\w+"
+)
+"""Counters of the kernel whose names do not end in `_total`."""
+
 _TOTAL = "_total"
 _SECONDS = "_seconds_total"
 _WORST = {_Seeks.LOWEST: "min", _Seeks.HIGHEST: "max", _Seeks.EQUAL: "max"}
@@ -154,7 +169,7 @@ def reduction(metric: str, uses: Collection[Use]) -> Reduction:
     if base.endswith(_SECONDS) and base != _SECONDS:  # a share of time, of each device
         stem = metric.removesuffix(_SECONDS)
         return Reduction(f"{stem}_ratio_{worst}", f"{worst}{{by}}(rate({{series}}[1m]))")
-    if base.endswith(_TOTAL) and base != _TOTAL:
+    if is_counter(metric):
         stem = metric.removesuffix(_TOTAL)
         return Reduction(f"{stem}_per_second", "sum{by}(rate({series}[1m]))")
     matchers = next((text for key, text in _MATCHERS.items() if re.fullmatch(key, base)), "")
@@ -163,6 +178,13 @@ def reduction(metric: str, uses: Collection[Use]) -> Reduction:
         expression = f"sum{{by}}({{series}} == bool {target})"
         return Reduction(f"{metric}_matches", expression, matchers, counts=True)
     return Reduction(f"{metric}_{worst}", f"{worst}{{by}}({{series}})", matchers)
+
+
+def is_counter(metric: str) -> bool:
+    """Return whether a metric is a counter by its name: it grows until the node restarts."""
+    base = metric.removeprefix(PREFIX)
+    named = base.endswith(_TOTAL) and base != _TOTAL
+    return named or _CUMULATIVE.fullmatch(base) is not None
 
 
 def _first(uses: Collection[Use]) -> Use:

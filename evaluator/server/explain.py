@@ -12,6 +12,7 @@ import msgspec
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.release import release
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
@@ -20,7 +21,7 @@ from evaluator.model.pod_record import PodRecord
 from evaluator.plans import explain, explain_metrics, explain_nodes, explain_pod
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain_pod import PodContext
-from evaluator.policy.decide import Decision
+from evaluator.policy.decide import Decision, Decisions
 from evaluator.scorerhost import explain as explainscores
 from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
@@ -108,8 +109,8 @@ class ExplainPages:
 
     async def _overview(self, namespace: str = "") -> Response:
         """List the policies and, for one namespace, the pods that name one."""
-        async with self._making.hold():
-            decisions = self._decider.latest
+
+        async def build(decisions: Decisions) -> Response:
             known = {
                 key: one
                 for key, one in decisions.policies.items()
@@ -133,17 +134,22 @@ class ExplainPages:
                 {"namespace": namespace, **head}, policies=(b"[]", pieces), pods=(b"[]", pods)
             )
 
+        return await self._made(build)
+
     async def _metrics(self, metrics: Sequence[str]) -> Response:
         """Which nodes have some metrics, as far as policies already use them."""
         if len(metrics) > explain_metrics.MOST:
             return error(f"at most {explain_metrics.MOST} metrics", HTTPStatus.BAD_REQUEST)
         names = dict.fromkeys(name[:_SHOWN] for name in metrics)
-        async with self._making.hold():
-            table = self._decider.latest.table
+
+        async def build(decisions: Decisions) -> Response:
+            table = decisions.table
             found = explain_metrics.explain(names, table, self._decider.similar.to)
             pieces = await unhurried(itertools.starmap(entry, found))
             head = {**self._waiting(), "nodeCount": len(table.nodes)}
             return page(head, metrics=(b"{}", pieces))
+
+        return await self._made(build)
 
     def _see(self) -> dict[str, str]:
         pages = {
@@ -173,8 +179,8 @@ class ExplainPages:
                 )
 
     async def _policy(self, key: PolicyKey, node: str) -> Response:
-        async with self._making.hold():
-            decisions, now = self._decider.latest, self._clock()
+        async def build(decisions: Decisions) -> Response:
+            now = self._clock()
             if node and node not in decisions.table.nodes.position:
                 return error(f"no node {node[:_SHOWN]}")
             await unhurried(self._effects.catching_up(decisions))
@@ -189,15 +195,19 @@ class ExplainPages:
             pieces = await unhurried(itertools.starmap(entry, found.nodes))
             return page({**self._waiting(), **found.head}, nodes=(b"{}", pieces))
 
+        return await self._made(build)
+
     async def _nodes(self) -> Response:
-        async with self._making.hold():
-            found = await stepwise(explain_nodes.nodes(self._decider.latest))
+        async def build(decisions: Decisions) -> Response:
+            found = await stepwise(explain_nodes.nodes(decisions))
             pieces = await unhurried(itertools.starmap(entry, found))
             return page(self._waiting(), nodes=(b"{}", pieces))
 
+        return await self._made(build)
+
     async def _node(self, name: str) -> Response:
-        async with self._making.hold():
-            decisions, now = self._decider.latest, self._clock()
+        async def build(decisions: Decisions) -> Response:
+            now = self._clock()
             if name not in decisions.table.nodes.position:
                 return error(f"no node {name[:_SHOWN]}")
             with self._decider.readings() as readings:
@@ -205,6 +215,8 @@ class ExplainPages:
                 pieces = await unhurried(itertools.starmap(entry, found))
             head = explain_nodes.head(name, self._cluster.nodes.objects.get(name), decisions)
             return page({**self._waiting(), **head}, policies=(b"{}", pieces))
+
+        return await self._made(build)
 
     async def _pod(self, name: str) -> Response:
         """Why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
@@ -221,20 +233,23 @@ class ExplainPages:
         record = scorers.find(name) if scorers is not None and not scorers.waiting_for else None
         if pod is None and record is None:
             return error(f"no pod {name[:_SHOWN]} (written as <namespace>/<name>)")
-        async with self._making.hold():
+
+        async def build(decisions: Decisions) -> Response:
             try:
                 scores = await self._scores(record)
             except ScorerError as failure:
                 return error(str(failure), HTTPStatus.INTERNAL_SERVER_ERROR)
             head, nodes = scores
             if pod is not None:
-                found = await self._explained(pod, record, nodes)
+                found = await self._explained(decisions, pod, record, nodes)
                 head = {**head, **found.head}
                 merged = ((name, {**nodes.get(name, {}), **own}) for name, own in found.nodes)
                 pieces = await unhurried(itertools.starmap(entry, merged))
             else:
                 pieces = await unhurried(itertools.starmap(entry, nodes.items()))
             return page(head, nodes=(b"{}", pieces))
+
+        return await self._made(build)
 
     async def _find(self, namespace: str, name: str) -> Pod | None:
         cached = self._cluster.pods.objects.get((namespace, name))
@@ -256,9 +271,12 @@ class ExplainPages:
         return head, dict(await unhurried(found.nodes))
 
     async def _explained(
-        self, pod: Pod, record: PodRecord | None, scores: Mapping[str, dict[str, Any]]
+        self,
+        decisions: Decisions,
+        pod: Pod,
+        record: PodRecord | None,
+        scores: Mapping[str, dict[str, Any]],
     ) -> explain.Explanation:
-        decisions = self._decider.latest
         key = policy_of(pod)
         decision: Decision | None = decisions.policies.get(key) if key else None
         if decision and record is not None and self._pod_explainer is not None:
@@ -268,9 +286,20 @@ class ExplainPages:
         waiting = tuple(self._decider.waiting_for)
         context = PodContext(decisions, self._cluster.nodes.objects, decision, refused, waiting)
         with self._decider.readings() as readings:
-            return await stepwise(
+            found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=self._clock())
             )
+        if gang := found.head.get("gang"):
+            found.head.update(self._gang_state(gang))
+        return found
+
+    def _gang_state(self, name: str) -> dict[str, Any]:
+        """Return why a gang waits; empty if this evaluator does not know."""
+        gangs = self._gang_explainer
+        if gangs is None or gangs.waiting_for() or (gang := gangs.find(name)) is None:
+            return {}
+        found = gangs.head(gang, ())
+        return {"gangState": found["state"], "gangMessage": found["message"]}
 
     async def _gang(self, name: str) -> Response:
         """The state of a gang and the reason."""
@@ -299,6 +328,18 @@ class ExplainPages:
             pieces = await unhurried(map(msgspec.json.encode, gang_explainer.queue(waiting)))
             head = {"waitingFor": list(gang_explainer.undecided())}
             return page(head, gangs=(b"[]", pieces))
+
+    async def _made(self, build: Callable[[Decisions], Awaitable[Response]]) -> Response:
+        """Build a page from the current decisions, one page at a time.
+
+        Decisions that were replaced meanwhile are freed in steps: the page has the last references.
+        """
+        async with self._making.hold():
+            held = [self._decider.latest]
+            response = await build(held[0])
+            if held[0] is not self._decider.latest:
+                await unhurried(release(held))
+            return response
 
     def _known(self) -> str:
         policies = [str(key) for key in self._decider.latest.policies]

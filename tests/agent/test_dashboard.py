@@ -2,21 +2,17 @@
 
 import contextlib
 import json
-import re
 import shutil
-import subprocess
 import sys
-import threading
 import time
 import urllib.parse
 import urllib.request
-from collections import deque
 
 import pytest
 
+from tests.agent.beside import LISTEN, PEER, PORT, running
 from tests.patience import PATIENCE
 
-PEER = "prometheus-node-exporter"
 pytestmark = [
     pytest.mark.e2e,
     *(
@@ -24,7 +20,6 @@ pytestmark = [
         for program in (PEER, "prometheus")
     ),
 ]
-LISTEN = "--web.listen-address=127.0.0.1:0"
 # $ stands for the job. The last is the dashboard's variable.
 TEXT = """
 rate(node_pressure_cpu_waiting_seconds_total{$}[1m])
@@ -84,36 +79,15 @@ node_uname_info{$}
 QUERIES = TEXT.strip().split("\n")
 
 
-@contextlib.contextmanager
-def running(argv, pattern):
-    """Run a program until the block ends; yields what the pattern matches in its log."""
-    with contextlib.ExitStack() as stack:
-        process = stack.enter_context(subprocess.Popen(argv, stderr=subprocess.PIPE, text=True))
-        stack.callback(process.kill)
-        seen = ""
-        for line in process.stderr:
-            seen += line
-            if match := re.search(pattern, seen, re.DOTALL):
-                break
-        else:
-            raise AssertionError(seen)
-        drain = threading.Thread(target=deque, args=(process.stderr, 0))  # a full pipe blocks it
-        drain.start()
-        stack.callback(drain.join)
-        stack.callback(process.terminate)
-        yield match[1]
-
-
 @pytest.fixture(scope="module")
 def query(tmp_path_factory):
     """Query a Prometheus that scrapes both; returns label sets without the target's own."""
     folder = tmp_path_factory.mktemp("dashboard")
-    port = r"istening.*?address=\S*?(127\.0\.0\.1:\d+)"
     agent = (sys.executable, "-P", "-m", "agent", "--web.node-exporter-compat", LISTEN)
     with contextlib.ExitStack() as stack:
         targets = {
-            "agent": stack.enter_context(running(agent, port)),
-            "peer": stack.enter_context(running((PEER, LISTEN), port)),
+            "agent": stack.enter_context(running(agent, PORT)),
+            "peer": stack.enter_context(running((PEER, LISTEN), PORT)),
         }
         jobs = [
             {"job_name": job, "static_configs": [{"targets": [address]}]}

@@ -70,7 +70,8 @@ def test_stalls_benchmark_runs():
     lines = lines_of(
         "stalls", "--nodes=40", "--metrics=20", "--policies=4", "--rules=6", "--seconds=0.3"
     )
-    assert [line["case"] for line in lines] == ["start", "rest", "readings", "explain", "metrics"]
+    cases = ["start", "rest", "readings", "explain", "explain-pods", "metrics"]
+    assert [line["case"] for line in lines] == cases
     for line in lines:
         assert 0 < line["p999_ms"] <= line["longest_ms"]
         assert line["callbacks"] > line["over_5_ms"]

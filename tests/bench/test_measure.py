@@ -45,6 +45,16 @@ def test_target_is_met_when_all_its_parts_are(aim, met):
     assert (line["met"], line["aim"]) == (met, aim)
 
 
+def test_target_in_loops_is_relative_to_this_machine():
+    """A loop is measured with the line: on a core half as fast it takes twice as long, as does the rest."""
+    line = measure.judged({"p50_ms": 1e6}, "p50_ms <= 2 loops")
+    assert line["loop_ms"] > 0
+    assert not line["met"]
+    assert measure.judged({"p50_ms": 1e-6, "rss": 3}, "p50_ms <= 2 loops, rss <= 3")["met"]
+    with pytest.raises(ValueError, match="unknown unit"):
+        measure.judged({"p50_ms": 1}, "p50_ms <= 2 ms")
+
+
 def test_nothing_is_judged_without_a_target():
     assert measure.judged({"p50_ms": 2}, "") == {"p50_ms": 2}
 

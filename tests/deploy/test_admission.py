@@ -93,7 +93,7 @@ async def prepared(kubectl, built):
             "kind": "Namespace",
             "metadata": {"name": name},
         }
-        for name in ("gang-demo", "health-metric-demo", "kube-system")
+        for name in ("gang-demo", "health-metric-demo", "kube-system", "node-actions-demo")
     ]
     kinds = built("crd") + [definition(name, *what) for name, what in FOREIGN.items()]
     for objects in (first, kinds):

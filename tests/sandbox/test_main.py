@@ -44,7 +44,10 @@ def test_help_has_examples(argv, said, capsys):
         (["up", "--nodes", ""], "not a node name: ''"),
         (["up", "--nodes", "logs"], "call the node something else"),
         (["up", "--sync-period", "5"], "--sync-period: not a duration"),
-        (["demo", "rabbits"], "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs')"),
+        (
+            ["demo", "rabbits"],
+            "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs', 'node-actions')",
+        ),
         (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
     ],
 )

@@ -25,6 +25,8 @@ _COMPARED = {
 
 def describe(policy: Policy) -> Iterator[str]:
     """Yield a line for each strategy of a policy, and an indented line for each rule."""
+    if policy.observed:
+        yield f"only observed, by {policy.observed_by}: nothing of the following is enforced"
     for name, strategy in policy.strategies.items():
         yield f"{name}: {_where(name, strategy)}{_consequence(policy, name)}"
         for number, rule in enumerate(strategy.rules, start=1):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from evaluator.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
 from evaluator.policy import rule_options
 from evaluator.policy.hints import aggregation_hint
-from evaluator.policy.reductions import Use, reduction, uses_of
+from evaluator.policy.reductions import Use, is_counter, reduction, shipped, uses_of
 from evaluator.policy.types import Operator, Policy, Rule, StrategyName
 from evaluator.readings import node_conditions
 from evaluator.scoring.derived import DERIVED_METRICS
@@ -62,12 +62,16 @@ def _unsuitable(
             f"{metric} can have several series on a node, by {' and '.join(entry.labels[:3])}, and then counts as missing: "
             f"{aggregation_hint(metric, '', uses)}"
         )
-    elif entry.type == "counter" and not entry.several:
+    elif not entry.several and (entry.type == "counter" or is_counter(metric)):
         found = reduction(PREFIX + metric.removeprefix(PREFIX), uses)
+        series = shipped(metric, uses)
+        named = (
+            f"name {series} of deploy/rules (docs/shipped-rules.md) instead, or " if series else ""
+        )
         rate = found.expression.replace("{by}", "").replace("{series}", entry.name)
         yield (
-            f"{metric} is a counter that only grows until the node restarts: record its rate and name the result here, such "
-            f"as `record: {found.name}` with `expr: {rate}` (docs/rules.md)"
+            f"{metric} is a counter that only grows until the node restarts: {named}record its rate and name the result "
+            f"here, such as `record: {found.name}` with `expr: {rate}` (docs/rules.md)"
         )
 
 

@@ -96,17 +96,17 @@ class ActingPolicy:
         return replace(made, choice=choice)
 
     def _since(self, before: PolicyActions | None, reindex: Reindex, now: float) -> Floats:
-        """Return when each node began or ceased to violate the policy; conditions tell it after a restart."""
+        """Return when each node began or ceased to violate the policy: as its condition says, so that all replicas agree."""
         if before is None:
             changed, since = self._violating, np.where(self._violating, now, np.nan)
         else:
             changed = reindex.mask(before.violating) ^ self._violating
             since = np.where(changed, now, reindex.values(before.since))
-        conditions = self._where.conditions.get(self._actions.condition, {})
-        for position in changed.nonzero()[0].tolist() if conditions else ():
-            known = conditions.get(self._nodes[position])
-            violating = bool(self._violating[position])
-            if known and known.since is not None and (known.status == "True") == violating:
+        for node, known in self._where.conditions.get(self._actions.condition, {}).items():
+            position = self._nodes.position.get(node)
+            if position is None or known.since is None:
+                continue
+            if (known.status == "True") == bool(self._violating[position]):
                 since[position] = known.since
         return since
 

@@ -3,11 +3,12 @@
 import asyncio
 import gzip
 import json
+from dataclasses import replace
 
 import psutil
 import pytest
 
-from evaluator.policy.decide import NotReadyError
+from evaluator.policy.decide import Decisions, NotReadyError
 from tests.patience import PATIENCE
 
 NODES = ("node-a", "node-b", "node-c")
@@ -46,6 +47,21 @@ async def test_filter_and_prioritize_answer(server):
     ]
     assert server.counted("filter", 200, "decided") == 1
     assert server.counted("prioritize", 200, "decided") == 1
+
+
+async def test_observed_policy_rejects_no_node_and_its_rejections_are_counted(extender, decisions):
+    observed = {
+        key: replace(one, policy=replace(one.policy, observed_by="--observe"))
+        for key, one in decisions.policies.items()
+    }
+    server = await extender(Decisions(decisions.table, observed))
+    filtered = json.loads((await server.post(VERBS[0], body())).body)
+    assert (filtered["NodeNames"], filtered["FailedNodes"]) == (list(NODES), {})
+    assert json.loads((await server.post(VERBS[1], body())).body) == []
+    assert server.counted("filter", 200, "observed") == 1
+    value = server.metrics.registry.get_sample_value
+    nodes = "plimsoll_extender_filtered_nodes_total"
+    assert [value(nodes, {"mode": mode}) for mode in ("enforce", "observe")] == [0, 1]
 
 
 @pytest.mark.parametrize(

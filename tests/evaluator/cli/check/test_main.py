@@ -383,3 +383,18 @@ def test_scorer_rule_is_described_per_pod_for_placement_only(check):
         f"Matches while {says} above 0.3.",
         "Lower values of plimsoll_risk (for the pod being scheduled) are better; nodes without a reading are not ranked.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "says"),
+    [
+        ("observe", 0, "  only observed, by the annotation plimsoll.io/enforcement: nothing of"),
+        ("off", 1, "  error: annotation plimsoll.io/enforcement: 'off' is neither enforce nor"),
+    ],
+)
+def test_observed_policy_and_a_misspelt_mode_are_named(check, mode, status, says):
+    found = policy(dontschedule=[RULE])
+    found["metadata"]["annotations"] = {"plimsoll.io/enforcement": mode}
+    code, lines = check(found)
+    assert code == status
+    assert any(line.startswith(says) for line in lines), lines

@@ -73,6 +73,24 @@ def test_counter_is_a_warning_with_its_rate(warned):
 
 
 @pytest.mark.parametrize(
+    ("metric", "series"),
+    [
+        ("pressure_cpu_waiting_seconds_total", "node_pressure_cpu_waiting_60s_ratio"),
+        ("netstat_Tcp_RetransSegs", "node_tcp_retransmitted_ratio"),
+    ],
+)
+def test_shipped_rule_comes_before_the_rate_of_a_counter(warned, metric, series):
+    (warning,) = warned(f"{metric} GreaterThan 1")
+    assert f"restarts: name {series} of deploy/rules" in warning
+
+
+def test_counter_of_the_kernel_is_recognised_by_its_name(warned):
+    (warning,) = warned("vmstat_oom_kill GreaterThan 0")
+    assert "`expr: sum(rate(node_vmstat_oom_kill[1m]))`" in warning
+    assert warned("netstat_Tcp_CurrEstab GreaterThan 1000") == []
+
+
+@pytest.mark.parametrize(
     ("rule", "says"),
     [
         (

@@ -47,9 +47,11 @@ class World:
         self.inventory.pods.put(found)
         return found
 
-    def refuses(self, *nodes: str, unreported: Any = ()) -> None:
+    def refuses(self, *nodes: str, unreported: Any = (), observed: str = "") -> None:
         decision = Decision(
-            Policy(COOL), dict.fromkeys(nodes, "hot"), unreported=frozenset(unreported)
+            Policy(COOL, observed_by=observed),
+            dict.fromkeys(nodes, "hot"),
+            unreported=frozenset(unreported),
         )
         self.decisions = Decisions(policies={COOL: decision})
 
@@ -215,6 +217,10 @@ def test_policy_limits_the_nodes(world: World) -> None:
     world.refuses("a", unreported=["c"])
     assert world.allowed(follows) == ["b"]
     assert world.allowed(other) == ["a", "b", "c"]
+    world.refuses("a", unreported=["c"], observed="--observe")
+    assert world.allowed(follows) == ["a", "b", "c"], (
+        "a policy that is only observed rejects no node"
+    )
     world.refuses()
     assert world.allowed(follows) == ["a", "b", "c"]
 
