@@ -1,10 +1,12 @@
-# Both images:
-#   docker build --target agent     -t plimsoll/agent:0.1.0     .
-#   docker build --target evaluator -t plimsoll/evaluator:0.1.0 .
+# Both images, for amd64 and arm64 (--platform linux/amd64,linux/arm64):
+#   docker build --target agent     -t plimsoll/agent     .
+#   docker build --target evaluator -t plimsoll/evaluator .
+# The release adds SBOM and provenance (.github/workflows/release.yaml).
 
 # The digest is that of the index with all platforms, for Python 3.11.16 of 2026-08-25. To take a newer image:
 #   docker buildx imagetools inspect python:3.11-slim-bookworm
-FROM python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b AS base
+ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
+FROM ${BASE} AS base
 # SAFEPATH: modules are not imported from the working directory.
 # The .pyc files are made below, once; at run time the root file system is read-only.
 ENV PYTHONSAFEPATH=1 \
@@ -30,21 +32,32 @@ COPY sandbox sandbox/
 COPY wire wire/
 RUN /opt/tools/bin/python -m hatchling build --target wheel --directory /dist
 
-# Images get a virtual environment without pip. "unchecked" .pyc files are used without checking their sources, which cannot
-# change there.
+# Images get a virtual environment without pip and without the other programs. "unchecked" .pyc files are used without checking
+# their sources, which cannot change there.
 FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
       --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu,systemd]" \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/evaluator /opt/plimsoll/lib/python3*/site-packages/sandbox \
+      /opt/plimsoll/bin/plimsoll-evaluator /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM wheel AS evaluator-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
       --no-index --find-links /wheels "$(echo /dist/*.whl)[evaluator]" \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/agent /opt/plimsoll/lib/python3*/site-packages/sandbox \
+      /opt/plimsoll/bin/plimsoll-agent /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 FROM base AS agent
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="plimsoll-agent" \
+      org.opencontainers.image.description="Plimsoll: the agent of a node" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
 # An uncommon uid, other than the evaluator's: see SECURITY.md. deploy/ has the same numbers.
 USER 61011:61011
@@ -52,6 +65,13 @@ EXPOSE 9100
 ENTRYPOINT ["plimsoll-agent"]
 
 FROM base AS evaluator
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="plimsoll-evaluator" \
+      org.opencontainers.image.description="Plimsoll: the evaluator of a cluster" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
 # The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
 RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender

@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= 3
 UPGRADE ?=
 
-.PHONY: demo test soak check bench proto docs constraints clean
+.PHONY: demo test soak check bench proto docs chart constraints clean
 
 demo: $(STAMP)  ## run the health-metric demo on three local nodes
 	$(BIN)/plimsoll-sandbox demo
@@ -33,6 +33,9 @@ proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 
 docs: $(STAMP)  ## regenerate the tables under docs/
 	$(BIN)/python -P docs/generate.py
+
+chart: $(STAMP)  ## regenerate deploy/chart from the kustomizations; needs kubectl
+	$(BIN)/python -P release/chart.py
 
 constraints:  ## regenerate constraints.txt with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-annotate \

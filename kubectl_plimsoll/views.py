@@ -132,6 +132,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
     if gates := page.get("gates"):
         yield f"gates:                   {printable(', '.join(gates))}"
+    if message := page.get("gangMessage"):
+        yield f"gang waits:              {printable(message)}"
     if gang := page.get("gang"):
         yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
     if message := page.get("schedulerMessage"):

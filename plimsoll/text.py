@@ -63,8 +63,12 @@ def shown(value: object) -> str:
 class NearNames:
     """Names to suggest. Comparing one name with a thousand takes about a millisecond."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
         self._pairs = {name: _pairs(name) for name in names}
+
+    def add(self, name: str) -> None:
+        """Add a name."""
+        self._pairs[name] = _pairs(name)
 
     def __bool__(self) -> bool:
         return bool(self._pairs)

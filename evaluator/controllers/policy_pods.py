@@ -89,10 +89,13 @@ class PolicyPodController:
         self._wakeup = WakeUp()
         self._seen: dict[PolicyKey, _Seen] = {}
         self._counts: dict[PolicyKey, PodCounts] = {}
+        self._elsewhere: dict[str, int] = {}
+        """By name of a policy: pods that name it in namespaces without it. Thousands of namespaces may use one name."""
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
         """Compare soon."""
+        self._elsewhere.clear()
         self._wakeup.set()
 
     def start_over(self) -> None:
@@ -103,10 +106,12 @@ class PolicyPodController:
 
     def counts_of(self, policy: Policy) -> PodCounts:
         """Return the counts of a policy now."""
-        known = self._cluster
-        return policy_pods.pod_counts(
-            policy, known.policies.objects.keys(), known.requesting, known.not_requesting
-        )
+        known, name = self._cluster, policy.key.name
+        pods = known.requesting, known.not_requesting
+        if name not in self._elsewhere:
+            policies = known.policies.objects.keys()
+            self._elsewhere[name] = policy_pods.pods_elsewhere(name, policies, *pods)
+        return policy_pods.pod_counts(policy, self._elsewhere[name], *pods)
 
     async def run(self) -> None:
         """Count and write events until cancelled."""

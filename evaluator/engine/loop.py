@@ -219,9 +219,9 @@ class DecisionLoop:
         self._metrics.rules_left_out.set(self._rules.left_out)
         for listener in self.listeners:
             listener()
+        yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        yield from self._find_similar(decisions, now)
         replaced = [before]
         del before
         yield from release(replaced)

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from evaluator.catalog.catalog import near_names, similar
+from evaluator.catalog.catalog import PREFIX, similar
 from evaluator.policy.decide import Decisions
 from evaluator.scoring.derived import DERIVED_METRICS
+from plimsoll.text import NearNames
 
 _COMPARED = 20
 """Metrics that are compared with those of other policies."""
@@ -12,6 +13,8 @@ _NAMED = 3
 """Names suggested for a metric."""
 _KEPT = 16
 """Names kept for a metric; thousands of agents may report different ones."""
+_STEP = 20
+"""Names prepared for comparison in one step, well below a millisecond."""
 _PATIENCE = 5.0
 """Seconds to wait for the first agent's names."""
 
@@ -28,6 +31,10 @@ class SimilarMetrics:
         self._since: dict[str, float] = {}
         """When a metric was first found missing (seconds)."""
         self._found: dict[str, Sequence[str]] = {}
+        self._used = set[str]()
+        """The metrics that nodes have and policies use."""
+        self._names = NearNames()
+        """Their names."""
 
     def to(self, metric: str) -> Sequence[str] | None:
         """Return metrics that nodes have and that are similar to one that no node has; None until that is known."""
@@ -56,17 +63,21 @@ class SimilarMetrics:
 
     def update(self, decisions: Decisions, now: float) -> Iterator[bool]:
         """Update what `to` returns, in small steps; the last one yields whether anything changed."""
-        missing, used = list[str](), list[str]()
+        missing, used = list[str](), set[str]()
         for metric, column in tuple(decisions.table.prepared.items()):
             if metric not in DERIVED_METRICS:
                 presence = column.presence
                 if presence.not_found:
                     missing.append(metric)
                 elif presence.having:
-                    used.append(metric)
+                    used.add(metric)
             yield False
-        names = near_names(used if missing else ())
-        yield False
+        if missing and used != self._used:
+            self._names, self._used = NearNames(), used
+            for number, name in enumerate(used, start=1):
+                self._names.add(name.removeprefix(PREFIX))
+                if number % _STEP == 0:
+                    yield False
         self._since = {metric: self._since.get(metric, now) for metric in missing}
         found: dict[str, Sequence[str]] = {}
         for number, metric in enumerate(missing):
@@ -74,7 +85,7 @@ class SimilarMetrics:
             if reported is None and now - self._since[metric] < self._patience:
                 continue
             ranked = _most_frequent_first(reported or {})
-            others = similar(metric, names, _NAMED) if number < _COMPARED else []
+            others = similar(metric, self._names, _NAMED) if number < _COMPARED else []
             found[metric] = tuple(dict.fromkeys([*ranked, *others]))[:_NAMED]
             yield False
         changed, self._found = found != self._found, found

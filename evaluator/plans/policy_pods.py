@@ -38,20 +38,28 @@ def needs_request(policy: Policy) -> bool:
 
 
 def pod_counts(
-    policy: Policy,
+    policy: Policy, elsewhere: int, requesting: PodsByPolicy, not_requesting: PodsByPolicy
+) -> PodCounts:
+    """Count the pods that name a policy; `elsewhere` are those that name it in namespaces without it."""
+    following, without = len(requesting.of(policy.key)), len(not_requesting.of(policy.key))
+    if not needs_request(policy):
+        following, without = following + without, 0
+    return PodCounts(following, without + elsewhere)
+
+
+def pods_elsewhere(
+    name: str,
     policies: Collection[PolicyKey],
     requesting: PodsByPolicy,
     not_requesting: PodsByPolicy,
-) -> PodCounts:
-    """Count the pods that name a policy, including those in namespaces without a policy of this name."""
-    key = policy.key
-    following, without = len(requesting.of(key)), len(not_requesting.of(key))
-    if not needs_request(policy):
-        following, without = following + without, 0
-    for index in (requesting, not_requesting):
-        others = (PolicyKey(namespace, key.name) for namespace in index.namespaces(key.name))
-        without += sum(len(index.of(other)) for other in others if other not in policies)
-    return PodCounts(following, without)
+) -> int:
+    """Count the pods that name a policy in namespaces without a policy of this name."""
+    return sum(
+        len(index.of(key))
+        for index in (requesting, not_requesting)
+        for namespace in index.namespaces(name)
+        if (key := PolicyKey(namespace, name)) not in policies
+    )
 
 
 def why_not_applied(

@@ -286,9 +286,20 @@ class ExplainPages:
         waiting = tuple(self._decider.waiting_for)
         context = PodContext(decisions, self._cluster.nodes.objects, decision, refused, waiting)
         with self._decider.readings() as readings:
-            return await stepwise(
+            found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=self._clock())
             )
+        if gang := found.head.get("gang"):
+            found.head.update(self._gang_state(gang))
+        return found
+
+    def _gang_state(self, name: str) -> dict[str, Any]:
+        """Return why a gang waits; empty if this evaluator does not know."""
+        gangs = self._gang_explainer
+        if gangs is None or gangs.waiting_for() or (gang := gangs.find(name)) is None:
+            return {}
+        found = gangs.head(gang, ())
+        return {"gangState": found["state"], "gangMessage": found["message"]}
 
     async def _gang(self, name: str) -> Response:
         """The state of a gang and the reason."""

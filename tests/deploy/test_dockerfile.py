@@ -24,7 +24,9 @@ def stages():
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     joined = "\n".join(lines).replace("\\\n", " ")
     found = {}
-    for line in joined.splitlines():
+    head, *rest = joined.splitlines()
+    name, _, value = head.removeprefix("ARG ").partition("=")
+    for line in "\n".join(rest).replace(f"${{{name}}}", value).splitlines():
         word, _, rest = line.strip().partition(" ")
         if word == "FROM":
             base, _, name = rest.partition(" AS ")
@@ -222,3 +224,13 @@ def test_exposed_ports_are_those_of_the_programs():
     ports = {settings.port, settings.agent_port, settings.ops_port}
     (exposed,) = steps("evaluator", "EXPOSE")
     assert {int(port) for port in exposed.split()} == ports
+
+
+def test_images_have_oci_labels_and_leave_out_other_programs():
+    for target, others in (("agent", {"evaluator", "sandbox"}), ("evaluator", {"agent", "sandbox"})):  # fmt: skip
+        (labels,) = steps(target, "LABEL")
+        named = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", labels))
+        assert named >= {"title", "description", "licenses", "version", "revision"}
+        (run,) = steps(f"{target}-installed", "RUN")
+        removed = set(re.findall(r"site-packages/(\w+)", run.partition("rm -r")[2]))
+        assert removed == others

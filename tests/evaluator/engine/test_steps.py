@@ -45,6 +45,7 @@ class Counted(np.ndarray):
         plain = [_plain(x) for x in inputs]
         if out is not None:
             more["out"] = tuple(map(_plain, out))
+        more = {key: _plain(value) for key, value in more.items()}  # `where`
         return _counting(getattr(ufunc, method)(*plain, **more))
 
     def __array_function__(self, function, types, args, kwargs):

@@ -6,7 +6,13 @@ import pytest
 from evaluator.cache.cluster import ClusterCache
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod
-from evaluator.plans.policy_pods import NotApplied, event, pod_counts, why_not_applied
+from evaluator.plans.policy_pods import (
+    NotApplied,
+    event,
+    pod_counts,
+    pods_elsewhere,
+    why_not_applied,
+)
 
 REQUEST = {"requests": {"telemetry/scheduling": "1"}}
 LIMIT = {"limits": {"telemetry/scheduling": "1"}}
@@ -29,9 +35,9 @@ def count(parsed, rule):
         cluster = ClusterCache()
         cluster.pods.replace(list(pods))
         policies = policies or [parsed(dontschedule=[rule("m Equals 1")])]
-        return pod_counts(
-            policies[0], {p.key for p in policies}, cluster.requesting, cluster.not_requesting
-        )
+        pods = cluster.requesting, cluster.not_requesting
+        elsewhere = pods_elsewhere("demo", {p.key for p in policies}, *pods)
+        return pod_counts(policies[0], elsewhere, *pods)
 
     return run
 

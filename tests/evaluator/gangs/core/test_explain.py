@@ -14,6 +14,7 @@ from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, G
 from evaluator.metrics import Metrics
 from evaluator.model.gang_membership import QoS
 from evaluator.model.names import PolicyKey
+from evaluator.model.objects import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from evaluator.server.explain import ExplainPages
@@ -93,11 +94,12 @@ async def get(serve, gang_explainer):
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
-        async def fetch(name):
+        async def fetch(name, kind="gang"):
             url = f"http://127.0.0.1:{port}/explain"
-            async with session.get(url, params={"gang": name}) as response:
+            async with session.get(url, params={kind: name}) as response:
                 return response.status, json.loads(await response.text())
 
+        fetch.pods = cluster.pods
         yield fetch
 
 
@@ -122,6 +124,17 @@ async def test_gang_with_missing_pods_is_explained(world, get, a_pod):
     states = {name: member["state"] for name, member in page["members"].items()}
     assert states == {"t-0": "held", "t-1": "held", "t-2": "finished: Failed"}
     assert page["members"]["t-1"]["gates"] == ["plimsoll.io/gang", "example.com/quota"]
+
+
+async def test_gated_pod_is_explained_with_the_reason_of_its_gang(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 3), a=8)
+    labels = {"podGroup": "train", "minAvailable": "3"}
+    meta = PodMeta(name="t-0", namespace="default", labels=labels)
+    get.pods.put(Pod(meta, PodSpec(scheduling_gates=[SchedulingGate("plimsoll.io/gang")])))
+    _, page = await get("default/t-0", "pod")
+    assert (page["turnedAwayByPlimsoll"], page["gang"]) == (True, "default/train")
+    assert page["gangState"] == "Incomplete"
+    assert page["gangMessage"] == "1 of 3 pods of podGroup train exist"
 
 
 async def test_queue_position_is_explained(world, get, a_pod):

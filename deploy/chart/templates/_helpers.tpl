@@ -1,0 +1,48 @@
+{{- define "plimsoll.image" -}}
+{{- $root := index . 0 }}{{- $image := (index $root.Values (index . 1)).image -}}
+{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- /* Rule files, as the data of a ConfigMap. */ -}}
+{{- define "plimsoll.rules" -}}
+{{- range $name, $set := .Values.rules }}
+{{- if $set.enabled }}
+{{- $content := $set.content | default ($.Files.Get (printf "rules/%s.yaml" $name)) }}
+{{- if not $content }}{{ fail (printf "rules.%s: no rules of this name are shipped, so it needs content" $name) }}{{ end }}
+{{ $name }}.yaml: |
+{{ $content | trimSuffix "\n" | indent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A change of the rules changes the name, and so restarts the agents. */ -}}
+{{- define "plimsoll.rulesName" -}}
+plimsoll-rules-{{ include "plimsoll.rules" . | sha256sum | trunc 10 }}
+{{- end }}
+
+{{- /* Flags of the sources of readings, one a line. */ -}}
+{{- define "plimsoll.sourceArgs" -}}
+{{- $names := dict "agents" "agents" "customMetrics" "custom-metrics" "prometheus" "prometheus" }}
+{{- $found := list }}
+{{- range $key, $source := .Values.sources }}
+{{- if $source.enabled }}{{ $found = append $found (printf "%05d %s" (int $source.order) (get $names $key)) }}{{ end }}
+{{- end }}
+{{- if not $found }}{{ fail "sources: enable at least one" }}{{ end }}
+{{- $flag := list }}
+{{- range sortAlpha $found }}{{ $flag = append $flag (last (splitList " " .)) }}{{ end }}
+{{- if ne (join "," $flag) "agents" }}
+--metricsSource={{ join "," $flag }}
+{{- end }}
+{{- with .Values.sources.prometheus }}
+{{- if .enabled }}
+{{- if not .url }}{{ fail "sources.prometheus.url: required, for example http://prometheus.monitoring:9090" }}{{ end }}
+--prometheusUrl={{ .url }}
+{{- if .queries }}
+--prometheusQueries=/etc/plimsoll/queries/queries.yaml
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if ne .Release.Namespace "plimsoll" }}
+--agentServiceAccount={{ .Release.Namespace }}/plimsoll-agent
+{{- end }}
+{{- end }}

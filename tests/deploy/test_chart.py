@@ -1,0 +1,322 @@
+"""The Helm chart renders the objects of the kustomizations, and an API server accepts them."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from release import chart as generator
+from release.values import tree
+
+helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel here")
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart"
+COMPONENTS = [name for name in generator.components() if name not in generator.SOURCES]
+EXISTING = {"certificates": {"mode": "existing-secrets"}}
+JOB = {"certificates": {"mode": "job"}}
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
+
+
+@pytest.fixture(scope="module")
+def chart():
+    with helm.Chart.load(CHART) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def render(chart):
+    """Objects by kind and name, as `helm template` prints them."""
+
+    def rendered(values=None, namespace="plimsoll"):
+        files = chart.render(values=values or {}, name="plimsoll", namespace=namespace)
+        texts = [text for path, text in files.items() if path.endswith(".yaml")]
+        objects = [one for text in texts for one in yaml.safe_load_all(text) if one]
+        keys = [(one["kind"], one["metadata"]["name"]) for one in objects]
+        assert len(keys) == len(set(keys))
+        return dict(zip(keys, objects, strict=True))
+
+    return rendered
+
+
+def comparable(objects):
+    """Without what a chart has otherwise: the namespace, hashes of rules, the CRD's keep policy."""
+    text = json.dumps([one for key, one in sorted(objects.items()) if key[0] != "Namespace"])
+    found = json.loads(re.sub(r"plimsoll-rules-[a-z0-9]{10}", "plimsoll-rules", text))
+    for one in found:
+        one["metadata"].get("annotations", {}).pop("helm.sh/resource-policy", None)
+        if one["metadata"].get("annotations") == {}:
+            del one["metadata"]["annotations"]
+    return {(one["kind"], one["metadata"]["name"]): one for one in found}
+
+
+def test_generated_files_are_up_to_date():
+    command = [sys.executable, "-P", str(ROOT / "release" / "chart.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_kustomization_is_in_the_chart_or_left_out_with_a_reason(folder):
+    """A folder added later must be put into one of the lists of release/chart.py."""
+    bases = {".", "core", "crd", "evaluator", "daemonset", "rules"}
+    assert str(folder) in bases | generator.FOLDERS.keys() | generator.LEFT_OUT.keys()
+
+
+def test_defaults_are_the_objects_of_the_kustomization(render):
+    assert comparable(render({"monitoring": {"enabled": True}})) == comparable(generator.build("."))
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_a_component_is_that_of_the_kustomization(render, component):
+    needs = {*generator.NEEDS.get(component, "").split(), component}
+    if component == "gangs-webhook":
+        needs.add("gangs")
+    on = {generator._camel(name): True for name in needs}
+    expected = generator.build("core", *sorted(needs))
+    assert comparable(render({**EXISTING, "components": on})) == comparable(expected)
+
+
+def test_all_components_together(render):
+    on = {generator._camel(name): True for name in COMPONENTS}
+    expected = generator.build("core", *COMPONENTS)
+    assert comparable(render({**EXISTING, "components": on})) == comparable(expected)
+
+
+def test_source_custom_metrics_is_the_component(render):
+    sources = {"agents": {"enabled": False}, "customMetrics": {"enabled": True}}
+    expected = generator.build("core", "custom-metrics")
+    assert comparable(render({**EXISTING, "sources": sources})) == comparable(expected)
+
+
+@pytest.mark.parametrize("name", [name for name, (path, _) in generator.FOLDERS.items() if path])
+def test_other_folders_are_added_by_their_value(render, name):
+    values = {**EXISTING, "components": {"gangs": True, "gangsWebhook": True}}
+    top, leaf = generator.FOLDERS[name][0].split(".")
+    plain = render(values)
+    added = {k: v for k, v in render({**values, top: {leaf: True}}).items() if k not in plain}
+    assert comparable(added) == comparable(generator.build(name))
+
+
+def test_another_namespace_is_used_everywhere(render):
+    values = {"components": {generator._camel(name): True for name in COMPONENTS}, **JOB}
+    both = [json.dumps([*render(values, name).values()]) for name in ("plimsoll", "elsewhere")]
+    here, there = (re.sub(r'"--agentServiceAccount=[^"]*", ', "", text) for text in both)
+    assert there.count("elsewhere") > 20
+    for of_ours in (".plimsoll.svc", ":plimsoll:", '"namespace": "plimsoll"', "plimsoll/plimsoll-"):
+        assert of_ours in here or of_ours == "plimsoll/plimsoll-"
+        assert of_ours not in there
+    assert "--agentServiceAccount=elsewhere/plimsoll-agent" in both[1]
+
+
+def arguments(objects, kind="Deployment", name="plimsoll-evaluator"):
+    return objects[kind, name]["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+def test_sources_are_listed_by_their_order(render):
+    prometheus = {"enabled": True, "order": 1, "url": "http://p:9090", "queries": {"load": "node_load1"}}  # fmt: skip
+    objects = render({"sources": {"prometheus": prometheus}})
+    assert arguments(objects)[-3:] == [
+        "--metricsSource=prometheus,agents",
+        "--prometheusUrl=http://p:9090",
+        "--prometheusQueries=/etc/plimsoll/queries/queries.yaml",
+    ]
+    data = objects["ConfigMap", "plimsoll-queries"]["data"]
+    assert yaml.safe_load(data["queries.yaml"]) == {"load": "node_load1"}
+
+
+def test_rule_sets_are_a_map(render):
+    """One can be left out, another added, without repeating the others."""
+    own = "groups: []\n"
+    plain = {**render()["ConfigMap", rules(render())]["data"]}
+    changed = render({"rules": {"usage": {"enabled": False}, "own": {"enabled": True, "content": own}}})  # fmt: skip
+    assert rules(changed) != rules(render())
+    data = changed["ConfigMap", rules(changed)]["data"]
+    del plain["usage.yaml"]
+    assert data == {**plain, "own.yaml": own}
+
+
+def rules(objects):
+    (name,) = [name for kind, name in objects if name.startswith("plimsoll-rules-")]
+    return name
+
+
+def test_extra_flags_image_digest_and_resources(render):
+    digest = "sha256:" + "0" * 64
+    values = {
+        "agent": {
+            "extraArgs": ["--collector.ntp"],
+            "image": {"repository": "r/a", "digest": digest},
+        },
+        "evaluator": {"replicas": 3, "resources": {"limits": {"memory": "3Gi"}}},
+    }
+    objects = render(values)
+    assert arguments(objects, "DaemonSet", "plimsoll-agent")[-1] == "--collector.ntp"
+    pod = objects["DaemonSet", "plimsoll-agent"]["spec"]["template"]["spec"]
+    assert {one["image"] for one in (*pod["containers"], *pod["initContainers"])} == {f"r/a@{digest}"}  # fmt: skip
+    spec = objects["Deployment", "plimsoll-evaluator"]["spec"]
+    assert spec["replicas"] == 3
+    assert spec["template"]["spec"]["containers"][0]["resources"]["limits"] == {"memory": "3Gi"}
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"evaluators": {}}, "evaluators"),
+        ({"evaluator": {"replicas": 0}}, "replicas"),
+        ({"evaluator": {"extraArgs": ["evict"]}}, "extraArgs"),
+        ({"components": {"evictions": True}}, "evictions"),
+        ({"certificates": {"mode": "helm"}}, "mode"),
+        ({"components": {"gangsWebhook": True}}, "needs components.gangs"),
+        ({"components": {"prometheusEgress": True}}, "needs components.closedEgress"),
+        ({"sources": {"agents": {"enabled": False}}}, "enable at least one"),
+        ({"sources": {"prometheus": {"enabled": True}}}, "sources.prometheus.url: required"),
+        ({"rules": {"mine": {"enabled": True}}}, "rules.mine: no rules of this name"),
+    ],
+)
+def test_wrong_values_are_rejected_by_name(chart, values, named):
+    with pytest.raises(helm.HelmError, match=named):
+        chart.render(values=values, name="plimsoll", namespace="plimsoll")
+
+
+def test_chart_has_no_findings_of_helm_lint():
+    report = helm.lint(CHART, {}, strict=True, namespace="plimsoll")
+    messages = [one for one in report["messages"] if "icon is recommended" not in str(one)]
+    assert (messages, report["errors"]) == ([], [])
+
+
+def test_schema_describes_every_value(chart):
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert keys(schema["properties"]) - {"global"} == set(chart.values)
+    for path in (".image.repository", ".replicas"):
+        assert f"evaluator{path}`" in (CHART / "README.md").read_text()
+
+
+def keys(properties):
+    return set(properties)
+
+
+def test_crd_is_kept_on_uninstall(render):
+    key = ("CustomResourceDefinition", "taspolicies.telemetry.intel.com")
+    assert render()[key]["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    removed = render({"crds": {"keep": False}})[key]
+    assert "helm.sh/resource-policy" not in removed["metadata"].get("annotations", {})
+    assert key not in render({"crds": {"install": False}})
+
+
+def test_package_contains_the_rules(tmp_path):
+    archive = helm.package(CHART, destination=tmp_path)
+    assert Path(str(archive)).name == f"plimsoll-{generator.VERSION}.tgz"
+    with helm.Chart.load(archive) as packed:
+        names = {one["name"] for one in packed.files}
+    assert {"rules/health.yaml", "files/certificates.py", "README.md"} <= names
+
+
+def test_values_are_nested_by_their_path():
+    values = [generator.Value("a.b", 1, {}, ""), generator.Value("a.c", 2, {}, "")]
+    assert tree(values) == {"a": {"b": 1, "c": 2}}
+
+
+@pytest.fixture(scope="module")
+def administrator(control_plane):
+    """Run kubectl and return its output."""
+
+    def kubectl(*given, text=None):
+        environment = {**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}
+        done = subprocess.run(["kubectl", *given], env=environment, input=text, capture_output=True, text=True)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return kubectl
+
+
+def collection(body):
+    """The path where an object is created."""
+    version, name = body["apiVersion"], body["kind"].lower()
+    plural = (
+        f"{name[:-1]}ies" if name.endswith("y") else f"{name}{'es' if name[-1] == 's' else 's'}"
+    )
+    space = body["metadata"].get("namespace")
+    group = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    return f"{group}{f'/namespaces/{space}' if space else ''}/{plural}"
+
+
+def test_api_server_accepts_all_objects(administrator, render):
+    """Strictly: an unknown field is an error."""
+    values = {
+        **JOB,
+        "components": {generator._camel(name): True for name in COMPONENTS},
+        "gangs": {"policy": True, "webhook": True},
+        "policyAdmission": {"add": True, "warn": True},
+        "policyWarnings": {"enabled": True},
+    }
+    administrator("create", "namespace", "chart-objects")
+    objects = render(values, "chart-objects")
+    assert len(objects) > 35
+    for body in objects.values():
+        url = f"{collection(body)}?dryRun=All&fieldValidation=Strict"
+        created = json.loads(administrator("create", "--raw", url, "-f", "-", text=json.dumps(body)))  # fmt: skip
+        assert created["metadata"]["uid"]
+
+
+@pytest.fixture(scope="module")
+def job(administrator, render, tmp_path_factory):
+    """Run the script of the job as its account; return its exit status and output."""
+    folder = tmp_path_factory.mktemp("account")
+    kubectl = administrator
+    kubectl("create", "namespace", "made")
+    objects = render(JOB, "made")
+    mine = {kind: one for (kind, name), one in objects.items() if name == "plimsoll-certificates"}
+    pod = mine["Job"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"] == ["python", "/etc/plimsoll/certificates.py"]
+    kubectl("apply", "--validate=ignore", "-f", "-", text=yaml.safe_dump_all([mine[kind] for kind in ("ServiceAccount", "Role", "RoleBinding")]))  # fmt: skip
+    (folder / "token").write_text(kubectl("-n", "made", "create", "token", "plimsoll-certificates"))
+    (folder / "script.py").write_text(mine["ConfigMap"]["data"]["certificates.py"])
+    config = json.loads(kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
+    cluster = config["clusters"][0]["cluster"]
+    (folder / "ca.crt").write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    address = urlsplit(cluster["server"])
+    variables = {
+        **{one["name"]: one["value"] for one in pod["containers"][0]["env"]},
+        "ACCOUNT": str(folder),
+        "KUBERNETES_SERVICE_HOST": address.hostname,
+        "KUBERNETES_SERVICE_PORT": str(address.port),
+        "PATH": os.environ["PATH"],
+    }
+
+    def run():
+        command = [sys.executable, "-I", str(folder / "script.py")]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    return kubectl, run
+
+
+def test_job_makes_certificates_of_one_ca_once(job, tmp_path):
+    kubectl, run = job
+    status, printed = run()
+    assert (status, printed.count("created secret")) == (0, 3), printed
+    for secret, name in (
+        ("plimsoll-extender-tls", "plimsoll-evaluator.made.svc"),
+        ("plimsoll-agents-tls", "plimsoll-evaluator-agents.made.svc"),
+        ("plimsoll-scheduler-client", None),
+    ):
+        data = json.loads(kubectl("-n", "made", "get", "secret", secret, "-o", "json"))["data"]
+        for key in ("ca.crt", "tls.crt", "tls.key"):
+            (tmp_path / key).write_bytes(base64.b64decode(data[key]))
+        verify = ["openssl", "verify", "-CAfile", "ca.crt", *(["-verify_hostname", name] if name else []), "tls.crt"]  # fmt: skip
+        done = subprocess.run(verify, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert run() == (0, "all secrets exist: nothing to do\n")
+    kubectl("-n", "made", "delete", "secret", "plimsoll-agents-tls")
+    status, printed = run()
+    assert status == 1
+    assert "plimsoll-agents-tls do not: one CA must sign all" in printed
