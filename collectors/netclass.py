@@ -145,10 +145,17 @@ class NetClass:
         self._devices = sysfs.Derived(self._find, self._directory)
         self._ignored = re.compile(options.netclass_ignored_devices)
         self._ignore_invalid_speed = options.netclass_ignore_invalid_speed
+        self._texts: Mapping[str, Texts] = {}
+        self._families: list[Family] = []
 
     def collect(self) -> list[Family]:
-        """Read the source now."""
-        return families(dict(self._read()), ignore_invalid_speed=self._ignore_invalid_speed)
+        """Read the source now. Files rarely change, and equal ones yield equal families."""
+        texts = dict(self._read())
+        if texts != self._texts or not self._families:
+            ignoring = self._ignore_invalid_speed
+            self._families = families(texts, ignore_invalid_speed=ignoring)
+            self._texts = texts
+        return self._families
 
     def _read(self) -> Iterator[tuple[str, Texts]]:
         for device, (directory, lasting) in self._devices.get().items():

@@ -146,6 +146,8 @@ class NetStat:
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = netroot.directory(machine)
         self._picker = Picker(options.netstat_fields)
+        self._names: list[str] = []
+        self._selected: list[tuple[int, str]] = []
 
     def collect(self) -> Iterator[Family]:
         """Read the sources. Without IPv6 there is no snmp6."""
@@ -155,4 +157,18 @@ class NetStat:
         yield from parse_pairs(host.read(self._directory / "netstat"), self._picker)
         yield from parse_pairs(host.read(self._directory / "snmp"), self._picker)
         if (text := host.read_optional(self._directory / "snmp6")) is not None:
+            yield from self._ipv6(text)
+
+    def _ipv6(self, text: str) -> Iterator[tuple[str, float]]:
+        words = text.split()
+        names, numbers = words[::2], words[1::2]
+        # Names are constant while a kernel runs; comparing them is cheaper than looking each up.
+        if names != self._names or len(numbers) != len(names):
+            self._names = []
             yield from parse_lines(text, self._picker)
+            metrics = enumerate(map(self._picker.metric, names))
+            self._selected = [(index, metric) for index, metric in metrics if metric is not None]
+            self._names = names
+            return
+        for index, metric in self._selected:
+            yield metric, _number(numbers[index])

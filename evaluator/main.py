@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.app import Service
 from evaluator.cli.adopt_labels import main as adopter
+from evaluator.cli.backtest import main as backtester
 from evaluator.cli.check import main as checker
 from evaluator.cli.clean import main as cleaner
 from evaluator.cli.configure_scheduler import main as configurer
@@ -36,6 +37,7 @@ example, outside the cluster:
   curl localhost:8080/explain/<namespace>/<policy>
 
 commands, each with its own --help:
+  backtest              replay policies on recorded telemetry: what would they have done?
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   clean                 remove from all nodes what Plimsoll wrote to them
@@ -46,6 +48,7 @@ Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or
 
 COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
     "adopt-labels": adopter.main,
+    "backtest": backtester.main,
     "check": checker.main,
     "clean": cleaner.main,
     "configure-scheduler": configurer.main,

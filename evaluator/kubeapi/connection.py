@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import aiohttp
-from kubernetes.aio import client, config
 
+from evaluator.kubeapi import lazy_packages
 from evaluator.kubeapi.transport import KubeError, sentence
 from plimsoll import strictyaml
 from plimsoll.strictyaml import YAMLError
 from plimsoll.text import SentenceError
+
+lazy_packages.install("kubernetes", "kubernetes.aio")
+
+from kubernetes.aio import client, config  # noqa: E402 (after the line above)
 
 # ConfigException: credentials could not be renewed; ValueError: they are not valid in a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)

@@ -123,3 +123,15 @@ def test_replaced_device_has_its_own_index(tmp_path: Path, values) -> None:
 def test_machine_without_network_devices_exports_nothing(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
         NetClass(Host(sysfs=tmp_path), Options()).collect()
+
+
+def test_changed_file_and_removed_device_show_in_the_next_scrape(plant, values, tmp_path) -> None:
+    host = plant({"sys/class/net/eth0/mtu": "1500\n", "sys/class/net/eth1/mtu": "9000\n"})
+    collector = NetClass(host, Options())
+    before = values(collector.collect())
+    assert values(collector.collect()) == before
+    plant({"sys/class/net/eth0/mtu": "1400\n"})
+    shutil.rmtree(tmp_path / "sys/class/net/eth1")
+    found = values(collector.collect())
+    assert found['node_network_mtu_bytes{device="eth0"}'] == 1400
+    assert not any("eth1" in series for series in found)

@@ -109,3 +109,17 @@ def test_invalid_snmp6_is_rejected(text: str) -> None:
 
 def test_line_of_snmp6_not_of_ipv6_is_ignored() -> None:
     assert list(parse_lines("Tcp4 1\n", Picker(EVERYTHING))) == []
+
+
+def test_later_reads_of_snmp6_yield_current_values_and_notice_changed_lines(plant, values) -> None:
+    empty = {"proc/net/netstat": "", "proc/net/snmp": ""}
+    collector = NetStat(plant({**empty, "proc/net/snmp6": "Ip6InOctets\t1\nIp6A\t2\n"}), Options())
+    assert values(collector.collect()) == {"node_netstat_Ip6_InOctets": 1}
+    plant({"proc/net/snmp6": "Ip6InOctets\t5\nIp6A\t2\n"})
+    assert values(collector.collect()) == {"node_netstat_Ip6_InOctets": 5}
+    plant({"proc/net/snmp6": "Ip6OutOctets\t3\nIp6InOctets\t6\n"})
+    expected = {"node_netstat_Ip6_OutOctets": 3, "node_netstat_Ip6_InOctets": 6}
+    assert values(collector.collect()) == expected
+    plant({"proc/net/snmp6": "Ip6OutOctets\t3\nIp6InOctets\tx\n"})
+    with pytest.raises(CollectorError, match="netstat"):
+        list(collector.collect())

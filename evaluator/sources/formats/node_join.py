@@ -33,6 +33,11 @@ class NodeNames:
         return self._known.get(instance) or self._known.get(_host(instance))
 
 
+def named(labels: Mapping[str, str], label: str) -> str | None:
+    """Return the node that labels name where the cluster's nodes are not known: by `label`, else the host of `instance`."""
+    return labels.get(label) or _host(labels.get("instance", "")) or None
+
+
 def _aliases(node: Node) -> set[str]:
     found = {
         address.address

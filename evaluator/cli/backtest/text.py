@@ -1,0 +1,126 @@
+"""Writes a report as text of at most 80 lines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll.durations import format_duration
+from plimsoll.text import counted, one_line
+
+MOST_LINES = 80
+_RULES, _NODES, _INTERVALS = 6, 5, 3
+"""Rules of a policy, nodes of a policy and intervals of a node that are shown."""
+
+Json = Mapping[str, Any]
+
+
+def as_text(report: Json) -> str:
+    """Return the report for people."""
+    head = [*_head(report)]
+    tail = ["", report["note"]]
+    policies = [[*_policy(one, report)] for one in report["policies"]]
+    body: list[str] = []
+    room = MOST_LINES - len(head) - len(tail) - 1
+    for number, full in enumerate(policies):
+        left = len(policies) - number
+        share = max(2, (room - len(body)) // left)
+        lines = (
+            full if len(full) <= share else [*full[: share - 1], "  ... (--output json has all)"]
+        )
+        if len(body) + len(lines) > room:
+            body.append(f"... and {counted(left, 'more policy', 'more policies')}")
+            break
+        body += lines
+    return "".join(f"{line}\n" for line in (*head, *body, *tail))
+
+
+def _head(report: Json) -> Iterator[str]:
+    yield (
+        f"{report['from']} to {report['to']}: {counted(report['nodes'], 'node')}, "
+        f"{report['samples']:,} samples, a step of {format_duration(report['stepSeconds'])}, "
+        f"readings stale after {format_duration(report['staleAfterSeconds'])}"
+    )
+    if report["gaps"]:
+        yield (
+            f"no data of any node in {counted(len(report['gaps']), 'gap')}, {_span(report['gapSeconds'])} in all: the source "
+            "was down, or nothing was recorded"
+        )
+
+
+def _policy(one: Json, report: Json) -> Iterator[str]:
+    at_once, flaps = one["nodesAtOnce"], one["flaps"]
+    yield ""
+    mode = ", only observed: as if it were enforced" if one["mode"] == "observe" else ""
+    yield f"policy {one['namespace']}/{one['name']}{mode}"
+    for problem in one["problems"][:3]:
+        yield f"  problem: {one_line(problem)}"
+    if one["metricsWithoutData"]:
+        yield f"  no data: no node has {', '.join(one['metricsWithoutData'])}"
+    yield (
+        f"  nodes in violation at once: most {at_once['max']} of {report['nodes']} ({at_once['maxShare']:.0%}), "
+        f"p95 {at_once['p95']}; {one['nodeHours']:.1f} node-hours"
+    )
+    yield from _limit(one)
+    yield (
+        f"  changes: {flaps['changes']}, worst hour of a node {flaps['worstNodeHour']}"
+        + "".join(f"; {n['node']} {n['changes']}" for n in flaps["worstNodes"][:3])
+    )
+    if one["refused"]:
+        refused = one["refused"]
+        more = (
+            f", {refused['coreHours']:.1f} core-hours, {refused['gibHours']:.1f} GiB-hours"
+            if refused["coreHours"] is not None and refused["gibHours"] is not None
+            else ""
+        )
+        yield (
+            f"  closed to new pods: {refused['nodeHours']:.1f} node-hours{more}; no node left for "
+            f"{one['noNodeMinutes']:.1f} minutes"
+        )
+    writes = one["writes"]
+    yield (
+        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes; pods evicted from nodes "
+        f"{writes['nodesEmptied']} times"
+    )
+    share = one["missingShare"]
+    yield f"  missing readings: {'all' if share is None else f'{share:.1%}'}"
+    for rule in one["rules"][:_RULES]:
+        yield (
+            f"  {rule['strategy']} {rule['rule']}: {counted(rule['count'], 'time')} on {counted(rule['nodes'], 'node')}, "
+            f"{_span(rule['totalSeconds'])} in all, longest {_span(rule['longestSeconds'])}"
+        )
+    if len(one["rules"]) > _RULES:
+        yield f"  ... and {counted(len(one['rules']) - _RULES, 'more rule')}"
+    yield from _intervals(one["nodes"])
+
+
+def _limit(one: Json) -> Iterator[str]:
+    limit = one["limit"]
+    if limit is not None:
+        tripped = (
+            f"would have tripped {counted(limit['trips'], 'time')}, {limit['heldBackHours']:.1f} h over it"
+            if limit["trips"]
+            else "never reached"
+        )
+        yield f"  limit of {counted(limit['nodes'], 'node')} of {limit['of']}: {tripped}"
+
+
+def _intervals(nodes: Mapping[str, Any]) -> Iterator[str]:
+    worst: Sequence[str] = sorted(nodes, key=lambda name: (-nodes[name]["seconds"], name))
+    for name in worst[:_NODES]:
+        found = nodes[name]["intervals"]
+        yield f"  {name}: {_span(nodes[name]['seconds'])} in {counted(len(found), 'interval')}"
+        for one in found[:_INTERVALS]:
+            value = "no reading" if one["worst"] is None else f"worst {one['worst']:g}"
+            flags = "".join(
+                f", {text}"
+                for key, text in (("beganBefore", "began before"), ("ongoing", "ongoing"))
+                if one.get(key)
+            )
+            yield f"    {one['start']} to {one['end']} {one['strategy']}: {one['rule']}, {value}{flags}"
+    if len(worst) > _NODES:
+        yield f"  ... and {counted(len(worst) - _NODES, 'more node')}"
+
+
+def _span(seconds: float) -> str:
+    """Return a duration in whole seconds, with days."""
+    days, rest = divmod(round(seconds), 86400)
+    return f"{days}d{format_duration(rest) if rest else ''}" if days else format_duration(rest)
