@@ -1,15 +1,18 @@
-"""WiFi devices and the stations they are connected to, by nl80211. Its entry waits for <sysfs>/class/ieee80211."""
+"""WiFi devices and the stations they are connected to, by nl80211."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from collectors.base import host
 from collectors.base.metric import Metric, Table
+from collectors.base.options import WifiOptions
 from collectors.base.sample import CollectorError, Family, SourceAbsentError
 from collectors.devices import routenetlink
 from collectors.devices.routenetlink import Message, attributes_of
-from collectors.readers import netroot
+from collectors.devices.wififixture import WifiFixture
+from collectors.readers import netroot, sysfs
 
 _STATION = ("device", "mac_address")
 # Attribute after NL80211_STA_INFO_, the metric's name after node_wifi_, its HELP, its unit's share of the metric's.
@@ -87,23 +90,34 @@ def connect() -> AbstractContextManager[Socket]:
 class Wifi:
     """The `wifi` collector."""
 
-    def __init__(self, machine: host.Host, *, connect: Connect = connect) -> None:
+    def __init__(
+        self, machine: host.Host, options: WifiOptions, *, connect: Connect = connect
+    ) -> None:
         self._machine = machine
+        self._class = machine.sysfs / "class/ieee80211"
+        self._fixtures = options.wifi_fixtures
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:
-        """Query the kernel."""
+        """Query the kernel, or read the fixture."""
+        if self._fixtures:
+            yield from _families(_rows(WifiFixture(Path(self._fixtures))))
+            return
+        sysfs.listing(self._class)  # absent without WiFi; pyroute2 does not close its sockets then
         netroot.require_own(self._machine)
         errors = routenetlink.pyroute2("pyroute2.netlink.exceptions")
-        rows: dict[str, dict[tuple[str, ...], float]] = {}
         try:
             with self._connect() as connection:
-                for name, labels, value in _rows(connection):
-                    rows.setdefault(name, {})[labels] = value
+                yield from _families(_rows(connection))
         except (OSError, errors.NetlinkError, errors.NetlinkDecodeError) as error:
             raise CollectorError(f"nl80211: {error}") from error
-        for name, found in rows.items():
-            yield METRICS.family(f"node_wifi_{name}", found.items())
+
+
+def _families(found: Iterable[Row]) -> list[Family]:
+    rows: dict[str, dict[tuple[str, ...], float]] = {}
+    for name, labels, value in found:
+        rows.setdefault(name, {})[labels] = value
+    return [METRICS.family(f"node_wifi_{name}", values.items()) for name, values in rows.items()]
 
 
 def _rows(connection: Socket) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from threading import Event, Lock, Thread
 from agent.rules.clock import Clock
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import metrics as accounts
-from agent.rules.groups.file import RuleError, RuleFile
+from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
 from agent.rules.groups.manager import GroupManager, Part
 from agent.rules.groups.results import Published
 from agent.rules.groups.tick import by_metric
@@ -30,7 +30,7 @@ from plimsoll.threads import StoppedError
 
 log = logs.get(__name__)
 
-_LOOK = 1_000
+_LOOK = 2_000
 """Milliseconds between two checks for changed rule files."""
 _EXPIRY = 3_000
 """Milliseconds after which the first results may become too old."""
@@ -154,7 +154,7 @@ class RuleEngine:
         """Notify subscribers of results that become too old during a long step, such as one with a hanging collector."""
         while True:
             left = self._published.until - self._clock.boot()
-            await asyncio.sleep(min(max(left, _LOOK), _EXPIRY) / 1000)
+            await asyncio.sleep(min(max(left, SHORTEST), _EXPIRY) / 1000)
             if self._published.until < self._clock.boot():
                 self._subscribers.notify(self._current().results)
 

@@ -58,7 +58,6 @@ IGNORED: Mapping[str, bool] = {
             "collector.filesystem.stat-workers",
             "collector.megacli.command",
             "collector.netclass_rtnl.ignored-devices",
-            "collector.wifi.fixtures",
             "collectors.enabled",
             "debug.memprofile-file",
             "runtime.gomaxprocs",

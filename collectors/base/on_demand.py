@@ -251,7 +251,7 @@ _ENTRIES = (
         name="Wifi",
         about="WiFi devices and stations",
         prefixes=("node_wifi_",),
-        source="<sysfs>/class/ieee80211",
+        options=options.WifiOptions,
         needs="hostNetwork",
     ),
     OnDemand(

@@ -286,3 +286,15 @@ class TapestatsOptions:
         metavar="REGEXP",
         parse=regexp,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class WifiOptions:
+    """The flags of `wifi`."""
+
+    wifi_fixtures: str = option(
+        "collector.wifi.fixtures",
+        "",
+        "read the JSON files in this directory instead of the kernel, for tests",
+        metavar="DIR",
+    )

@@ -1,10 +1,20 @@
+import json
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from collectors.base.host import Host
+from collectors.base.options import WifiOptions
 from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.wifi import Wifi
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A machine with WiFi."""
+    (tmp_path / "class/ieee80211").mkdir(parents=True)
+    return Host(sysfs=tmp_path)
 
 
 def message(prefix: str, **attributes: object):
@@ -43,9 +53,9 @@ class Kernel:
         return [message("ATTR_", MAC="aa:bb:cc:dd:ee:ff", STA_INFO=info)]
 
 
-def test_device_network_and_station_are_exported(values) -> None:
+def test_device_network_and_station_are_exported(host, values) -> None:
     station = '{device="wlan0",mac_address="aa:bb:cc:dd:ee:ff"}'
-    assert values(Wifi(Host(), connect=lambda: nullcontext(Kernel())).collect()) == {
+    assert values(Wifi(host, WifiOptions(), connect=lambda: nullcontext(Kernel())).collect()) == {
         'node_wifi_interface_frequency_hertz{device="wlan0"}': 2_412_000_000,
         'node_wifi_station_info{device="wlan0",bssid="00:11:22:33:44:55",ssid="Caf\u00e9",mode="client"}': 1,
         f"node_wifi_station_connected_seconds_total{station}": 30,
@@ -59,7 +69,7 @@ def test_device_network_and_station_are_exported(values) -> None:
     }
 
 
-def test_device_without_a_network_has_no_station_info(values) -> None:
+def test_device_without_a_network_has_no_station_info(host, values) -> None:
     class Idle(Kernel):
         def get_associated_bss(self, ifindex):
             return None
@@ -67,22 +77,57 @@ def test_device_without_a_network_has_no_station_info(values) -> None:
         def get_stations(self, ifindex):
             return []
 
-    found = values(Wifi(Host(), connect=lambda: nullcontext(Idle())).collect())
+    found = values(Wifi(host, WifiOptions(), connect=lambda: nullcontext(Idle())).collect())
     assert list(found) == ['node_wifi_interface_frequency_hertz{device="wlan0"}']
 
 
-def test_failing_query_is_an_error() -> None:
+def test_failing_query_is_an_error(host) -> None:
     class Failing(Kernel):
         def get_stations(self, ifindex):
             raise OSError(100, "Network is down")
 
     with pytest.raises(CollectorError, match="Network is down"):
-        list(Wifi(Host(), connect=lambda: nullcontext(Failing())).collect())
+        list(Wifi(host, WifiOptions(), connect=lambda: nullcontext(Failing())).collect())
 
 
-def test_machine_without_wifi_has_no_source() -> None:
-    def absent():
-        raise SourceAbsentError("nl80211: no such family")
-
+def test_machine_without_wifi_has_no_source(tmp_path: Path) -> None:
     with pytest.raises(SourceAbsentError):
-        list(Wifi(Host(), connect=absent).collect())
+        list(Wifi(Host(sysfs=tmp_path), WifiOptions()).collect())
+
+
+def test_fixture_replaces_the_kernel(tmp_path: Path, values) -> None:
+    files = {
+        "interfaces.json": [{"name": "wlan0", "frequency": 2412}, {"name": "wlan1"}, {"type": 10}],
+        "wlan0/bss.json": {"ssid": "Example", "bssid": "ABEiM0RV", "status": 1},
+        "wlan0/stationinfo.json": [
+            {
+                "hardwareaddr": "qrvM3e7/",
+                "connected": 30_000_000_000,
+                "inactive": 400_000_000,
+                "receivebitrate": 128_000_000,
+                "signal": -52,
+            }
+        ],
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps(content))
+    found = values(Wifi(Host(), WifiOptions(str(tmp_path))).collect())
+    station = '{device="wlan0",mac_address="aa:bb:cc:dd:ee:ff"}'
+    expected = {
+        'node_wifi_interface_frequency_hertz{device="wlan0"}': 2_412_000_000,
+        'node_wifi_interface_frequency_hertz{device="wlan1"}': 0,
+        'node_wifi_station_info{device="wlan0",bssid="00:11:22:33:44:55",ssid="Example",mode="client"}': 1,
+        f"node_wifi_station_connected_seconds_total{station}": 30,
+        f"node_wifi_station_inactive_seconds{station}": 0.4,
+        f"node_wifi_station_signal_dbm{station}": -52,
+        f"node_wifi_station_receive_bits_per_second{station}": 128_000_000,
+        f"node_wifi_station_receive_bytes_total{station}": 0,
+    }
+    assert {series: found[series] for series in expected} == expected
+
+
+def test_damaged_fixture_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "interfaces.json").write_text("{")
+    with pytest.raises(CollectorError, match=r"interfaces\.json"):
+        list(Wifi(Host(), WifiOptions(str(tmp_path))).collect())

@@ -370,9 +370,9 @@ def test_groups_keep_their_samples_when_rules_change(node, more) -> None:
         node.after(5)
     node.meminfo.families = []
     node.rules("groups:\n" + group("g", "a: 2") + group("long", long, more=more))
-    node.after(1)
+    node.after(2)
     assert node.values()["a"] == 1
-    node.after(1)
+    node.after(2)
     assert node.values()["a"] == 2
     assert node.values()["grown"] >= 2
 

@@ -180,10 +180,14 @@ def _labels(obj):
 
 
 def _timeless(status):
+    """A status without what depends on its past: times, names of similar metrics, and the nodes within a limit."""
     conditions = [
-        {key: value for key, value in condition.items() if key != "lastTransitionTime"}
+        {**condition, "message": condition["message"].partition("; similar metrics")[0]}
         for condition in status.get("conditions", ())
+        if condition["type"] != "NodeLimitReached"
     ]
+    for condition in conditions:
+        condition.pop("lastTransitionTime", None)
     return {**status, "conditions": conditions}
 
 
