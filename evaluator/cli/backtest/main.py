@@ -104,7 +104,6 @@ def _parser() -> Parser:
     sources.add_argument(
         "--prometheus",
         type=_of(web_address),
-        default="",
         metavar="URL",
         help="Prometheus, Thanos, Mimir or VictoriaMetrics, without /api/v1",
     )
