@@ -16,11 +16,11 @@ ENV PYTHONSAFEPATH=1 \
 
 FROM base AS wheel
 WORKDIR /src
-COPY constraints.txt ./
+COPY requirements.txt ./
 # pip checks the hash of each download. Everything below is installed from these files, without a network.
 RUN python -m venv /opt/tools \
  && /opt/tools/bin/pip download --no-cache-dir --require-hashes --no-deps --only-binary :all: \
-      --dest /wheels --requirement constraints.txt \
+      --dest /wheels --requirement requirements.txt \
  && /opt/tools/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling
 COPY pyproject.toml README.md LICENSE ./
 COPY agent agent/

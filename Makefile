@@ -3,12 +3,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
+RUNTIME := $(VENV)/.runtime
 WORKERS ?= 3
 UPGRADE ?=
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
-.PHONY: demo test soak check bench proto docs chart constraints clean
+.PHONY: demo test soak check bench proto docs chart constraints release-check clean
 
-demo: $(STAMP)  ## run the health-metric demo on three local nodes
+demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
 	$(BIN)/plimsoll-sandbox demo
 
 test: $(STAMP)  ## run all tests in several processes
@@ -37,21 +39,39 @@ docs: $(STAMP)  ## regenerate the tables under docs/
 chart: $(STAMP)  ## regenerate deploy/chart from the kustomizations; needs kubectl
 	$(BIN)/python -P release/chart.py
 
-constraints:  ## regenerate constraints.txt with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
-	uv pip compile --quiet --universal --python-version 3.11 --all-extras --group dev --generate-hashes --no-annotate \
-	  --custom-compile-command 'make constraints' $(UPGRADE) --output-file constraints.txt pyproject.toml
+release-check: $(STAMP)  ## what a release needs and no network: versions, generated files, chart, package, SBOM
+	$(BIN)/python -P release/version.py
+	$(BIN)/python -P release/chart.py --check
+	$(BIN)/python -P docs/generate.py --check
+	$(BIN)/pytest -q tests/release tests/test_packaging.py tests/deploy/test_chart.py tests/deploy/test_dockerfile.py tests/deploy/test_bases.py
+
+constraints:  ## regenerate both lock files with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
+	$(COMPILE) --all-extras --group dev $(UPGRADE) --output-file constraints.txt pyproject.toml
+	$(COMPILE) --extra all --group build --constraint constraints.txt --output-file requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) .sandbox .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-$(STAMP): pyproject.toml constraints.txt
+# $(call install,FILE): a virtual environment with the packages of FILE and this checkout.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Plimsoll needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). For another: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "Installing Plimsoll and its dependencies into $(VENV), once (from $(1)) ..."
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --seed --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r constraints.txt && \
+	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r $(1) && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .; \
 	else \
 	  $(PYTHON) -m venv $(VENV) && \
-	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r constraints.txt && \
+	  $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r $(1) && \
 	  $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .; \
 	fi
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	$(call install,constraints.txt)
+	@touch $(RUNTIME) $@
+
+$(RUNTIME): pyproject.toml requirements.txt
+	$(call install,requirements.txt)
 	@touch $@

@@ -14,6 +14,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
@@ -80,7 +81,9 @@ class Service:
             taint_prefix=settings.taint_prefix,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
-            agents=AGENTS in settings.sources,
+            similar=SimilarMetrics(
+                agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
+            ),
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)

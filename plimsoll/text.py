@@ -12,7 +12,7 @@ LONGEST = 500
 """Maximum characters of a message."""
 _SHOWN = 80
 
-_SHARED = 0.5
+_SHARED = 0.4
 """Share of letter pairs that two names must have in common before they are compared letter by letter, which is slow."""
 _COMPARED = 8
 """Names that are compared letter by letter."""

@@ -65,7 +65,7 @@ class DecisionLoop:
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
-        agents: bool = True,
+        similar: SimilarMetrics | None = None,
         slice_: float = _SLICE,
         taint_prefix: str = DOMAIN,
         clock: Callable[[], float] = time.monotonic,
@@ -77,7 +77,7 @@ class DecisionLoop:
         self._most_metrics = most_metrics
         self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
-        self.similar = SimilarMetrics(agents=agents)
+        self.similar = similar or SimilarMetrics()
         self._slice = slice_
         self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)

@@ -1,16 +1,19 @@
 """Suggests, for metrics that no node has, similar metrics that nodes have: as agents report them, and those of other policies."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from evaluator.catalog.catalog import PREFIX, similar
 from evaluator.policy.decide import Decisions
+from evaluator.readings import node_conditions
 from evaluator.scoring.derived import DERIVED_METRICS
 from plimsoll.text import NearNames
 
 _COMPARED = 20
-"""Metrics that are compared with those of other policies."""
+"""Metrics that are compared with those of other policies; conditions that one is compared with."""
 _NAMED = 3
 """Names suggested for a metric."""
+_SAME = 0.9
+"""difflib's ratio of a condition's metric with a typing error; their names share a long prefix."""
 _KEPT = 16
 """Names kept for a metric; thousands of agents may report different ones."""
 _STEP = 20
@@ -20,9 +23,12 @@ _PATIENCE = 5.0
 
 
 class SimilarMetrics:
-    """Names of similar metrics. `agents`: whether agents report some."""
+    """Names of similar metrics. `agents`: whether agents report some; `conditions`: the metrics of nodes' conditions."""
 
-    def __init__(self, *, agents: bool = True) -> None:
+    def __init__(
+        self, *, agents: bool = True, conditions: Callable[[], Collection[str]] = tuple
+    ) -> None:
+        self._conditions = conditions
         self._patience = _PATIENCE if agents else 0.0
         self._reported: dict[str, dict[str, int]] = {}
         """By metric: names and how many agents reported them."""
@@ -81,15 +87,24 @@ class SimilarMetrics:
         self._since = {metric: self._since.get(metric, now) for metric in missing}
         found: dict[str, Sequence[str]] = {}
         for number, metric in enumerate(missing):
-            reported = self._reported.get(metric)
-            if reported is None and now - self._since[metric] < self._patience:
-                continue
-            ranked = _most_frequent_first(reported or {})
-            others = similar(metric, self._names, _NAMED) if number < _COMPARED else []
-            found[metric] = tuple(dict.fromkeys([*ranked, *others]))[:_NAMED]
+            names = self._names_for(metric, now, compare=number < _COMPARED)
+            if names is not None:
+                found[metric] = names
             yield False
         changed, self._found = found != self._found, found
         yield changed
+
+    def _names_for(self, metric: str, now: float, *, compare: bool) -> Sequence[str] | None:
+        """Return the names for a missing metric; None while agents may still report some."""
+        if metric.startswith(node_conditions.PREFIX):
+            known = NearNames(sorted(self._conditions())[:_COMPARED])
+            return tuple(known.find(metric, _NAMED, _SAME))
+        reported = self._reported.get(metric)
+        if reported is None and now - self._since[metric] < self._patience:
+            return None
+        ranked = _most_frequent_first(reported or {})
+        others = similar(metric, self._names, _NAMED) if compare else []
+        return tuple(dict.fromkeys([*ranked, *others]))[:_NAMED]
 
 
 def _most_frequent_first(counts: Mapping[str, int]) -> list[str]:

@@ -47,6 +47,8 @@ def state(decision: Decision, table: MetricTable, similar_to: SimilarTo) -> tupl
             ),
         )
     waiting = [metric for metric in metrics if not table.column(metric).presence.having]
+    if faults := [fault for metric in waiting if (fault := table.column(metric).fault)]:
+        return "Unknown", "SourceFailing", _joined(faults)
     if waiting:
         return "Unknown", "ReadingsAwaited", f"no node has reported {_joined(waiting)} yet"
     return "True", "AllFound", "some node has each metric" if metrics else "it names no metrics"

@@ -80,6 +80,7 @@ def why_not_applied(
 
 def sentence(key: PolicyKey, why: NotApplied, names: Collection[str] = ()) -> str:
     """Return why, and what to do; `names` are policies of the namespace, of which a similar one is suggested."""
+    place = f"namespace {key.namespace}" if key.namespace else "the pod's namespace"
     match why:
         case NotApplied.NO_REQUEST:
             return (
@@ -88,14 +89,14 @@ def sentence(key: PolicyKey, why: NotApplied, names: Collection[str] = ()) -> st
             )
         case NotApplied.OTHER_NAMESPACE:
             return (
-                f"policy {key.name} does not exist in namespace {key.namespace}, only in another one, and a policy "
-                f"applies to pods of its own namespace: create it in {key.namespace} too"
+                f"policy {key.name} does not exist in {place}, only in another one, and a policy "
+                "applies to pods of its own namespace: create it there too"
             )
         case NotApplied.NO_POLICY:
             near = NearNames(sorted(names)[:_COMPARED]).find(key.name, 1)
             meant = f", such as {POLICY_LABEL}: {near[0]}" if near else ""
             return (
-                f"policy {key.name} does not exist in namespace {key.namespace}: create it, or correct the pod's label "
+                f"policy {key.name} does not exist in {place}: create it, or correct the pod's label "
                 f"{POLICY_LABEL}{meant}"
             )
 

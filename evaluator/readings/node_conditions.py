@@ -56,6 +56,11 @@ class NodeConditions:
         self.subscribed: frozenset[str] = frozenset()
         """The metrics that policies use."""
 
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics of all conditions that some node has."""
+        return frozenset(metric for metric, nodes in self._entries.items() if nodes)
+
     def changed(self, node: str, conditions: Iterable[NodeCondition]) -> bool:
         """Replace the conditions of a node; returns whether the value of a subscribed metric changed."""
         found = self._found(conditions)

@@ -4,6 +4,7 @@ import pytest
 
 from sandbox.client.client import APPLY, JSON_PATCH, ApiError
 from sandbox.client.objects import NODES
+from sandbox.controllers.nodes import node_object
 
 OURS = "plimsoll"
 
@@ -152,3 +153,30 @@ async def test_json_patch_without_a_change_owns_nothing(node, world):
     await world.client.patch(NODES, node.name, patch, content_type=JSON_PATCH)
     await node.apply({})
     assert await node.labels() == {}
+
+
+@pytest.mark.parametrize("without", [{}, {"status": {"conditions": []}}], ids=["none", "empty"])
+async def test_apply_without_the_last_condition_removes_fields_without_an_owner(world, without):
+    """Nothing owns the status that a node was created with, as a kubelet creates it."""
+    name = world.name("a")
+    body = node_object(name, 0, now=1e9)
+    body["spec"] = {}
+    body["metadata"]["labels"] |= {world.marks: world.suffix}
+    await world.client.create(NODES, body)
+
+    async def apply(given):
+        return await world.client.request(
+            "PATCH",
+            f"{NODES.path('', name)}/status",
+            body={"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, **given},
+            params={"fieldManager": OURS},
+            content_type=APPLY,
+        )
+
+    condition = {"type": "plimsoll.io/Demo", "status": "True"}
+    found = (await apply({"status": {"conditions": [condition]}}))["status"]
+    assert {"Ready", "plimsoll.io/Demo"} <= {one["type"] for one in found["conditions"]}
+    assert found["capacity"]
+    found = (await apply(without))["status"]
+    assert "plimsoll.io/Demo" not in str(found)
+    assert "Ready" not in str(found.get("conditions"))

@@ -150,3 +150,26 @@ async def test_observed_policy_taints_no_node_and_its_taint_is_taken_off(world, 
     await world.eventually(tainted)
     await switch(world, policy, "observe")
     await world.eventually(not_tainted)
+
+
+async def test_rejected_pod_is_scheduled_once_its_policy_is_only_observed(world, nodes, tmp_path):
+    """kube-scheduler itself would retry after minutes."""
+    sick = nodes[0]
+    policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
+    await world.start()
+    async with world.plane.scheduler(world.evaluator.extender, tmp_path):
+        await world.add_pod("web", policy, nodeSelector={"kubernetes.io/hostname": sick})
+
+        async def pod():
+            return await world.client.get(PODS, "web", world.namespace)
+
+        async def rejected():
+            conditions = (await pod())["status"].get("conditions", ())
+            return any(f"violating {policy}" in one.get("message", "") for one in conditions)
+
+        async def bound():
+            return (await pod())["spec"].get("nodeName") == sick
+
+        await world.eventually(rejected)
+        await switch(world, policy, "observe")
+        await world.eventually(bound)

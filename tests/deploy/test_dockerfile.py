@@ -110,7 +110,7 @@ def test_wheel_can_be_built_from_copied_files_and_has_the_programs(tmp_path):
     assert wheel.name.startswith("kube_plimsoll-")
 
 
-CONSTRAINTS = (ROOT / "constraints.txt").read_text()
+CONSTRAINTS = (ROOT / "requirements.txt").read_text()
 
 
 def pinned():
@@ -194,7 +194,7 @@ def test_images_download_nothing_without_checking_its_hash():
         if re.search(r"\bpip\b.* (install|download)\b", command)
     ]
     (download,) = [command for command in commands if " download " in command]
-    assert {"--require-hashes", "--no-deps", "constraints.txt"} <= set(download.split())
+    assert {"--require-hashes", "--no-deps", "requirements.txt"} <= set(download.split())
     others = [command for command in commands if command != download]
     assert len(others) == 1 + len(TARGETS)
     assert all("--no-index" in command.split() for command in others)

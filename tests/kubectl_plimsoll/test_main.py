@@ -1,5 +1,7 @@
 """The plugin's command line: usage errors, flags that reach kubectl, and imports."""
 
+import os
+import pty
 import subprocess
 import sys
 
@@ -83,3 +85,15 @@ def test_plugin_imports_neither_numpy_nor_grpc():
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True
     )
     assert told.stdout == "\n"
+
+
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_appear_on_a_terminal_only_unless_switched_off(kubectl, env, coloured):
+    kubectl("""echo '{"waitingFor": [], "policies": []}'""")
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        command = [sys.executable, "-P", "-m", "kubectl_plimsoll", "status"]
+        environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        subprocess.run(command, stdout=theirs, env=environment | env, check=True)
+        os.close(theirs)
+        assert (b"\x1b[32mready" in terminal.read(1000)) is coloured

@@ -4,23 +4,25 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from evaluator.backtest.intervals import Period
 from evaluator.backtest.replay import Timing
 from evaluator.backtest.report import report
 from evaluator.backtest.run import ALL_ACTIONS, Backtest, warm_up
 from evaluator.cli.backtest import gate, policies, text, times
-from evaluator.cli.backtest.openmetrics import OpenMetricsError, SeriesTable
+from evaluator.cli.backtest.openmetrics import OpenMetricsError
 from evaluator.cli.backtest.policies import PoliciesError
 from evaluator.cli.backtest.progress import Progress
-from evaluator.cli.backtest.recording import Recorded, names_of, recorded
+from evaluator.cli.backtest.prometheus import PrometheusHistory
+from evaluator.cli.backtest.source import BacktestError, Request, Source, read_files
 from evaluator.policy.actions.types import CLUSTER_LIMIT, node_limit
 from evaluator.policy.types import Policy
+from evaluator.sources.options import web_address
+from evaluator.sources.prometheus import Access
+from evaluator.sources.queries import Queries, QueriesError
+from evaluator.tls.reload import TlsError
 from plimsoll.commandline import Parser
-from plimsoll.text import SentenceError
 
 PROGRAM = "plimsoll-evaluator backtest"
 _ABOUT = """
@@ -33,23 +35,11 @@ exit status: 0 done, or within every --fail-if; 1 over a --fail-if; 2 for invali
 --fail-if too little data to tell.
 
 example:
+  plimsoll-evaluator backtest -f policy.yaml --prometheus http://localhost:9090 --from 7d
   promtool tsdb dump-openmetrics --match='{__name__=~"node_load1|kube_node_.*"}' DATA > week.om
   plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om --from 7d
   plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om --fail-if 'violating>20%' --fail-if 'flaps>6/h'
 """
-
-
-class BacktestError(SentenceError):
-    """The backtest cannot run; the message says what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """Where and when a backtest reads: a recording, the range, and the start of the warm-up before it."""
-
-    recorded: Recorded
-    period: Period
-    start: float
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,13 +48,18 @@ def main(argv: Sequence[str]) -> int:
     given = command.parse_args(argv)
     if given.stale_after < given.step:
         command.error("--staleAfter must be at least --step, or every reading is stale")
-    timing = Timing(given.step, given.stale_after)
+    if given.prometheus and not given.begin:
+        command.error("--prometheus needs --from, such as --from 7d")
     try:
         wanted = policies.read(given.files)
-        source = _from_files(given, wanted, timing)
-        found = run(wanted, source, timing, _progress(source), most=given.max_acted_nodes)
-        sys.stdout.write(_written(found, given.output))
-    except (BacktestError, OpenMetricsError, PoliciesError) as error:
+        source = _source(given, wanted)
+        try:
+            found = _run(wanted, source, given)
+        finally:
+            if isinstance(source, PrometheusHistory):
+                source.close()
+        sys.stdout.write(_OUTPUTS[given.output](found))
+    except (BacktestError, OpenMetricsError, PoliciesError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 2
     if not given.fail_if:
@@ -76,6 +71,21 @@ def main(argv: Sequence[str]) -> int:
         why = "over the limit" if status == gate.OVER else "too little data"
         sys.stderr.write(f"{PROGRAM}: {why}: {line}\n")
     return status
+
+
+_PROMETHEUS = (
+    (
+        "--prometheusQueries",
+        "queries",
+        "FILE",
+        "as the evaluator's flag: maps metric names to PromQL",
+    ),
+    ("--prometheusTokenFile", "token_file", "FILE", "file with a bearer token for Prometheus"),
+    ("--prometheusUser", "user", "NAME", "user for Prometheus, with --prometheusPasswordFile"),
+    ("--prometheusPasswordFile", "password_file", "FILE", "file with that user's password"),
+    ("--prometheusCacert", "cacert", "FILE", "the CA that signed Prometheus' certificate"),
+)
+"""Flags of the connection, as the evaluator has them."""
 
 
 def _parser() -> Parser:
@@ -90,10 +100,16 @@ def _parser() -> Parser:
         metavar="FILE",
         help="a manifest of policies, or a folder; repeatable; - is standard input",
     )
-    add(
+    sources = command.add_mutually_exclusive_group(required=True)
+    sources.add_argument(
+        "--prometheus",
+        type=_of(web_address),
+        metavar="URL",
+        help="Prometheus, Thanos, Mimir or VictoriaMetrics, without /api/v1",
+    )
+    sources.add_argument(
         "--openmetrics",
         nargs="+",
-        required=True,
         metavar="FILE",
         help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
     )
@@ -120,7 +136,18 @@ def _parser() -> Parser:
         metavar="DURATION",
         help="age from which a sample counts as missing (5m, Prometheus' own; agents: 30s)",
     )
+    for flag, name, metavar, text_ in _PROMETHEUS:
+        add(flag, dest=name, default="", metavar=metavar, help=text_)
     add(
+        "--sourceTimeout",
+        dest="source_timeout",
+        type=_of(_positive),
+        default=60.0,
+        metavar="DURATION",
+        help="timeout of one query (1m)",
+    )
+    add(
+        "--prometheusNodeLabel",
         "--nodeLabel",
         dest="node_label",
         default="node",
@@ -166,74 +193,58 @@ def _positive(value: str) -> float:
     return seconds
 
 
-def run(
-    wanted: Sequence[Policy],
-    source: Input,
-    timing: Timing,
-    progress: Progress | None = None,
-    *,
-    most: Any = CLUSTER_LIMIT,
-) -> dict[str, Any]:
+def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
+    """Open the source that the arguments name. Raises BacktestError, OpenMetricsError, QueriesError, TlsError."""
+    timing = Timing(given.step, given.stale_after)
+    request = Request(
+        frozenset[str]().union(*(policy.metrics for policy in wanted)),
+        given.begin,
+        given.end,
+        given.step,
+        given.stale_after,
+        warm_up(wanted, timing),
+        given.node_label,
+    )
+    if not given.prometheus:
+        return read_files(given.openmetrics, request)
+    access = Access(
+        given.prometheus,
+        token_file=given.token_file,
+        user=given.user,
+        password_file=given.password_file,
+        cacert=given.cacert,
+    )
+    history = PrometheusHistory(
+        access, Queries(given.queries), request, timeout=given.source_timeout
+    )
+    try:
+        history.open()
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) -> dict[str, Any]:
     """Replay policies and return the report as JSON values."""
+    progress = Progress(source.start, source.period.end) if sys.stderr.isatty() else None
     backtest = Backtest(
         wanted,
-        source.recorded.recording.nodes,
-        timing,
+        source.nodes,
+        Timing(given.step, given.stale_after),
         source.period,
         start=source.start,
-        actions=replace(ALL_ACTIONS, most=most),
+        actions=replace(ALL_ACTIONS, most=given.max_acted_nodes),
         progress=progress.show if progress else lambda _now: None,
     )
-    backtest.run(source.recorded.recording, source.period.end)
+    for part, until in source.parts():
+        backtest.run(part, until)
     if progress:
         progress.clear()
-    return report(backtest.result(source.recorded.allocatable))
-
-
-def _from_files(given: argparse.Namespace, wanted: Sequence[Policy], timing: Timing) -> Input:
-    """Read OpenMetrics files. Raises BacktestError, OpenMetricsError."""
-    metrics = frozenset[str]().union(*(policy.metrics for policy in wanted))
-    table = SeriesTable(names_of(metrics).__contains__)
-    for name in given.openmetrics:
-        try:
-            with Path(name).open("rb") as file:
-                table.read(name, file)
-        except OSError as error:
-            raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
-    found = recorded(table.series, metrics, given.node_label, timing.stale_after)
-    span = found.recording.span
-    if span is None:
-        files, names = ", ".join(given.openmetrics), ", ".join(sorted(metrics))
-        raise BacktestError(
-            f"{files}: of {table.lines:,} lines, none is a sample of {names} on a node: dump these series, with their labels "
-            "node or instance"
-        )
-    period = _period(given, span)
-    start = max(period.begin - warm_up(wanted, timing), min(span[0], period.begin))
-    return Input(found, period, start)
-
-
-def _period(given: argparse.Namespace, span: tuple[float, float]) -> Period:
-    """Return the range. Raises BacktestError."""
-    try:
-        end = times.moment(given.end, span[1]) if given.end else span[1]
-        begin = times.moment(given.begin, end) if given.begin else span[0]
-    except ValueError as error:
-        raise BacktestError(f"--from or --to: {error}") from error
-    if not begin < end:
-        raise BacktestError("--from is not before --to: the range is empty")
-    return Period(begin, end)
-
-
-def _progress(source: Input) -> Progress | None:
-    return Progress(source.start, source.period.end) if sys.stderr.isatty() else None
+    return report(backtest.result(source.allocatable))
 
 
 _OUTPUTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "text": text.as_text,
     "json": lambda found: json.dumps(found, indent=2, allow_nan=False) + "\n",
 }
-
-
-def _written(found: Mapping[str, Any], output: str) -> str:
-    return _OUTPUTS[output](found)

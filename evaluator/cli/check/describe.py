@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 from evaluator.policy import rule_options
+from evaluator.policy.actions.names import DOMAIN, taint_key
+from evaluator.policy.actions.types import Action, TaintEffect
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import (
     PER_POD_STRATEGIES,
@@ -27,6 +29,7 @@ def describe(policy: Policy) -> Iterator[str]:
     """Yield a line for each strategy of a policy, and an indented line for each rule."""
     if policy.observed:
         yield f"only observed, by {policy.observed_by}: nothing of the following is enforced"
+    yield from _actions(policy)
     for name, strategy in policy.strategies.items():
         yield f"{name}: {_where(name, strategy)}{_consequence(policy, name)}"
         for number, rule in enumerate(strategy.rules, start=1):
@@ -38,12 +41,34 @@ def _consequence(policy: Policy, name: StrategyName) -> str:
         case StrategyName.DONTSCHEDULE:
             return "no new pod of this policy is scheduled on the node"
         case StrategyName.DESCHEDULE:
-            label = f"{policy.key.name}={VIOLATING}"
-            return f"the node is labelled {label}, and pods of this policy are to be evicted"
+            evicted = "pods of this policy are to be evicted"
+            if Action.LABEL not in policy.actions.kinds:
+                return evicted
+            return f"the node is labelled {policy.key.name}={VIOLATING}, and {evicted}"
         case StrategyName.LABELING:
-            return "the node gets the labels"
+            labels = Action.LABEL in policy.actions.kinds
+            return (
+                "the node gets the labels"
+                if labels
+                else "no labels: plimsoll.io/actions does not name label"
+            )
         case StrategyName.SCHEDULEONMETRIC:
             return "nodes are ranked for new pods of this policy"
+
+
+def _actions(policy: Policy) -> Iterator[str]:
+    """Yield a line for the taint and one for the condition of a policy."""
+    actions = policy.actions
+    if Action.TAINT in actions.kinds:
+        effect, key = actions.effect, taint_key(DOMAIN, policy.key)
+        more = ""
+        if effect is TaintEffect.NO_EXECUTE:
+            effect, more = TaintEffect.NO_SCHEDULE, f", {effect} where deschedule is violated"
+        limited = effect.hard or actions.limits_all
+        limit = f", on at most {actions.limit} of the nodes with its metrics" if limited else ""
+        yield f"taint {key}:{effect} on violating nodes{more}{limit}, for every pod (needs --taints)"
+    if Action.CONDITION in actions.kinds:
+        yield f"condition {actions.condition}: True on violating nodes (needs --conditions)"
 
 
 def _where(name: StrategyName, strategy: Strategy) -> str:

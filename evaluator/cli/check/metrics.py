@@ -10,7 +10,24 @@ from evaluator.policy.reductions import Use, is_counter, reduction, shipped, use
 from evaluator.policy.types import Operator, Policy, Rule, StrategyName
 from evaluator.readings import node_conditions
 from evaluator.scoring.derived import DERIVED_METRICS
+from plimsoll.text import NearNames
 
+_CONDITIONS = [
+    node_conditions.metric_of(kind)
+    for kind in (
+        *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+        *(
+            "KernelDeadlock",
+            "ReadonlyFilesystem",
+            "FrequentKubeletRestart",
+            "FrequentDockerRestart",
+        ),
+        *("FrequentContainerdRestart", "CorruptDockerOverlay2", "NTPProblem"),
+    )
+]
+"""Conditions of Kubernetes and node-problem-detector."""
+_SAME = 0.9
+"""difflib's ratio of a condition's metric with a typing error."""
 _SMALLEST = 1024
 """A target in bytes below it is probably without its unit."""
 
@@ -26,7 +43,10 @@ def warnings(
     `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
     """
     for metric in sorted(policy.metrics):
-        if metric in DERIVED_METRICS or metric.startswith(node_conditions.PREFIX):
+        if metric in DERIVED_METRICS:
+            continue
+        if metric.startswith(node_conditions.PREFIX):
+            yield from _condition(metric)
             continue
         if not {metric, PREFIX + metric}.isdisjoint(recorded):
             continue
@@ -41,6 +61,12 @@ def warnings(
         if name is not StrategyName.SCHEDULEONMETRIC:
             for number, rule in enumerate(strategy.rules, start=1):
                 yield from (f"{name}: rule {number}: {x}" for x in _target(rule, catalog, recorded))
+
+
+def _condition(metric: str) -> Iterator[str]:
+    """Yield a warning if the metric of a node's condition is probably misspelt."""
+    if metric not in _CONDITIONS and (found := NearNames(_CONDITIONS).find(metric, 1, _SAME)):
+        yield f"{metric} is no usual condition of a node; similar: {found[0]}"
 
 
 def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:

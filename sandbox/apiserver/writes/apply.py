@@ -65,6 +65,13 @@ _UNOWNED = Fields(
 )  # fmt: skip
 
 
+def _ownable(fields: Fields, resource: Resource, entry: Entry) -> Fields:
+    """Return the fields that a write owns: of a status only if it is written by its subresource."""
+    found = fields - _UNOWNED
+    apart = resource.behaviour.has_status and entry.subresource != "status"
+    return found.beside("f:status") if apart else found
+
+
 def keep(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
     """Record nothing: the object already has its managedFields."""
 
@@ -82,7 +89,7 @@ def updated(resource: Resource, old: Json | None, new: Json, entry: Entry) -> No
         if not managed:
             return
     changed, removed = fieldsets.compare(old or {}, new, resource.topology)
-    managed = _claim(managed, entry, changed - _UNOWNED, removed)
+    managed = _claim(managed, entry, _ownable(changed, resource, entry), removed)
     _write(new, managed, unless=old)
 
 

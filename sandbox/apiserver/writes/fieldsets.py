@@ -50,6 +50,11 @@ class Fields:
         children = {name: self.children[name] & other.children[name] for name in shared}
         return Fields(self.members & other.members, children)
 
+    def beside(self, element: str) -> "Fields":
+        """Return the set without a path element and everything below it."""
+        children = {name: inner for name, inner in self.children.items() if name != element}
+        return Fields(self.members - {element}, children)
+
     def paths(self, prefix: str = "") -> Iterator[str]:
         """Yield every path in the format of error messages: `.metadata.labels.app`."""
         for element in sorted({*self.members, *self.children}):

@@ -69,6 +69,14 @@ def test_metric_of_another_policy_is_suggested(world):
     assert world.similar.to("rack_inlet_temp") is None
 
 
+def test_misspelt_condition_is_compared_with_those_of_the_nodes(world):
+    known = {f"node_condition_{name}" for name in ("Ready", "MemoryPressure", "KernelDeadlock")}
+    world.similar = SimilarMetrics(conditions=lambda: known)
+    world.update("node_condition_KernelDeadlok", "node_condition_Other")
+    assert world.similar.to("node_condition_KernelDeadlok") == ("node_condition_KernelDeadlock",)
+    assert world.similar.to("node_condition_Other") == ()
+
+
 def test_names_of_an_earlier_subscription_are_replaced(world):
     world.similar.report({"m": ("old",), "gone": ("x",)})
     world.similar.subscribed({"m"})

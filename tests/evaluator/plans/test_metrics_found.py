@@ -96,3 +96,17 @@ def test_polled_answer_without_the_metric_counts_as_missing(parsed, rule):
     decisions = decide([policy], ["n0"], store, now=NOW)
     found = decisions.policies[policy.key], decisions.table
     assert metrics_found.not_found(*found) == ["m"]
+
+
+def test_fault_of_a_polled_source_is_in_the_message(parsed, rule):
+    policy = parsed(dontschedule=[rule("m GreaterThan 5")])
+    store = PolledReadings("prometheus", stale_after=30.0, started=0.0)
+    store.subscribe(["m"])
+    store.failed("m", "no series for any node")
+    decisions = decide([policy], ["n0"], store, now=NOW)
+    found = decisions.policies[policy.key], decisions.table
+    assert metrics_found.state(*found, lambda _: ()) == (
+        "Unknown",
+        "SourceFailing",
+        "no source has metric m (prometheus: no series for any node)",
+    )

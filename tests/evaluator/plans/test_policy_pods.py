@@ -95,7 +95,7 @@ def test_event_says_what_to_add():
     assert (missing.type, missing.reason) == ("Warning", "PolicyNotApplied")
     assert 'add `telemetry/scheduling: "1"` to resources.limits of a container' in missing.message
     other = event(KEY, NotApplied.OTHER_NAMESPACE).message
-    assert "applies to pods of its own namespace: create it in ns too" in other
+    assert "applies to pods of its own namespace: create it there too" in other
 
 
 def test_similar_policy_name_is_suggested():

@@ -398,3 +398,38 @@ def test_observed_policy_and_a_misspelt_mode_are_named(check, mode, status, says
     code, lines = check(found)
     assert code == status
     assert any(line.startswith(says) for line in lines), lines
+
+
+def acting(strategies, **annotations):
+    made = policy(**strategies)
+    named = {f"plimsoll.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
+    made["metadata"]["annotations"] = named
+    return made
+
+
+def test_actions_on_nodes_are_described(check):
+    strategies = {"deschedule": [{**RULE, "clearAfter": "1m"}]}
+    status, lines = check(
+        acting(strategies, actions="taint,condition", taint_effect="NoExecute", max_nodes="3")
+    )
+    assert (status, lines[1:4]) == (
+        0,
+        [
+            "  taint plimsoll.io/ns.demo:NoSchedule on violating nodes, NoExecute where deschedule is violated, on at most 3 of "
+            "the nodes with its metrics, for every pod (needs --taints)",
+            "  condition plimsoll.io/Demo: True on violating nodes (needs --conditions)",
+            "  deschedule: where this rule matches, pods of this policy are to be evicted",
+        ],
+    )
+
+
+def test_invalid_action_is_an_error(check):
+    status, lines = check(acting({"dontschedule": [RULE]}, actions="taint", max_nodes="many"))
+    assert status == 1
+    assert any("annotation plimsoll.io/max-nodes: 'many' is neither" in line for line in lines)
+
+
+def test_taint_without_clear_after_is_a_warning(check):
+    status, lines = check(acting({"dontschedule": [RULE]}, actions="taint"))
+    assert status == 0
+    assert any("warning: plimsoll.io/actions: taint: without clearAfter" in line for line in lines)

@@ -53,6 +53,12 @@ def test_given_recording_rules_are_suggested(warned):
     assert "similar: inlet_hottest" in warning
 
 
+def test_misspelt_condition_is_a_warning(warned):
+    (warning,) = warned("node_condition_Redy Equals 0")
+    assert warning.endswith("similar: node_condition_Ready")
+    assert warned("node_condition_GpuUnhealthy Equals 1", "node_condition_Ready Equals 0") == []
+
+
 def test_metric_with_several_series_is_a_warning_with_advice_for_the_operator(warned):
     (warning,) = warned("filesystem_avail_bytes LessThan 10Gi")
     assert warning.startswith(

@@ -169,3 +169,11 @@ def test_json_report_names_objects(check):
     assert (demo["kind"], demo["namespace"], demo["name"]) == ("TASPolicy", "ns", "demo")
     assert demo["meanings"][1] == "  1. Matches while m is above 5."
     assert (web["kind"], web["name"], web["warnings"]) == ("Deployment", "web", [])
+
+
+def test_message_without_a_namespace_is_a_sentence(warned):
+    (warning,) = warned(policy(namespace=""), workload(namespace="", label="dmo"))
+    assert warning == (
+        "policy dmo does not exist in the pod's namespace: create it, or correct the pod's label telemetry-policy, such as "
+        "telemetry-policy: demo"
+    )

@@ -1,0 +1,67 @@
+"""One version in all files; the bill of materials lists all locked packages; the workflow uses what exists."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from plimsoll import VERSION
+from release import sbom, version
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = ROOT / ".github" / "workflows"
+
+
+def test_all_files_have_the_version_of_the_package():
+    assert version.found(*version.SOURCE) == {VERSION}
+    assert version.main([]) == 0
+
+
+def test_a_file_with_another_version_is_named(tmp_path, monkeypatch, capsys):
+    for name, _ in (version.SOURCE, *version.PLACES):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    monkeypatch.setattr(version, "ROOT", tmp_path)
+    assert version.main(["9.8.7"]) == 0
+    assert version.main([]) == 0
+    (tmp_path / "Dockerfile").write_text("ARG VERSION=9.8.6\n")
+    assert version.main([]) == 1
+    assert "Dockerfile does not have version 9.8.7" in capsys.readouterr().err
+
+
+def test_bill_of_materials_lists_every_locked_package_with_its_hashes():
+    text = (ROOT / "requirements.txt").read_text()
+    found = {one["name"]: one for one in sbom.document()["components"]}
+    assert found.keys() == set(re.findall(r"^([a-z0-9._-]+)==", text, re.MULTILINE))
+    assert all(one["hashes"] for one in found.values())
+    assert found["grpcio"]["purl"] == f"pkg:pypi/grpcio@{found['grpcio']['version']}"
+
+
+def test_runtime_packages_have_the_versions_of_the_tested_ones():
+    tested, runtime = (
+        set(re.findall(r"^([a-z0-9._-]+==\S+)", (ROOT / name).read_text(), re.MULTILINE))
+        for name in ("constraints.txt", "requirements.txt")
+    )
+    assert runtime < tested
+
+
+def test_workflows_run_targets_and_files_that_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for path in WORKFLOWS.glob("*.yaml"):
+        steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]  # fmt: skip
+        text = "\n".join(step.get("run", "") for step in steps)
+        for target in re.findall(r"make ([\w-]+)", text):
+            assert f"\n{target}:" in makefile
+        for name in re.findall(r"(?:release/|\./)[\w./-]+", text):
+            assert (ROOT / name).exists(), name
+
+
+def test_a_release_signs_images_and_chart_and_pins_no_registry_of_its_own():
+    jobs = yaml.safe_load((WORKFLOWS / "release.yaml").read_text())["jobs"]
+    text = {name: "\n".join(str(step) for step in job["steps"]) for name, job in jobs.items()}
+    assert jobs["images"]["needs"] == jobs["package"]["needs"] == "test"
+    for name in ("images", "chart"):
+        assert "cosign sign" in text[name]
+    assert "linux/amd64,linux/arm64" in text["images"]
+    assert "'sbom': True" in text["images"]
+    assert "release/chart.py --registry" in text["chart"]
