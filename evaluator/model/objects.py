@@ -56,15 +56,23 @@ class ManagedFields(msgspec.Struct, rename="camel"):
     def conditions(self) -> frozenset[str]:
         """The condition types in `{"f:status": {"f:conditions": {"k:{\\"type\\":\\"<type>\\"}": {}}}}`."""
         status = self.fields_v1 and self.fields_v1.status
-        keys = (status and status.conditions) or ()
-        return frozenset(
-            intern(str(json.loads(key[2:]).get("type"))) for key in keys if key.startswith("k:{")
-        )
+        found = map(_condition_type, (status and status.conditions) or ())
+        return frozenset(intern(kind) for kind in found if kind)
 
     def ours(self, subresource: str = "") -> bool:
         """Whether the entry is an apply of our field manager."""
         found = (self.manager, self.operation, self.subresource)
         return found == (FIELD_MANAGER, "Apply", subresource)
+
+
+def _condition_type(key: str) -> str:
+    """Return the type in a key such as `k:{"type":"Ready"}`; empty for anything else."""
+    try:
+        found = json.loads(key.removeprefix("k:"))
+    except ValueError:
+        return ""
+    kind = found.get("type") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):

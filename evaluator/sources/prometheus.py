@@ -4,7 +4,7 @@ import base64
 import re
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +52,7 @@ class Prometheus:
     ) -> None:
         """`join` returns the current function from series to node. Raises TlsError for an invalid CA file."""
         self._access = access
-        self._url = f"{access.url.rstrip('/')}/api/v1/query"
+        self._url = f"{access.url.rstrip('/')}/api/v1/"
         self._queries = queries
         self._join = join
         self._timeout = timeout
@@ -70,25 +70,29 @@ class Prometheus:
     async def fetch(self, metric: str) -> PolledAnswer:
         """Return a metric's readings by node. Raises SourceError."""
         query = self._queries.of(metric) or prometheus_vector.selector(metric)
-        try:
-            body, date = await self._query(query)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            what = " ".join(str(error).split()) or type(error).__name__
-            raise SourceError("unreachable", what) from error
+        body, date = await self.request("query", {"query": query})
         now = moment(date, here=self._clock(), wall=self._wall())
         return prometheus_vector.parse(body, metric, self._join(), now)
 
-    async def _query(self, query: str) -> tuple[bytes, str]:
+    async def request(self, path: str, parameters: Mapping[str, str]) -> tuple[bytes, str]:
+        """Return the body and the Date header of the answer to an API request. Raises SourceError."""
+        try:
+            return await self._request(path, parameters)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            what = " ".join(str(error).split()) or type(error).__name__
+            raise SourceError("unreachable", what) from error
+
+    async def _request(self, path: str, given: Mapping[str, str]) -> tuple[bytes, str]:
         if self._session is None:
             connector = aiohttp.TCPConnector(ssl=self._tls)
             agent = {"User-Agent": f"plimsoll-evaluator/{VERSION}"}
             self._session = aiohttp.ClientSession(connector=connector, headers=agent)
-        parameters = {"query": query, "timeout": durations.format_duration(self._timeout)}
-        short = len(query) <= _LONGEST
+        parameters = {**given, "timeout": durations.format_duration(self._timeout)}
+        short = sum(map(len, given.values())) <= _LONGEST
         headers, secret = self._credentials()
         async with self._session.request(
             "GET" if short else "POST",
-            self._url,
+            self._url + path,
             params=parameters if short else None,
             data=None if short else parameters,
             headers=headers,

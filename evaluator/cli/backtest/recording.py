@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Recording, Series, merged
 from evaluator.cli.backtest.openmetrics import TextSeries
-from evaluator.model.node_index import NodeIndex
+from evaluator.model.node_index import Floats, NodeIndex
 from evaluator.model.objects import Address, Node, NodeMeta, NodeStatus
 from evaluator.sources.formats.node_join import NodeNames, named
 
@@ -37,7 +37,7 @@ def recorded(
     series: Sequence[TextSeries], metrics: Collection[str], label: str, stale_after: float
 ) -> Recorded:
     """Return the recording of some metrics. `label`: the label with a node's name; without it, `instance` counts."""
-    join = _join(series, label)
+    join = join_of(_infos(series), label)
     joined: dict[str, dict[str, list[TextSeries]]] = {metric: {} for metric in metrics}
     unjoined = 0
     for one in series:
@@ -47,7 +47,7 @@ def recorded(
                 unjoined += 1
             else:
                 joined[metric].setdefault(node, []).append(one)
-    known = {one.labels.get("node", "") for one in series if one.name == NODE_INFO} - {""}
+    known = {labels["node"] for labels in _infos(series)}
     nodes = NodeIndex(sorted(known.union(*joined.values())))
     found = {
         metric: merged([*_series(metric, by_node, nodes)], stale_after)
@@ -66,12 +66,20 @@ def _series(
             if len(times) > 1 and (np.diff(times) < 0).any():  # several files in any order
                 order = np.argsort(times, kind="stable")
                 times, values = times[order], values[order]
-            yield Series(nodes.position[node], times, values, np.ones(len(times), np.int32))
+            yield one_series(nodes.position[node], times, values)
 
 
-def _join(series: Iterable[TextSeries], label: str) -> Callable[[Labels], str | None]:
-    """Return the function from a series' labels to its node; with kube_node_info, the nodes and addresses are known."""
-    infos = [one.labels for one in series if one.name == NODE_INFO and one.labels.get("node")]
+def one_series(node: int, times: Floats, values: Floats) -> Series:
+    """Return a series whose samples all have a value."""
+    return Series(node, times, values, np.ones(len(times), np.int32))
+
+
+def _infos(series: Iterable[TextSeries]) -> list[Labels]:
+    return [one.labels for one in series if one.name == NODE_INFO and one.labels.get("node")]
+
+
+def join_of(infos: Sequence[Labels], label: str) -> Callable[[Labels], str | None]:
+    """Return the function from a series' labels to its node. `infos`: labels of kube_node_info, if nodes are known."""
     if not infos:
         return lambda labels: named(labels, label)
     return NodeNames([_node(info) for info in infos], label).node

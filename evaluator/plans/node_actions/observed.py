@@ -37,7 +37,11 @@ class ObservedMasks:
     @property
     def hard(self) -> Mask:
         """The nodes with a hard taint of any policy."""
-        found = (mask for (_, effect), mask in self.taints.items() if TaintEffect(effect).hard)
+        found = (
+            mask
+            for (_, effect), mask in self.taints.items()
+            if effect != TaintEffect.PREFER_NO_SCHEDULE
+        )
         return union(found, self._nodes)
 
     def condition(self, kind: str) -> dict[str, Mask]:

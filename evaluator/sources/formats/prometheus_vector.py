@@ -21,6 +21,18 @@ class _Series(msgspec.Struct):
     value: tuple[float, str] | None = None
 
 
+class MatrixSeries(msgspec.Struct):
+    """One series of a range query: its labels, and (Unix seconds, value) pairs."""
+
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    values: list[tuple[float, str]] = msgspec.field(default_factory=list)
+
+
+class _LabelSets(msgspec.Struct):
+    status: str = ""
+    data: list[dict[str, str]] | None = None
+
+
 class _Data(msgspec.Struct, rename="camel"):
     result_type: str = ""
     result: msgspec.Raw = msgspec.Raw(b"[]")
@@ -35,6 +47,8 @@ class _Response(msgspec.Struct, rename="camel"):
 
 
 _decode_response = msgspec.json.Decoder(_Response).decode
+_decode_matrix = msgspec.json.Decoder(list[MatrixSeries]).decode
+_decode_label_sets = msgspec.json.Decoder(_LabelSets).decode
 _decode_vector = msgspec.json.Decoder(list[_Series]).decode
 
 
@@ -70,6 +84,29 @@ def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledA
     )
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
     return PolledAnswer(readings, flaws)
+
+
+def matrix(body: bytes) -> list[MatrixSeries]:
+    """Return the series of a range query. Raises SourceError."""
+    data = _read(body).data
+    assert data is not None
+    if data.result_type != "matrix":
+        raise SourceError("no_matrix", f"the query returns a {data.result_type}, not a matrix")
+    try:
+        return _decode_matrix(data.result)
+    except UNREADABLE as error:
+        raise SourceError("malformed", f"an invalid matrix: {error}") from error
+
+
+def label_sets(body: bytes) -> list[dict[str, str]]:
+    """Return the label sets of an answer of /api/v1/series. Raises SourceError."""
+    try:
+        found = _decode_label_sets(body)
+    except UNREADABLE as error:
+        raise SourceError("malformed", f"not a response of Prometheus: {error}") from error
+    if found.status != "success" or found.data is None:
+        raise SourceError("refused", error_message(body) or "neither a result nor an error")
+    return found.data
 
 
 def error_message(body: bytes) -> str:

@@ -149,3 +149,18 @@ def test_toleration_without_an_operator_means_equal():
     body = {"metadata": {}, "spec": {"tolerations": [{"key": "k", "tolerationSeconds": 300}]}}
     (toleration,) = decode_pod(json.dumps(body)).spec.tolerations
     assert (toleration.operator, toleration.value, toleration.effect) == ("Equal", "", "")
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_own_conditions_are_those_that_we_applied(subresource):
+    keys = ['k:{"type":"plimsoll.io/A"}', "k:{", "k:[]", 'k:{"type":1}', ".", 'k:{"name":"x"}']
+    entry = {
+        "manager": "plimsoll",
+        "operation": "Apply",
+        "subresource": subresource,
+        "fieldsV1": {"f:status": {"f:conditions": {key: {} for key in keys}}},
+    }
+    others = {**entry, "manager": "kubelet"}
+    node = decode_node(json.dumps({"metadata": {"name": "a", "managedFields": [entry, others]}}))
+    wanted = {"plimsoll.io/A"} if subresource else set()
+    assert node.metadata.owned_conditions == wanted

@@ -217,3 +217,13 @@ def test_new_and_deleted_nodes_keep_the_times_of_the_others():
     assert since["d"] == 1e9 + 100.0
     assert since["a"] == 1e9 + 110.0
     assert world.tainted() == ["a", "d"]
+
+
+def test_taint_of_ours_with_an_unknown_effect_counts_and_ends_no_plan():
+    world = World(policy(**HARD), most=NodeLimit(1))
+    world.taints = {"e": frozenset({("plimsoll.io/ns.demo", "NoAdmit")})}
+    world.report(a=1.0)
+    assert world.tainted() == []
+    world.taints = {}
+    world.report(a=1.0)
+    assert world.tainted() == ["a"]

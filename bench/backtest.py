@@ -1,0 +1,130 @@
+"""Backtest: CPU seconds and memory of replaying generated readings of many nodes, and of reading a text dump.
+
+    python -P bench/backtest.py [--nodes 1000] [--days 7]
+
+Aims: 7 days of 1,000 nodes and 3 rules at a step of 15 s (40,320 steps) within 20 s of CPU and 1 GB. The readings are made
+day by day as arrays, in the way a source delivers them; making them is not counted. Prints one line of JSON.
+"""
+
+import argparse
+import json
+import resource
+import time
+
+import numpy as np
+
+from evaluator.backtest.intervals import Period
+from evaluator.backtest.replay import Timing
+from evaluator.backtest.run import Backtest
+from evaluator.backtest.samples import Recording, Samples
+from evaluator.cli.backtest.openmetrics import SeriesTable
+from evaluator.model.node_index import NodeIndex
+from evaluator.policy.parse import parse
+
+BEGIN, STEP, DAY = 1_763_164_800.0, 15.0, 86_400
+METRICS = ("load_ratio", "memory_pressure", "disk_pressure")
+LINES = 500_000
+
+
+def policy(options: dict[str, str]) -> dict[str, object]:
+    """Return a policy of three rules; about 3 % of readings violate one."""
+    rules = [{"metricname": name, "operator": "GreaterThan", "target": 80} for name in METRICS]
+    strategies = {
+        "dontschedule": {**options, "rules": rules[:2]},
+        "deschedule": {**options, "rules": rules[2:]},
+    }
+    return {
+        "metadata": {
+            "name": "bench",
+            "namespace": "ns",
+            "annotations": {"plimsoll.io/max-nodes": "20%"},
+        },
+        "spec": {"strategies": strategies},
+    }
+
+
+class Readings:
+    """Random walks around 50, sampled at an offset of each node."""
+
+    def __init__(self, nodes: int) -> None:
+        self._rng = np.random.default_rng(1)
+        self._nodes = nodes
+        self._last = {metric: np.full(nodes, 50.0) for metric in METRICS}
+        self._offsets = np.sort(self._rng.uniform(0, STEP, nodes))
+
+    def day(self, number: int) -> dict[str, Samples]:
+        """Return the samples of one day."""
+        steps = int(DAY / STEP)
+        ticks = BEGIN + DAY * number + STEP * np.arange(steps)
+        times = (ticks[:, None] - self._offsets[::-1]).reshape(-1)
+        positions = np.tile(np.arange(self._nodes), steps)
+        found = {}
+        for metric, last in self._last.items():
+            walk = self._rng.normal(0, 1.6, (steps, self._nodes))
+            walk[0] += last
+            for row in range(1, steps):
+                walk[row] += walk[row - 1] + (50 - walk[row - 1]) * 0.005
+            self._last[metric] = walk[-1].copy()
+            counts = np.ones(len(times), np.int32)
+            found[metric] = Samples(times, positions, walk.reshape(-1), counts)
+        return found
+
+
+def replay(nodes: int, days: int, options: dict[str, str]) -> dict[str, float]:
+    """Return CPU seconds and figures of one replay."""
+    names = NodeIndex(f"node-{number:05d}" for number in range(nodes))
+    period = Period(BEGIN, BEGIN + DAY * days)
+    backtest = Backtest(
+        [parse(policy(options))], names, Timing(STEP, 300.0), period, start=BEGIN - STEP
+    )
+    source, spent = Readings(nodes), 0.0
+    for day in range(days):
+        recording = Recording(names, source.day(day))
+        begun = time.process_time()
+        backtest.run(recording, BEGIN + DAY * (day + 1))
+        spent += time.process_time() - begun
+        del recording
+    begun = time.process_time()
+    result = backtest.result()
+    spent += time.process_time() - begun
+    intervals = sum(len(track.intervals) for track in result.policies[0].tracks)
+    return {
+        "cpu_s": round(spent, 2),
+        "steps": int(DAY / STEP * days),
+        "evaluations": result.evaluations,
+        "intervals": intervals,
+    }
+
+
+def lines_per_second() -> int:
+    """Return how many lines of a text dump are read in a second of CPU."""
+    lines = [
+        b'load_ratio{instance="10.0.0.%d:9100",job="node"} %f %.3f\n'
+        % (n % 250, n * 0.7, BEGIN + n)
+        for n in range(LINES)
+    ]
+    table, begun = SeriesTable(METRICS.__contains__), time.process_time()
+    table.read("bench", lines)
+    return int(LINES / (time.process_time() - begun))
+
+
+def main() -> None:
+    """Measure and print."""
+    command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    command.add_argument("--nodes", type=int, default=1000)
+    command.add_argument("--days", type=int, default=7)
+    given = command.parse_args()
+    found = {
+        "name": "backtest",
+        "nodes": given.nodes,
+        "days": given.days,
+        "plain": replay(given.nodes, given.days, {}),
+        "timed": replay(given.nodes, given.days, {"for": "2m", "clearAfter": "5m"}),
+        "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "openmetrics_lines_per_s": lines_per_second(),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

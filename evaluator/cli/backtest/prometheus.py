@@ -1,0 +1,200 @@
+"""Reads recordings from Prometheus, or what speaks its API, by range queries."""
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from evaluator.backtest.intervals import Period
+from evaluator.backtest.run import Resources
+from evaluator.backtest.samples import Recording, Samples, Series, merged
+from evaluator.cli.backtest.recording import ALLOCATABLE, NODE_INFO, Labels, join_of, one_series
+from evaluator.cli.backtest.source import BacktestError, Request
+from evaluator.model.node_index import NodeIndex
+from evaluator.sources.formats import prometheus_vector
+from evaluator.sources.formats.answer import SourceError
+from evaluator.sources.formats.prometheus_vector import MatrixSeries
+from evaluator.sources.prometheus import Access, Prometheus
+from evaluator.sources.queries import Queries
+
+MOST_POINTS = 10_000
+"""Points of one query; Prometheus refuses more than 11,000 per series."""
+_MOST_VALUES = 500_000
+"""Points of one answer over all series."""
+_AT_ONCE = 4
+_PART_VALUES = 4_000_000
+"""Points of one part over all metrics: about 500 MB while it is read."""
+_SHORTEST = 60
+_COARSE = 200
+"""Points of the query that finds the nodes of a configured query."""
+_INFO_RANGE = "1d"
+
+T = TypeVar("T")
+
+
+class PrometheusHistory:
+    """A source of recordings; call `open` before anything else, and `close` at the end."""
+
+    def __init__(
+        self, access: Access, queries: Queries, request: Request, *, timeout: float
+    ) -> None:
+        self._request = request
+        self._queries = queries
+        self._runner = asyncio.Runner()
+        self._api = Prometheus(access, queries, lambda: lambda _labels: None, timeout=timeout)
+        self._url = access.url
+        self._join: Callable[[Labels], str | None] = lambda _labels: None
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self.period = Period(0, 0)
+        self.start = 0.0
+        self.nodes = NodeIndex()
+        self.allocatable: Resources = {}
+
+    def open(self) -> None:
+        """Find the nodes. Raises BacktestError."""
+        step = self._request.step
+        period = self._request.period(None, time.time())
+        # Points of range queries are at multiples of the step, and so are the moments of the replay.
+        begin, end = (math.floor(at / step) * step for at in (period.begin, period.end))
+        self.period = Period(begin, max(end, begin + step))
+        self.start = begin - math.ceil(self._request.warm_up / step) * step
+        self._run(self._find_nodes())
+        if not self.nodes:
+            names = ", ".join(sorted(self._request.metrics))
+            raise BacktestError(
+                f"{self._url} has no series of {names} on a node in this range: check the names, and the label of "
+                "--prometheusNodeLabel"
+            )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._runner.run(self._api.close())
+        self._runner.close()
+
+    def parts(self) -> Iterator[tuple[Recording, float]]:
+        """Yield consecutive parts. Raises BacktestError."""
+        step = self._request.step
+        size = max(1, len(self.nodes) * len(self._request.metrics))
+        points = max(_SHORTEST, _PART_VALUES // size)
+        begin = self.start - step
+        while begin < self.period.end:
+            end = min(begin + points * step, self.period.end)
+            yield self._run(self._part(begin + step, end)), end
+            begin = end
+
+    def _run(self, work: Awaitable[T]) -> T:
+        async def wrapped() -> T:
+            return await work
+
+        try:
+            return self._runner.run(wrapped())
+        except SourceError as error:
+            raise BacktestError(f"{self._url}: {error}") from error
+        except ExceptionGroup as errors:
+            raise BacktestError(f"{self._url}: {_first(errors)}") from errors
+
+    async def _find_nodes(self) -> None:
+        infos = await self._last(NODE_INFO)
+        known = [labels for labels, _ in infos if labels.get("node")]
+        self._join = join_of(known, self._request.node_label)
+        found = {labels["node"] for labels in known}
+        for metric in self._request.metrics:
+            for labels in await self._labels_of(metric):
+                if node := self._join(labels):
+                    found.add(node)
+        self.nodes = NodeIndex(sorted(found))
+        resources: dict[str, dict[str, float]] = {}
+        for labels, value in await self._last(ALLOCATABLE):
+            resources.setdefault(labels.get("node", ""), {})[labels.get("resource", "")] = value
+        self.allocatable = resources
+
+    async def _last(self, name: str) -> list[tuple[Labels, float]]:
+        """Return the last values of the series of a name within a day before the end."""
+        found = await self._range(
+            _last_of(name, _INFO_RANGE), self.period.end, self.period.end, 1.0
+        )
+        return [(one.metric, float(one.values[-1][1])) for one in found if one.values]
+
+    async def _labels_of(self, metric: str) -> Sequence[Labels]:
+        """Return the labels of the series of a metric in the range."""
+        if query := self._queries.of(metric):
+            length = self.period.end - self.start
+            step = max(self._request.step, math.ceil(length / _COARSE))
+            found = await self._range(query, self.start, self.period.end, step)
+            return [one.metric for one in found]
+        matches = {"match[]": f'{{__name__=~"(node_)?{metric}"}}'}
+        times = {"start": f"{self.start:.3f}", "end": f"{self.period.end:.3f}"}
+        body, _ = await self._api.request("series", {**matches, **times})
+        return prometheus_vector.label_sets(body)
+
+    async def _part(self, begin: float, end: float) -> Recording:
+        """Return the samples of all metrics in [begin, end]."""
+        metrics = sorted(self._request.metrics)
+        async with asyncio.TaskGroup() as group:
+            tasks = {m: group.create_task(self._samples(m, begin, end)) for m in metrics}
+        return Recording(self.nodes, {metric: task.result() for metric, task in tasks.items()})
+
+    async def _samples(self, metric: str, begin: float, end: float) -> Samples:
+        """Return the samples of a metric, read in windows that an answer can hold."""
+        step = self._request.step
+        points = min(MOST_POINTS, max(_SHORTEST, _MOST_VALUES // len(self.nodes)))
+        starts = np.arange(begin, end + step / 2, points * step).tolist()
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._window(metric, at, min(at + (points - 1) * step, end)))
+                for at in starts
+            ]
+        by_series: dict[tuple[tuple[str, str], ...], list[MatrixSeries]] = {}
+        for task in tasks:
+            for one in task.result():
+                by_series.setdefault(tuple(sorted(one.metric.items())), []).append(one)
+        return merged([*self._series(by_series.values())], self._request.stale_after)
+
+    def _series(self, groups: Iterable[list[MatrixSeries]]) -> Iterator[Series]:
+        for group in groups:
+            node = self.nodes.position.get(self._join(group[0].metric) or "", -1)
+            if node >= 0:
+                pairs = [pair for one in group for pair in one.values]
+                times = np.array([at for at, _ in pairs])
+                yield one_series(node, times, np.array([float(value) for _, value in pairs]))
+
+    async def _window(self, metric: str, begin: float, end: float) -> list[MatrixSeries]:
+        step = self._request.step
+        if query := self._queries.of(metric):
+            return await self._range(query, begin, end, step, lookback=step)
+        window = f"{round(step * 1000) - 1}ms"  # a range includes its begin, before Prometheus 3
+        own = await self._range(_last_of(metric, window), begin, end, step)
+        if metric.startswith("node_"):
+            return own
+        other = await self._range(_last_of(f"node_{metric}", window), begin, end, step)
+        named = {self._join(one.metric) for one in own}
+        return own + [one for one in other if self._join(one.metric) not in named]
+
+    async def _range(
+        self, query: str, begin: float, end: float, step: float, lookback: float | None = None
+    ) -> list[MatrixSeries]:
+        parameters: Mapping[str, str] = {
+            "query": query,
+            "start": f"{begin:.3f}",
+            "end": f"{end:.3f}",
+            "step": f"{step:.3f}",
+            **({"lookback_delta": f"{lookback:.3f}"} if lookback else {}),
+        }
+        async with self._slots:
+            body, _ = await self._api.request("query_range", parameters)
+        return prometheus_vector.matrix(body)
+
+
+def _last_of(name: str, window: str) -> str:
+    """Return the query for the last samples of a name in a window: of its own time, not repeated by a look-back."""
+    return f'last_over_time({{__name__="{name}"}}[{window}])'
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = errors
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
