@@ -37,6 +37,7 @@ commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   clean                 remove from all nodes what Plimsoll wrote to them
+  test                  run unit tests of policies, in promtool's notation
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
