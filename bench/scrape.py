@@ -36,8 +36,8 @@ AGENT = (sys.executable, "-P", "-m", "agent")
 PEERS = ("prometheus-node-exporter", "node_exporter")
 LOOPBACK = "--web.listen-address=127.0.0.1:0"
 WARM_UP = 30
-AIM = "defaults.ratio.cpu_ms <= 0.6, defaults.ratio.rss_mib <= 1.5"
-AIM_ALONE = "agent.rss_mib <= 36"
+AIM = "defaults.ratio.cpu_ms <= 0.6"  # memory: bench/agent_idle.py
+AIM_ALONE = "agent.rss_mib <= 45"
 
 
 @dataclass

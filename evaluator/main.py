@@ -1,17 +1,13 @@
 """The program plimsoll-evaluator: parses flags, runs a subcommand or the service until a signal, returns the exit status."""
 
 import asyncio
+import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from evaluator.app import Service
-from evaluator.cli.adopt_labels import main as adopter
-from evaluator.cli.backtest import main as backtester
-from evaluator.cli.check import main as checker
-from evaluator.cli.clean import main as cleaner
-from evaluator.cli.configure_scheduler import main as configurer
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.connection import ConfigError
@@ -41,19 +37,14 @@ commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   clean                 remove from all nodes what Plimsoll wrote to them
+  test                  run unit tests of policies, in promtool's notation
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
 
-COMMANDS: Mapping[str, Callable[[Sequence[str]], int]] = {
-    "adopt-labels": adopter.main,
-    "backtest": backtester.main,
-    "check": checker.main,
-    "clean": cleaner.main,
-    "configure-scheduler": configurer.main,
-}
-"""Subcommands by the first argument; each receives the arguments after it and returns the exit status."""
+COMMANDS = ("adopt-labels", "backtest", "check", "clean", "configure-scheduler")
+"""Subcommands: the first argument. Each is the function `main` of a package in `evaluator.cli`, which gets the other arguments."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -65,8 +56,10 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
         PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
-    if given and (run_command := COMMANDS.get(given[0])):
-        return run_command(given[1:])
+    if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
+        package = f"evaluator.cli.{given[0].replace('-', '_')}"
+        status: int = importlib.import_module(f"{package}.main").main(given[1:])
+        return status
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
@@ -76,6 +69,7 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
         command.error(str(error))
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     logs.adopt()
+    memory.use_one_arena()
     try:
         asyncio.run(run(settings, scoring))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:

@@ -7,6 +7,7 @@ import numpy as np
 
 from evaluator.backtest.intervals import Interval, Track
 from evaluator.backtest.run import PolicyResult, Resources, Result
+from evaluator.backtest.variants import Variant
 from evaluator.policy.actions.types import Action
 from evaluator.policy.types import StrategyName
 from evaluator.readings.column import Floats
@@ -39,6 +40,29 @@ def report(result: Result) -> dict[str, Any]:
         "note": NOTE,
         "policies": [_policy(one, result) for one in result.policies],
     }
+
+
+def sensitivity(
+    tried: Sequence[Variant], results: Sequence[Result], durations: tuple[float, float]
+) -> list[dict[str, Any]]:
+    """Return the figures of each variant and policy. `durations`: the `for` and `clearAfter` that factors apply to."""
+    hold, clear = durations
+    return [
+        {
+            "name": one.policy.key.name,
+            "namespace": one.policy.key.namespace,
+            "targetFactor": variant.target,
+            "forSeconds": variant.for_factor * hold,
+            "clearAfterSeconds": variant.clear_factor * clear,
+            "nodesAtOnceMax": one.totals.most_at_once,
+            "nodesAtOnceP95": one.totals.at_once_quantile(0.95),
+            "changes": int(one.totals.changes.sum()),
+            "worstNodeHour": int(one.totals.changes.max(initial=0)),
+            "nodeHours": _number(one.totals.node_seconds / _HOUR),
+        }
+        for variant, result in zip(tried, results, strict=True)
+        for one in result.policies
+    ]
 
 
 def _policy(one: PolicyResult, result: Result) -> dict[str, Any]:

@@ -8,12 +8,14 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 
 import aiohttp
 import grpc
 import pytest
 
+from evaluator.main import COMMANDS, main
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -427,3 +429,18 @@ async def test_signal_before_the_api_server_is_found_ends_the_process(evaluator,
     await process.listening()
     process.signal(signal.SIGTERM)
     assert await process.ended() == 0
+
+
+def test_service_starts_without_the_modules_of_commands() -> None:
+    code = "import sys, evaluator.main; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert not [name for name in run.stdout.split() if name.startswith("evaluator.cli.")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_help_page(name, capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert name in capsys.readouterr().out

@@ -71,16 +71,20 @@ class SeriesTable:
             text = head.decode()
         except UnicodeDecodeError as error:
             raise OpenMetricsError(f"{source}: line {number} is not UTF-8") from error
-        match = _SERIES.fullmatch(text)
-        if match is None:
-            raise OpenMetricsError(_no_timestamp(source, number))
-        name = match[1]
-        if not self._wanted(name):
-            return None
-        labels = {
-            key: _ESCAPE.sub(_unescape, value) for key, value in _LABEL.findall(match[2] or "")
-        }
-        return TextSeries(name, labels)
+        try:
+            name, labels = parse_series(text)
+        except ValueError as error:
+            raise OpenMetricsError(_no_timestamp(source, number)) from error
+        return TextSeries(name, labels) if self._wanted(name) else None
+
+
+def parse_series(text: str) -> tuple[str, Mapping[str, str]]:
+    """Return the name and labels of a series such as `load1{node="a"}`. Raises ValueError."""
+    match = _SERIES.fullmatch(text)
+    if match is None:
+        raise ValueError('not a series (write it like load1{node="a"})')
+    labels = {key: _ESCAPE.sub(_unescape, value) for key, value in _LABEL.findall(match[2] or "")}
+    return match[1], labels
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -19,8 +19,11 @@ class PoliciesError(SentenceError):
     """The policies cannot be replayed."""
 
 
-def read(names: Sequence[str]) -> list[Policy]:
-    """Return the policies of files and folders; `-` is standard input. Raises PoliciesError."""
+def read(names: Sequence[str], *, any_metric: bool = False) -> list[Policy]:
+    """Return the policies of files and folders; `-` is standard input. Raises PoliciesError.
+
+    `any_metric`: also those with metrics that are not recorded.
+    """
     found: dict[Any, Policy] = {}
     for name in names:
         for obj in _objects(name):
@@ -31,11 +34,11 @@ def read(names: Sequence[str]) -> list[Policy]:
     if not found:
         raise PoliciesError(f"{', '.join(names)}: no TASPolicy found")
     for policy in found.values():
-        _check(policy)
+        _check(policy, any_metric=any_metric)
     return [*found.values()]
 
 
-def _check(policy: Policy) -> None:
+def _check(policy: Policy, *, any_metric: bool) -> None:
     """Refuse policies of which nothing, or not everything, can be replayed."""
     if not policy.metrics:
         why = policy.problems[0] if policy.problems else "it has no rules"
@@ -43,7 +46,7 @@ def _check(policy: Policy) -> None:
     live = sorted(
         metric for metric in policy.metrics if metric.startswith(PREFIX) or derived.named([metric])
     )
-    if live:
+    if live and not any_metric:
         raise PoliciesError(
             f"policy {policy.key}: {', '.join(live)}: node conditions and metrics of scorers are not recorded, so they cannot "
             "be replayed; remove these rules from a copy of the policy"

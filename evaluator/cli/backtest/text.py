@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 def as_text(report: Json) -> str:
     """Return the report for people."""
     head = [*_head(report)]
-    tail = ["", report["note"]]
+    tail = [*_compared(report), *_sensitivity(report), "", report["note"]]
     policies = [[*_policy(one, report)] for one in report["policies"]]
     body: list[str] = []
     room = MOST_LINES - len(head) - len(tail) - 1
@@ -31,6 +31,56 @@ def as_text(report: Json) -> str:
             break
         body += lines
     return "".join(f"{line}\n" for line in (*head, *body, *tail))
+
+
+_SHOWN_COMPARED = 4
+
+
+def _compared(report: Json) -> Iterator[str]:
+    """Yield the figures of --compare beside those of the same policy."""
+    others = report.get("compared", ())
+    if others:
+        yield ""
+        yield "compared with --compare (nodes at once, node-hours, changes, worst hour of a node):"
+    own = {(one["namespace"], one["name"]): one for one in report["policies"]}
+    for other in others[:_SHOWN_COMPARED]:
+        key = (other["namespace"], other["name"])
+        before = f"{_figures(own[key])} here, " if key in own else ""
+        yield f"  {key[0]}/{key[1]}: {before}{_figures(other)} there"
+    if len(others) > _SHOWN_COMPARED:
+        yield f"  ... and {len(others) - _SHOWN_COMPARED} more (--output json has all)"
+
+
+def _figures(one: Json) -> str:
+    flaps = one["flaps"]
+    return f"{one['nodesAtOnce']['max']}, {one['nodeHours']:.1f}, {flaps['changes']}, {flaps['worstNodeHour']}"
+
+
+def _sensitivity(report: Json) -> Iterator[str]:
+    """Yield the table of one policy: all targets by `for`, with clearAfter as written."""
+    rows = report.get("sensitivity", ())
+    if not rows:
+        return
+    first = rows[0]
+    own = [r for r in rows if (r["namespace"], r["name"]) == (first["namespace"], first["name"])]
+    holds = sorted({row["forSeconds"] for row in own})
+    clears = sorted({row["clearAfterSeconds"] for row in own})
+    clear = clears[len(clears) // 2]
+    yield ""
+    yield (
+        f"sensitivity of {first['namespace']}/{first['name']}: most nodes at once / changes, with clearAfter "
+        f"{format_duration(clear)} (--output json has all)"
+    )
+    yield "  target" + "".join(f"{'for ' + format_duration(hold):>14}" for hold in holds)
+    for factor in sorted({row["targetFactor"] for row in own}):
+        cells = [
+            f"{row['nodesAtOnceMax']} / {row['changes']}"
+            for hold in holds
+            for row in own
+            if (row["targetFactor"], row["forSeconds"], row["clearAfterSeconds"])
+            == (factor, hold, clear)
+        ]
+        yield f"  {factor:>5.0%} " + "".join(f"{cell:>14}" for cell in cells)
 
 
 def _head(report: Json) -> Iterator[str]:

@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +59,37 @@ def test_program_continues_with_less_memory() -> None:
     child.join()
     assert result == ["a", "b", "c"]
     assert after < before / 2
+
+
+ARENAS = """
+import re, sys, threading
+from pathlib import Path
+from plimsoll.process import memory
+
+if sys.argv[1] == "one":
+    memory.use_one_arena()
+held, ready, over = [], threading.Barrier(9), threading.Event()
+
+def hold():
+    held.append(bytearray(100_000))
+    ready.wait()
+    over.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(8)]
+for thread in threads:
+    thread.start()
+ready.wait()
+starts = re.findall("^([0-9a-f]+)-([0-9a-f]+) rw-p 00000000 00:00 0 *$", Path("/proc/self/maps").read_text(), re.M)
+print(sum(int(start, 16) % (64 << 20) == 0 for start, _ in starts))  # an arena is aligned to its maximum size
+over.set()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+def test_threads_share_one_heap() -> None:
+    found = {
+        way: int(subprocess.check_output([sys.executable, "-P", "-c", ARENAS, way]))
+        for way in ("one", "many")
+    }
+    assert found["one"] == 0
+    assert found["many"] > 0
