@@ -36,6 +36,7 @@ examples:
 commands, each with a --help of its own:
   check-rules           check rule files, with line and column of each error
   eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
+  record                write this node's metrics to OpenMetrics files, for backtests of policies
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two.
 """

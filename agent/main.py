@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from agent.eval import check_rules  # as above
 
         return check_rules.main(arguments[1:])
+    if [*arguments[:1]] == ["record"]:
+        from agent.record import command as recorder  # as above
+
+        return recorder.main(arguments[1:])
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()

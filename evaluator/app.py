@@ -18,7 +18,7 @@ from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
-from evaluator.kubeapi import client
+from evaluator.kubeapi import resources
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
@@ -93,7 +93,7 @@ class Service:
         self._all_pods: Reflector[pod_record.PodRecord] | None = None
         if host.on or settings.gangs:
             decode = partial(pod_record.decode, ignored=settings.ignored_resources)
-            self._all_pods = self._watcher(client.ALL_PODS, decode, host.inventory.pods)
+            self._all_pods = self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
         effects = Effects(
             self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
         )
@@ -197,7 +197,7 @@ class Service:
 
     def _watcher(
         self,
-        resource: client.APIResource,
+        resource: resources.APIResource,
         decode: Callable[[msgspec.Raw], T],
         sink: Sink[T],
         unserved: Callable[[], None] = lambda: None,
@@ -228,11 +228,11 @@ class Service:
     def _start_loops(self) -> list[asyncio.Task[None]]:
         state = self._cluster
         decode_policy = partial(cluster.decode_policy, observe=self._settings.observe)
-        policies_lost = partial(state.policies.mark_unserved, client.POLICIES.unserved)
+        policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [
-            self._watcher(client.POLICIES, decode_policy, state.policies, policies_lost).run(),
-            self._watcher(client.NODES, cluster.decode_node, state.nodes).run(),
-            self._watcher(client.LINKED_PODS, cluster.decode_pod, state.pods).run(),
+            self._watcher(resources.POLICIES, decode_policy, state.policies, policies_lost).run(),
+            self._watcher(resources.NODES, cluster.decode_node, state.nodes).run(),
+            self._watcher(resources.LINKED_PODS, cluster.decode_pod, state.pods).run(),
             self._decider.run(),
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),

@@ -11,6 +11,7 @@ import aiohttp
 import msgspec
 
 from evaluator.kubeapi.connection import KubeConnection
+from evaluator.kubeapi.resources import NODES, APIResource
 from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
 from evaluator.model.api_status import TokenReview
 from evaluator.model.names import PolicyKey
@@ -21,44 +22,8 @@ from plimsoll.decode import UNREADABLE
 
 T = TypeVar("T")
 
-_PAGE = 250
-"""Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
-_POLICIES_PAGE = 20
-"""Policies per page. An object may have 1.5 MiB."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class APIResource:
-    """A kind of object to list and watch; cluster-wide unless its path has a namespace.
-
-    `unserved`: what to do if the API server does not serve it.
-    """
-
-    name: str
-    path: str
-    label_selector: str = ""
-    field_selector: str = ""
-    unserved: str = ""
-    page: int = _PAGE
-    """Objects per page of a list."""
-
-    @property
-    def selection(self) -> dict[str, str]:
-        """The selectors as query parameters."""
-        return {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
-
-
-NODES = APIResource("nodes", "/api/v1/nodes")
-POLICIES = APIResource(
-    "taspolicies",
-    "/apis/telemetry.intel.com/v1alpha1/taspolicies",
-    unserved="TASPolicy CRD is not installed; run `kubectl apply -k deploy/crd`",
-    page=_POLICIES_PAGE,
-)
-LINKED_PODS = APIResource("pods", "/api/v1/pods", label_selector="telemetry-policy")
-ALL_PODS = APIResource("all pods", "/api/v1/pods")
 
 
 @dataclass(frozen=True, slots=True)

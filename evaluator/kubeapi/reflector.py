@@ -14,7 +14,8 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.kubeapi.client import APIResource, Kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.resources import APIResource
 from evaluator.kubeapi.transport import KubeError
 from plimsoll import logs
 from plimsoll.backoff import Backoff

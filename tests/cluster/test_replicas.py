@@ -239,3 +239,63 @@ async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas)
     finally:
         os.kill(leader.pid, signal.SIGCONT)
     assert await other.leads()
+
+
+async def test_new_leader_keeps_taints_and_conditions_and_takes_them_off(world, replicas):
+    """The nodes tainted first stay tainted, transitions keep their time, and only the leader writes."""
+    nodes = [await world.add_node(name) for name in "abc"]
+    policy = await world.add_policy(
+        "demo",
+        dontschedule=["health Equals 2"],
+        annotations={
+            "plimsoll.io/actions": "taint,condition",
+            "plimsoll.io/taint-effect": "NoSchedule",
+            "plimsoll.io/max-nodes": "1",
+        },
+    )
+    key = f"plimsoll.io/{world.namespace}.{policy}"
+
+    async def state():
+        found = [await world.client.get(NODES, node) for node in nodes]
+        tainted = [any(t["key"] == key for t in one["spec"].get("taints", [])) for one in found]
+        ours = [
+            next((c for c in one["status"]["conditions"] if "plimsoll" in c["type"]), None)
+            for one in found
+        ]
+        return tainted, ours
+
+    async def becomes(tainted, statuses):
+        async def agrees():
+            found, conditions = await state()
+            return found == tainted and [c and c["status"] for c in conditions] == statuses
+
+        try:
+            await world.eventually(agrees)
+        except TimeoutError:
+            raise AssertionError(await state()) from None
+
+    await replicas.start(2, *SHORT, "--taints", "--conditions", "--maxActedNodes=100%")
+    for node, health in zip(nodes, (0, 2, 0), strict=True):
+        replicas.say(node, health=health)
+    await replicas.ready()
+    first = await replicas.leader()
+    await becomes([False, True, False], [None, "True", None])
+    for node in (nodes[0], nodes[2]):
+        replicas.say(node, health=2)
+    await becomes([False, True, False], ["True", "True", "True"])
+    before = await state()
+    os.kill(first.pid, signal.SIGKILL)
+    (second,) = [one for one in replicas.all if one is not first]
+    await replicas.leader([second])
+    replicas.say(nodes[1], health=0)
+
+    # The longest in violation comes next: both others began at about the same time.
+    async def moved():
+        tainted, _ = await state()
+        return tainted in ([True, False, False], [False, False, True])
+
+    await world.eventually(moved)
+    _, after = await state()
+    assert [after[0], after[2]] == [before[1][0], before[1][2]]
+    writes = 'plimsoll_taint_writes_total{result="ok"}'
+    assert await second.evaluator.metric(writes) == 2

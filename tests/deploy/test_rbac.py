@@ -10,7 +10,7 @@ from aiohttp import web
 
 from evaluator.config import Settings
 from evaluator.gangs.diagnosis.controllers import KINDS
-from evaluator.kubeapi import client as kube
+from evaluator.kubeapi import resources
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
@@ -20,7 +20,9 @@ from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
 REWARDS = {"namespace": "plimsoll", "name": REWARD_CONFIG_MAP}
-RESOURCES = [(one,) for _, one in inspect.getmembers(kube) if isinstance(one, kube.APIResource)]
+RESOURCES = [
+    (one,) for _, one in inspect.getmembers(resources) if isinstance(one, resources.APIResource)
+]
 
 EXAMPLES = {
     "list_page": RESOURCES,

@@ -27,7 +27,7 @@ from evaluator.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
 from evaluator.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.kubeapi import client, connection, transport
+from evaluator.kubeapi import client, connection, resources, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
@@ -296,7 +296,7 @@ def an_event(data):
     cluster = ClusterCache()
     for decode, sink in ((decode_node, cluster.nodes), (decode_pod, cluster.pods)):
         with documented(KubeError):
-            watcher = Reflector(None, client.NODES, decode, sink)
+            watcher = Reflector(None, resources.NODES, decode, sink)
             assert isinstance(watcher._take(data), str)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from evaluator.cli.adopt_labels import managed_fields
-from evaluator.kubeapi.client import NODES, POLICIES, APIResource, Kube, now
+from evaluator.kubeapi.client import Kube, now
+from evaluator.kubeapi.resources import NODES, POLICIES, APIResource
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.node_labels import LabelApply
 from plimsoll.ratelimit import TokenBucket

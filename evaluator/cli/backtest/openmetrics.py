@@ -46,8 +46,8 @@ class SeriesTable:
         """Add the samples of a text. Raises OpenMetricsError, which names the line."""
         known, number = self._by_head, 0
         for number, line in enumerate(lines, start=1):
-            if line[:1] in b"#\n":
-                continue
+            if line[:1] in b"#\n" or line[-1:] != b"\n":
+                continue  # a last line without an end was cut by a crash
             parts = line.rsplit(b" ", 2)
             if parts[0] in known:
                 one = known[parts[0]]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from evaluator.cache.cluster import decode_node
-from evaluator.kubeapi.client import NODES, Kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.resources import NODES
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import node_labels
 from evaluator.model.objects import Node

@@ -7,8 +7,8 @@ import pytest
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.evictions import EvictionController
-from evaluator.kubeapi.client import LINKED_PODS, NODES
 from evaluator.kubeapi.reflector import Reflector
+from evaluator.kubeapi.resources import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.plans.evictions import EvictionRate

@@ -12,8 +12,8 @@ from aiohttp import web
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.node_labels import NodeLabelController, conflicting_keys
-from evaluator.kubeapi.client import NODES
 from evaluator.kubeapi.reflector import Reflector
+from evaluator.kubeapi.resources import NODES
 from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics

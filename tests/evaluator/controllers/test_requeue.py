@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from evaluator.cache import cluster
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.requeue import RequeueController
-from evaluator.kubeapi.client import LINKED_PODS, NODES
 from evaluator.kubeapi.reflector import Reflector
+from evaluator.kubeapi.resources import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import REQUEUED_AT

@@ -9,8 +9,8 @@ from evaluator.cache.pods import PodCache
 from evaluator.gangs.build import GangManager
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.options import GangOptions
-from evaluator.kubeapi.client import ALL_PODS, NODES
 from evaluator.kubeapi.reflector import Reflector
+from evaluator.kubeapi.resources import ALL_PODS, NODES
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record

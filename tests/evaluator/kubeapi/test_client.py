@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.kubeapi.client import LINKED_PODS, NODES, POLICIES
+from evaluator.kubeapi.resources import LINKED_PODS, NODES, POLICIES
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelApply

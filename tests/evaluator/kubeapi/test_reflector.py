@@ -6,8 +6,8 @@ import json
 import pytest
 from aiohttp import web
 
-from evaluator.kubeapi.client import NODES
 from evaluator.kubeapi.reflector import UNSERVED_PAUSE, Reflector
+from evaluator.kubeapi.resources import NODES
 from tests.patience import PATIENCE
 
 

@@ -9,7 +9,8 @@ import pytest
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.evictions import EvictionController
 from evaluator.controllers.status import StatusController
-from evaluator.kubeapi.client import NODES, Kube
+from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.resources import NODES
 from evaluator.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey

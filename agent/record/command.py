@@ -1,0 +1,138 @@
+"""The command `plimsoll-agent record`: runs the collectors at intervals, and appends their samples to files."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import config
+from agent.record import text
+from agent.record.spool import Spool, SpoolError
+from agent.scrape.runner import CollectorRunner
+from collectors.base import registry
+from collectors.base.sample import Family
+from plimsoll import durations, flags, logs, sizes
+from plimsoll.commandline import Parser
+from plimsoll.flags import option
+
+PROGRAM = f"{config.PROGRAM} record"
+_ABOUT = """
+Records this node's metrics for backtests of policies: one OpenMetrics file an hour, with the node's name as label `node`. Flags of
+the agent choose collectors and the node's name as they do there.
+"""
+_EXAMPLES = """
+example:
+  plimsoll-agent record --dir /var/lib/plimsoll --for 24h --metrics node_load1,node_pressure_cpu_waiting_seconds_total
+  plimsoll-evaluator backtest -f policy.yaml --openmetrics /var/lib/plimsoll/*.om --staleAfter 30s
+
+exit status: 0 at the end or after a signal, 1 if files cannot be written, 2 for invalid flags.
+"""
+
+
+def _names(value: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in value.split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The flags that only `record` has."""
+
+    folder: str = option("dir", "", "folder of the files", metavar="DIR")
+    duration: float = option(
+        "for",
+        0.0,
+        "how long to record; 0: until a signal",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    every: float = option(
+        "every", 15.0, "time between two samples", metavar="DURATION", parse=durations.duration
+    )
+    max_size: int = option(
+        "max-size",
+        1 << 30,
+        "bytes of this node's files; the oldest are deleted",
+        metavar="SIZE",
+        parse=sizes.size,
+    )
+    metrics: frozenset[str] = option(
+        "metrics",
+        frozenset(),
+        "names of the metrics to record, separated by commas; by default all",
+        metavar="NAMES",
+        parse=_names,
+    )
+
+
+def main(argv: Sequence[str]) -> int:
+    """Record; return the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    flags.add_options(command, Options)
+    config.add_flags(command, hidden=True)
+    namespace = command.parse_args(argv)
+    options = flags.from_namespace(Options, command, namespace, env={})
+    settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
+    if not options.folder:
+        command.error("--dir is missing: name a folder for the files")
+    if options.every < 1:
+        command.error("--every must be at least 1s")
+    logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    source = CollectorRunner(
+        registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
+    )
+    try:
+        spool = Spool(Path(options.folder), settings.host.name, most=options.max_size)
+        record(
+            spool,
+            settings.host.name,
+            lambda: chosen(source.run().families, options.metrics),
+            every=options.every,
+            duration=options.duration,
+            wait=stop.wait,
+        )
+    except SpoolError as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 1
+    finally:
+        source.close()
+    return 0
+
+
+def record(
+    spool: Spool,
+    node: str,
+    read: Callable[[], Sequence[Family]],
+    *,
+    every: float,
+    duration: float,
+    wait: Callable[[float], bool],
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Record until `duration` seconds have passed (0: without end) or `wait(seconds)` returns True. Raises SpoolError."""
+    begin = now = clock()
+    while True:
+        spool.write(now, text.lines(read(), node, now))
+        pause = every - (clock() - begin) % every
+        if duration and clock() + pause - begin > duration:
+            break
+        if wait(pause):
+            break
+        now = clock()
+    spool.close()
+
+
+def chosen(families: Sequence[Family], metrics: frozenset[str]) -> list[Family]:
+    """Return the families with these names, all if there are none."""
+    return [*_some(families, metrics)] if metrics else [*families]
+
+
+def _some(families: Sequence[Family], metrics: frozenset[str]) -> Iterator[Family]:
+    yield from (family for family in families if family.name in metrics)

@@ -1,0 +1,94 @@
+"""A folder with one OpenMetrics file per hour, within a number of bytes; the oldest files are deleted first."""
+
+import datetime
+import os
+from pathlib import Path
+
+from plimsoll.sizes import format_size
+from plimsoll.text import SentenceError
+
+_END = b"# EOF\n"
+_SUFFIX = ".om"
+
+
+class SpoolError(SentenceError):
+    """Samples cannot be recorded; the message says what to do."""
+
+
+class Spool:
+    """The files of one node. A file that a crash cut in the middle of a line is repaired when it is opened again."""
+
+    def __init__(self, folder: Path, node: str, *, most: int) -> None:
+        """`most`: bytes of all files of this node. Raises SpoolError."""
+        self._folder = folder
+        self._node = node.replace("/", "_")
+        self._most = most
+        self._name = ""
+        self._file = -1
+        self._size = 0
+        self._others = 0
+        """Bytes of this node's other files."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SpoolError(f"{folder} cannot be used: {error.strerror}") from error
+
+    def write(self, at: float, text: bytes) -> None:
+        """Append samples of a time (Unix seconds). They are on disk when this returns. Raises SpoolError."""
+        hour = datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y%m%dT%HZ")
+        name = f"{self._node}-{hour}{_SUFFIX}"
+        try:
+            if name != self._name:
+                self.close()
+                self._open(name)
+            self._make_room(len(text))
+            view = memoryview(text)
+            while view:
+                written = os.write(self._file, view)
+                self._size += written
+                view = view[written:]
+            os.fsync(self._file)
+        except OSError as error:
+            raise SpoolError(
+                f"{self._folder / name} cannot be written: {error.strerror}"
+            ) from error
+
+    def close(self) -> None:
+        """End the current file."""
+        if self._file >= 0:
+            os.write(self._file, _END)
+            os.close(self._file)
+            self._file, self._name = -1, ""
+
+    def _open(self, name: str) -> None:
+        """Open the file of an hour; what was recorded in it before stays."""
+        path = self._folder / name
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._name = name
+        content = path.read_bytes()
+        content = content[: content.rfind(b"\n") + 1].removesuffix(_END)
+        os.ftruncate(self._file, len(content))
+        self._size = len(content)
+        self._others = sum(path.stat().st_size for path in self._files())
+
+    def _files(self) -> list[Path]:
+        """Return the other files of this node, the oldest first."""
+        found = sorted(self._folder.glob(f"*{_SUFFIX}"))
+        prefix = f"{self._node}-"
+        return [
+            path
+            for path in found
+            if path.name != self._name and path.name.rpartition("-")[0] + "-" == prefix
+        ]
+
+    def _make_room(self, size: int) -> None:
+        needed = self._size + size + len(_END)
+        if needed > self._most:
+            raise SpoolError(
+                f"{self._name} would exceed {format_size(self._most)}: raise --max-size, or record fewer metrics with --metrics"
+            )
+        for path in self._files() if needed + self._others > self._most else ():
+            if needed + self._others <= self._most:
+                break
+            self._others -= path.stat().st_size
+            path.unlink()
