@@ -300,6 +300,18 @@ def job(administrator, render, tmp_path_factory):
     return kubectl, run
 
 
+def test_job_may_create_secrets_and_read_its_three(render):
+    objects = render(JOB)
+    made = {key: one for key, one in objects.items() if key not in render(EXISTING)}
+    hooks = {one["metadata"]["annotations"]["helm.sh/hook"] for one in made.values()}
+    assert hooks == {"pre-install,pre-upgrade"}
+    (create, get) = objects["Role", "plimsoll-certificates"]["rules"]
+    assert (create["resources"], create["verbs"]) == (["secrets"], ["create"])
+    assert (get["resources"], get["verbs"]) == (["secrets"], ["get"])
+    assert len(get["resourceNames"]) == 3
+    assert {kind for kind, _ in made} == {"ConfigMap", "Job", "Role", "RoleBinding", "ServiceAccount"}  # fmt: skip
+
+
 def test_job_makes_certificates_of_one_ca_once(job, tmp_path):
     kubectl, run = job
     status, printed = run()
