@@ -34,6 +34,7 @@ examples:
       in a container, with the host's directories mounted there
 
 commands, each with a --help of its own:
+  backfill              evaluate recording rules over recorded OpenMetrics files
   check-rules           check rule files, with line and column of each error
   eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
   record                write this node's metrics to OpenMetrics files, for backtests of policies

@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from agent.eval import check_rules  # as above
 
         return check_rules.main(arguments[1:])
+    if [*arguments[:1]] == ["backfill"]:
+        from agent.record import backfill_command  # as above
+
+        return backfill_command.main(arguments[1:])
     if [*arguments[:1]] == ["record"]:
         from agent.record import command as recorder  # as above
 

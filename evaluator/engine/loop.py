@@ -13,7 +13,7 @@ from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
-from evaluator.plans.node_actions.marks import marks
+from evaluator.plans.node_actions.records import records
 from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.policy.metric_limit import (
@@ -259,7 +259,7 @@ class DecisionLoop:
     def _labels_of(self, node: str) -> Mapping[str, str]:
         """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         found = self._cluster.nodes.objects.get(node)
-        return marks(found, self._taint_prefixes) if found else {}
+        return records(found, self._taint_prefixes) if found else {}
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:

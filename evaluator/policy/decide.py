@@ -16,7 +16,7 @@ from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps, finished
 from evaluator.policy import durations, labeling
 from evaluator.policy import ranking as scheduleonmetric
-from evaluator.policy.actions.marks import marks_of
+from evaluator.policy.actions.records import records_of
 from evaluator.policy.actions.types import Action
 from evaluator.policy.durations import PreviousState, StrategyState
 from evaluator.policy.evaluate import MetricColumn, MetricTable
@@ -34,7 +34,7 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 LabelsOf = Callable[[str], Mapping[str, str]]
-"""Node → the labels that Plimsoll owns on it now, and its marks (`actions.names`)."""
+"""Node → the labels that Plimsoll owns on it now, and its records (`actions.names`)."""
 
 _NO_VIOLATIONS: Mapping[str, str] = {}
 
@@ -203,7 +203,7 @@ class _History:
         labels = [(label.key, label.value) for label in rule.labels]
         if name is StrategyName.DESCHEDULE:
             labels.append((policy.key.name, VIOLATING))
-        return self._applied.by(nodes, [*labels, *marks_of(policy, name)])
+        return self._applied.by(nodes, [*labels, *records_of(policy, name)])
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""

@@ -84,13 +84,13 @@ def taint_key(prefix: str, policy: PolicyKey) -> str:
     return prefix + taint_suffix(policy)
 
 
-def taint_mark(suffix: str, effect: str) -> str:
-    """Return the name of a taint among the marks of a node, from which decisions restore violations after a restart."""
+def taint_record(suffix: str, effect: str) -> str:
+    """Return the name of a taint among the records of a node, from which decisions restore violations after a restart."""
     return f"taint {suffix} {effect}"
 
 
-def condition_mark(kind: str) -> str:
-    """Return the name of a condition among the marks of a node."""
+def condition_record(kind: str) -> str:
+    """Return the name of a condition among the records of a node."""
     return f"condition {kind}"
 
 

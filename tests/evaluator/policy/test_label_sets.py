@@ -15,7 +15,7 @@ labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "
 by_node = st.dictionaries(st.sampled_from(NODES), labels, max_size=4)
 
 
-def marks(wanted, nodes=NODES):
+def assignments(wanted, nodes=NODES):
     """Node → key → value as label assignments."""
     every = {label for own in wanted.values() for label in own.items()}
     return LabelAssignments(
@@ -35,7 +35,7 @@ def plain(wanted):
 
 @given(by_node)
 def test_assignments_by_node_equal_the_input(wanted):
-    found = marks(wanted)
+    found = assignments(wanted)
     assert plain(found) == found == plain(wanted)
     assert len(found) == len(plain(wanted))
     assert [node in found for node in NODES] == [bool(wanted.get(node)) for node in NODES]
@@ -44,8 +44,8 @@ def test_assignments_by_node_equal_the_input(wanted):
 @pytest.mark.parametrize("node", ["b", "never heard of"])
 def test_nodes_without_labels_are_absent(node):
     with pytest.raises(KeyError):
-        marks({"a": {"k0": "v0"}})[node]
-    assert node not in marks({"a": {"k0": "v0"}})
+        assignments({"a": {"k0": "v0"}})[node]
+    assert node not in assignments({"a": {"k0": "v0"}})
 
 
 def test_thousands_of_nodes_have_labels_of_their_own():
@@ -58,27 +58,27 @@ def test_thousands_of_nodes_have_labels_of_their_own():
 
 @given(by_node, by_node)
 def test_changes_are_the_nodes_that_differ(before, after):
-    found = marks(after).changed_since(marks(before))
+    found = assignments(after).changed_since(assignments(before))
     assert list(found) == [n for n in NODES if plain(before).get(n) != plain(after).get(n)]
 
 
 @given(by_node, by_node)
 def test_reused_assignments_are_equal_and_identical_if_unchanged(before, after):
-    old, new = marks(before), marks(after)
+    old, new = assignments(before), assignments(after)
     assert finished(new.reuse(old)) == new
     assert (finished(new.reuse(old)) is old) is (plain(before) == plain(after))
-    assert finished(marks(before).reuse(old)) is old
+    assert finished(assignments(before).reuse(old)) is old
 
 
 def test_other_nodes_change_all_assignments():
     nodes = NodeIndex(("a", "b"))
-    assert list(marks({}, nodes).changed_since(marks({}))) == ["a", "b"]
+    assert list(assignments({}, nodes).changed_since(assignments({}))) == ["a", "b"]
 
 
 @given(by_node, by_node, st.sets(st.sampled_from(NODES)))
 def test_selected_nodes_keep_their_previous_labels(old, new, kept):
     where = np.array([node in kept for node in NODES])
-    found = marks(new).keeping(marks(old), where, Reindex(NODES, NODES))
+    found = assignments(new).keeping(assignments(old), where, Reindex(NODES, NODES))
     held = {node: own for node, own in plain(old).items() if node in kept}
     assert plain(found) == {**plain(new), **held}
 
@@ -96,7 +96,7 @@ def test_merged_assignments_equal_merged_dictionaries(wanted):
                 winner = owners[node, key]
                 sentence = f"label {key}: policy {winner} sets another value, and it wins"
                 told.setdefault(policy, set()).add(sentence)
-    found, clashes = finished(merged(list(zip(keys, map(marks, wanted), strict=True)), NODES))
+    found, clashes = finished(merged(list(zip(keys, map(assignments, wanted), strict=True)), NODES))
     assert plain(found) == on_nodes
     assert {policy: set(said) for policy, said in clashes.items()} == told
     assert all(len(said) == len(set(said)) for said in clashes.values())

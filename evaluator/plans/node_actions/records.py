@@ -5,14 +5,14 @@ from evaluator.plans.node_actions.conditions import own_conditions
 from evaluator.policy.actions import names
 
 
-def marks(node: Node, prefixes: tuple[str, ...]) -> dict[str, str]:
-    """Return our labels, taints and conditions of a node, by label key or mark."""
+def records(node: Node, prefixes: tuple[str, ...]) -> dict[str, str]:
+    """Return our labels, taints and conditions of a node, by label key or record."""
     found = node.node_labels.ours
     for taint in node.spec.taints or ():
         for prefix in prefixes:
             if taint.key.startswith(prefix):
                 suffix = taint.key.removeprefix(prefix)
-                found[names.taint_mark(suffix, taint.effect)] = taint.value
+                found[names.taint_record(suffix, taint.effect)] = taint.value
     for kind, condition in own_conditions(node).items():
-        found[names.condition_mark(kind)] = f"{condition.status}/{condition.reason}"
+        found[names.condition_record(kind)] = f"{condition.status}/{condition.reason}"
     return found

@@ -7,8 +7,8 @@ from evaluator.policy.actions.types import Action, TaintEffect
 from evaluator.policy.types import VIOLATING, Policy, StrategyName
 
 
-def marks_of(policy: Policy, name: StrategyName) -> Iterator[tuple[str, str]]:
-    """Yield the marks of nodes that violated a strategy, with their values.
+def records_of(policy: Policy, name: StrategyName) -> Iterator[tuple[str, str]]:
+    """Yield the records of nodes that violated a strategy, with their values.
 
     A condition names the strategy. A taint says so for NoExecute only: other effects are set for either strategy, and
     count for dontschedule if the policy has it, because a wrong deschedule would evict pods.
@@ -21,8 +21,8 @@ def marks_of(policy: Policy, name: StrategyName) -> Iterator[tuple[str, str]]:
     if name is StrategyName.DONTSCHEDULE or StrategyName.DONTSCHEDULE not in policy.strategies:
         effects = [*TaintEffect]
     if Action.CONDITION in policy.actions.kinds:
-        mark = names.condition_mark(policy.actions.condition)
-        yield from ((mark, f"True/{reason}") for reason in reasons)
+        record = names.condition_record(policy.actions.condition)
+        yield from ((record, f"True/{reason}") for reason in reasons)
     if Action.TAINT in policy.actions.kinds:
         suffix = names.taint_suffix(policy.key)
-        yield from ((names.taint_mark(suffix, effect), VIOLATING) for effect in effects)
+        yield from ((names.taint_record(suffix, effect), VIOLATING) for effect in effects)

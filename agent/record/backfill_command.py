@@ -1,0 +1,90 @@
+"""The command `plimsoll-agent backfill`: recording rules over recorded files, so that a backtest can use their results."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.config import PROGRAM as AGENT
+from agent.record.backfill import Samples, backfill
+from agent.rules.files import RuleFileReader
+from agent.rules.storage import exposition
+from agent.rules.storage.exposition import ExpositionError
+from plimsoll import durations, logs
+from plimsoll.commandline import Parser
+from plimsoll.text import SentenceError
+
+PROGRAM = f"{AGENT} backfill"
+_ABOUT = """
+Evaluates recording rules over OpenMetrics files as the agents of these nodes would have, and prints the results as OpenMetrics:
+input for plimsoll-evaluator backtest, so that a rule and its policy are tested together.
+"""
+_EXAMPLES = """
+example:
+  plimsoll-agent backfill --rules.file=rules.yaml week.om > recorded.om
+  plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om recorded.om
+
+exit status: 0, 1 if a file cannot be read or a rule is invalid, 2 for invalid flags.
+"""
+
+
+class BackfillError(SentenceError):
+    """A file or rule cannot be used."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Evaluate and print; return the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    command.add_argument("files", nargs="+", metavar="FILE", help="OpenMetrics with timestamps")
+    command.add_argument(
+        "--rules.file",
+        dest="rules",
+        action="append",
+        required=True,
+        metavar="GLOB",
+        help="rule files",
+    )
+    command.add_argument(
+        "--every", default="15s", metavar="DURATION", help="time between two evaluations (15s)"
+    )
+    given = command.parse_args(argv)
+    try:
+        every = round(1000 * durations.duration(given.every))
+    except ValueError as error:
+        command.error(f"--every: {error}")
+    if every < 1:
+        command.error("--every must be more than 0")
+    logs.setup("warn", "logfmt")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
+    try:
+        _run(given.rules, given.files, every)
+    except (BackfillError, ExpositionError) as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 1
+    return 0
+
+
+def _run(rules: Sequence[str], files: Sequence[str], every: int) -> None:
+    """Print the results. Raises BackfillError, ExpositionError."""
+    reader = RuleFileReader(rules)
+    found = reader.look()
+    if found is None or not found.groups or reader.errors:
+        why = next((error.text for error in reader.errors.values()), "no rules")
+        raise BackfillError(f"{', '.join(rules)}: {why}")
+    for error in found.errors:
+        raise BackfillError(f"rule {error.rule} of {error.group}: {error.text}")
+    samples = [sample for name in files for sample in _samples(name)]
+    for part in backfill(samples, found.groups, every):
+        sys.stdout.buffer.write(part)
+    sys.stdout.buffer.write(b"# EOF\n")
+    sys.stdout.flush()
+
+
+def _samples(name: str) -> Samples:
+    try:
+        content = Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BackfillError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BackfillError(f"{name} is not text") from error
+    return exposition.parse(content if content.endswith("# EOF\n") else f"{content}# EOF\n").samples

@@ -1,0 +1,124 @@
+"""`plimsoll-agent backfill`: recording rules over recorded samples, as input of a backtest."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from agent.rules.storage import exposition
+from evaluator.cli.backtest import main as backtest
+from tests.evaluator.conftest import make_tas
+
+BEGIN = 1_763_164_800
+RULES = """
+groups:
+- name: load
+  rules:
+  - {record: load_average, expr: 'avg_over_time(node_load1[1m])'}
+  - {record: load_twice, expr: '2 * load_average', labels: {kind: double}}
+  - {record: numa_sum, expr: 'sum(numa)'}
+"""
+PROGRAM = (sys.executable, "-P", "-m", "agent", "backfill")
+
+
+def dump(series, every=15):
+    lines = [
+        f"{head} {value} {BEGIN + every * number}\n"
+        for head, values in series.items()
+        for number, value in enumerate(values)
+    ]
+    return "".join([*lines, "# EOF\n"])
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run_program(text, rules=RULES, *flags):
+        (tmp_path / "rules.yaml").write_text(rules)
+        (tmp_path / "dump.om").write_text(text)
+        return subprocess.run(
+            [
+                *PROGRAM,
+                f"--rules.file={tmp_path / 'rules.yaml'}",
+                str(tmp_path / "dump.om"),
+                *flags,
+            ],
+            capture_output=True,
+            text=True,
+        )
+
+    return run_program
+
+
+def results(done):
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("# EOF\n")
+    found = {}
+    for labels, time, value in exposition.parse(done.stdout).samples:
+        found.setdefault(labels, []).append((time // 1000 - BEGIN, value))
+    return found
+
+
+@pytest.mark.e2e
+def test_rules_see_the_samples_of_their_node_and_the_rules_before_them(run):
+    found = results(
+        run(
+            dump(
+                {
+                    'node_load1{instance="a:9100",job="node"}': [1, 3, 5],
+                    'node_load1{node="b"}': [10, 20, 30],
+                    'numa{node="b",exported_node="0"}': [1, 1, 1],
+                    'numa{node="b",exported_node="1"}': [2, 2, 2],
+                }
+            )
+        )
+    )
+    assert found[("__name__", "load_average"), ("node", "a")] == [(0, 1), (15, 2), (30, 3)]
+    assert found[("__name__", "load_average"), ("node", "b")] == [(0, 10), (15, 15), (30, 20)]
+    twice = found[("__name__", "load_twice"), ("kind", "double"), ("node", "b")]
+    assert twice == [(0, 20), (15, 30), (30, 40)]
+    assert found[("__name__", "numa_sum"), ("node", "b")][-1] == (30, 3)
+    assert (("__name__", "numa_sum"), ("node", "a")) not in found
+
+
+@pytest.mark.e2e
+def test_a_rule_and_its_policy_are_tested_together(run, tmp_path, capsys):
+    text = dump({'node_load1{instance="a:9100"}': [1, 9, 1, 1, 9, 9, 9, 9, 9, 1]})
+    done = run(
+        text,
+        "groups: [{name: g, rules: [{record: smooth, expr: 'min_over_time(node_load1[30s])'}]}]",
+    )
+    (tmp_path / "recorded.om").write_text(done.stdout)
+    rule = {"metricname": "smooth", "operator": "GreaterThan", "target": 6}
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("p", dontschedule=[rule])))
+    files = [str(tmp_path / "dump.om"), str(tmp_path / "recorded.om")]
+    assert (
+        backtest.main(["-f", str(tmp_path / "policy.yaml"), "--openmetrics", *files, "-o", "json"])
+        == 0
+    )
+    (one,) = json.loads(capsys.readouterr().out)["policies"][0]["nodes"]["a"]["intervals"]
+    assert one["start"] >= "2025-11-15T00:01:15"
+    assert one["end"] == "2025-11-15T00:02:15.000Z"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("text", "rules", "message"),
+    [
+        ("what\n", RULES, "line 1: not a sample"),
+        (dump({}), "groups: []", "no rules"),
+        (dump({}), "groups: [{name: g, rules: [{record: x, expr: 'sum('}]}]", "rule x of g"),
+    ],
+)
+def test_mistakes_get_one_sentence(run, text, rules, message):
+    done = run(text, rules)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.e2e
+def test_samples_count_at_the_first_evaluation_after_them(run):
+    found = results(run(dump({'node_load1{node="a"}': [1, 3]}, every=20)))
+    assert found[("__name__", "load_average"), ("node", "a")] == [(0, 1), (30, 2)]
