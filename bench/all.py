@@ -36,6 +36,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "agent_idle": ("--seconds=60",),
     "scrape": (),
     "relabel": (),
+    "backtest": (),
 }
 """Programs of this folder by name, with their arguments."""
 

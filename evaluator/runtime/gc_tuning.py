@@ -6,8 +6,9 @@ long: five small objects per ended stream. Ended connections of HTTP ports are i
 (tests/plimsoll/http/test_release.py).
 """
 
+import contextlib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _YOUNG = 700
 """New objects that start a young collection.
@@ -25,6 +26,17 @@ def raise_thresholds() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Make collections rare within the block, for a command that makes millions of objects without cycles."""
+    before = gc.get_threshold()
+    gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class FreezeWhenReady:

@@ -21,6 +21,7 @@ from evaluator.cli.backtest.prometheus import PrometheusHistory
 from evaluator.cli.backtest.source import BacktestError, Request, Source, read_files
 from evaluator.cli.backtest.table import as_csv
 from evaluator.policy.types import Policy
+from evaluator.runtime import gc_tuning
 from evaluator.sources.prometheus import Access
 from evaluator.sources.queries import Queries, QueriesError
 from evaluator.tls.reload import TlsError
@@ -38,7 +39,8 @@ def main(argv: Sequence[str]) -> int:
         wanted = policies.read(given.files)
         source = _source(given, wanted)
         try:
-            found = _run(wanted, source, given)
+            with gc_tuning.rare_collections():
+                found = _run(wanted, source, given)
         finally:
             if isinstance(source, PrometheusHistory):
                 source.close()

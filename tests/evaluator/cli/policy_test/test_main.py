@@ -1,5 +1,7 @@
 """`plimsoll-evaluator test`: unit tests of policies in promtool's notation."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -147,3 +149,11 @@ def test_a_file_that_cannot_be_read_is_an_error(run, tmp_path, capsys):
     err = capsys.readouterr().err
     assert "cannot be read" in err
     assert "invalid YAML" in err
+
+
+def test_the_example_in_the_documentation_passes(tmp_path, capsys):
+    page = (Path(__file__).parents[4] / "docs" / "backtest.md").read_text()
+    example = page.split("```yaml\n")[1].split("```")[0]
+    (tmp_path / "policy_test.yaml").write_text(example)
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("load", dontschedule=[rule()])))
+    assert main.main([str(tmp_path / "policy_test.yaml")]) == 0, capsys.readouterr()
