@@ -19,7 +19,8 @@ def unused(replaced: list[Decisions]) -> list[Decisions]:
     Pages and controllers use decisions for a while after they were replaced. Those are freed with a later evaluation: if
     the page had the last reference, they would be freed at once.
     """
-    free, kept = [], []
+    free: list[Decisions] = []
+    kept: list[Decisions] = []
     for decisions in replaced:
         (free if sys.getrefcount(decisions) <= _UNUSED else kept).append(decisions)
     replaced[:] = kept
