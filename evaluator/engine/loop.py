@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
-from evaluator.engine.release import release
+from evaluator.engine.release import release, unused
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
@@ -83,6 +83,7 @@ class DecisionLoop:
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
         self._decisions = Decisions()
+        self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
         self._wakeup = WakeUp()
@@ -222,9 +223,9 @@ class DecisionLoop:
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
-        replaced = [before]
+        self._replaced.append(before)
         del before
-        yield from release(replaced)
+        yield from release(unused(self._replaced))
 
     def _find_similar(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Update the names of similar metrics; statuses with other ones need a new decision to be written."""

@@ -12,7 +12,6 @@ import msgspec
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.engine.loop import DecisionLoop
-from evaluator.engine.release import release
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
@@ -330,16 +329,9 @@ class ExplainPages:
             return page(head, gangs=(b"[]", pieces))
 
     async def _made(self, build: Callable[[Decisions], Awaitable[Response]]) -> Response:
-        """Build a page from the current decisions, one page at a time.
-
-        Decisions that were replaced meanwhile are freed in steps: the page has the last references.
-        """
+        """Build a page from the current decisions, one page at a time."""
         async with self._making.hold():
-            held = [self._decider.latest]
-            response = await build(held[0])
-            if held[0] is not self._decider.latest:
-                await unhurried(release(held))
-            return response
+            return await build(self._decider.latest)
 
     def _known(self) -> str:
         policies = [str(key) for key in self._decider.latest.policies]

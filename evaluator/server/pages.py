@@ -24,13 +24,18 @@ T = TypeVar("T")
 
 
 async def unhurried(pieces: Iterable[T]) -> list[T]:
-    """The pieces of a page, yielding to the event loop between them."""
+    """The pieces of a page, yielding to the event loop before, between and after them.
+
+    After them: what they were made from is often freed next.
+    """
+    await asyncio.sleep(0)
     made, begun = [], time.perf_counter()
     for piece in pieces:
         made.append(piece)
         if (worked := time.perf_counter() - begun) > _SLICE:
             await asyncio.sleep(worked)
             begun = time.perf_counter()
+    await asyncio.sleep(0)
     return made
 
 

@@ -104,7 +104,11 @@ async def test_pods_leave_no_more_nodes_than_the_limit(world):
     assert limit["message"] == (
         "acts on 2 nodes and not on 2 more: the limit is plimsoll.io/max-nodes, 2 of 5 that it can match"
     )
-    assert await world.evaluator.metric(counter(world, policy, "ok")) == 2
+
+    async def counted():
+        return await world.evaluator.metric(counter(world, policy, "ok")) == 2
+
+    await world.eventually(counted)
     for number in (2, 3):
         assert not await is_leaving(world, f"web-{number}")
     world.fleet.say(nodes[0], health=0)
