@@ -161,7 +161,7 @@ class Replay:
             before=self._decisions,
             labels_of=lambda node: self._labels.get(node, {}),
         )
-        self._due = _next_due(self._decisions, now)
+        self._due = self._decisions.valid_until
         self.evaluations += 1
         return Step(now, self._decisions, block, row)
 
@@ -182,22 +182,6 @@ class Replay:
         started = block.moments >= self._began + self._timing.stale_after
         changed[1:] |= started[1:] != started[:-1]
         return changed
-
-
-def _next_due(decisions: Decisions, now: float) -> float:
-    """Return when the next `for` or `clearAfter` ends after `now`; infinity if none is running."""
-    if decisions.valid_until > now:
-        return decisions.valid_until
-    # A timer of an unreported node may have ended: it waits for the first reading.
-    return min(
-        (
-            timers.due_after(strategy.rules[number].options, now)
-            for decision in decisions.policies.values()
-            for strategy in decision.states.values()
-            for number, timers in strategy.timers.items()
-        ),
-        default=np.inf,
-    )
 
 
 def _comparisons(policies: Sequence[Policy]) -> dict[str, list[Comparison]]:

@@ -123,7 +123,8 @@ def advance(
     found = evaluate.combine(
         strategy, *(evaluate.stack_rules(c, nodes) for c in zip(*columns, strict=True))
     )
-    due = min(timers.due(strategy.rules[number].options) for number, timers in timers.items())
+    # The timer of a node that has to report first may have ended; its report causes the next evaluation.
+    due = min(timers.due(strategy.rules[number].options, now) for number, timers in timers.items())
     return StrategyState(strategy.rules, found, settled, timers, due)
 
 

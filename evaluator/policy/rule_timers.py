@@ -91,11 +91,7 @@ class RuleTimers:
         """Where `clearAfter` is running."""
         return self.violated & ~self.matches
 
-    def due(self, options: RuleOptions) -> float:
-        """Return when the next `for` or `clearAfter` ends (seconds); infinity if none is running."""
-        return self.due_after(options, -np.inf)
-
-    def due_after(self, options: RuleOptions, now: float) -> float:
+    def due(self, options: RuleOptions, now: float) -> float:
         """Return when the first `for` or `clearAfter` after `now` ends; infinity if there is none."""
         if not self.waiting.size:
             return np.inf

@@ -211,6 +211,16 @@ def test_pending_reading_is_not_missing():
     assert world.at(31) == {"n"}
 
 
+def test_timer_that_waits_for_a_report_is_not_evaluated_again_and_again():
+    world = World(policy(for_="30s"), stale_after=30.0)
+    world.at(0, BROKEN)
+    world.store = Store(stale_after=100.0, started=START)
+    assert not world.at(40)
+    assert world.decision.unreported == {"n"}
+    assert world.due > 40
+    assert world.at(41, BROKEN) == {"n"}
+
+
 def test_for_and_clear_after_apply_to_missing_readings_too():
     world = World(policy(whenMissing="violate", for_="10s", clearAfter="20s"))
     world.at(0, FINE)

@@ -47,7 +47,7 @@ def test_update_of_some_nodes_equals_update_of_all(script, hold, clear):
         few = few.after(seen, few.violated | (few.blank & marked), terms, now=now)
         every = every.step(seen, every.violated | (every.blank & marked), terms, now)
         assert told(few) == told(every)
-        assert few.due(terms) == every.due(terms)
+        assert few.due(terms, now) == every.due(terms, now)
 
 
 def test_unchanged_timers_allocate_nothing():
