@@ -2,6 +2,7 @@
 
 PLIMSOLL_IMAGE_BASE is a folder with a root file system that has Python, in place of the base image:
 debootstrap --variant=minbase --include=python3,python3-venv,openssl,ca-certificates bookworm FOLDER
+rm -r FOLDER/var/cache/apt/* FOLDER/var/lib/apt/lists/*
 """
 
 import base64
