@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 
 from plimsoll.http.addresses import Address
@@ -54,6 +55,15 @@ def pytest_collection_finish() -> None:
     """Exclude the collected tests from later garbage collections: they live until the end."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _grpc_is_kept() -> None:
+    """Keep gRPC from ending its poller thread with the last channel.
+
+    It waits for that thread where the channel is freed. In a garbage collection, it waits for ever.
+    """
+    grpc.aio.init_grpc_aio()
 
 
 def pytest_sessionfinish() -> None:
