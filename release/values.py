@@ -75,7 +75,7 @@ def sources() -> Iterator[Value]:
 def certificates() -> Iterator[Value]:
     """Return the values of the three secrets with certificates."""
     modes = {"enum": ["cert-manager", "existing-secrets", "job"]}
-    about = "who makes the secrets; `job`: once, before the first install, valid for a year"
+    about = "how the secrets are made; `job`: once, before the first install, valid for a year"
     yield Value("certificates.mode", "cert-manager", modes, about)
     for name, secret in (("extender", "plimsoll-extender-tls"), ("agents", "plimsoll-agents-tls")):
         about = f"secret with tls.crt, tls.key and ca.crt of port `{name}`"
