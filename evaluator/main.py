@@ -43,8 +43,15 @@ commands, each with its own --help:
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
 
-COMMANDS = ("adopt-labels", "backtest", "check", "clean", "configure-scheduler")
-"""Subcommands: the first argument. Each is the function `main` of a package in `evaluator.cli`, which gets the other arguments."""
+COMMANDS = {
+    "adopt-labels": "adopt_labels",
+    "backtest": "backtest",
+    "check": "check",
+    "clean": "clean",
+    "configure-scheduler": "configure_scheduler",
+    "test": "policy_test",
+}
+"""The package in `evaluator.cli` of each subcommand; its function `main.main` gets the arguments after the command."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -57,8 +64,8 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
-        package = f"evaluator.cli.{given[0].replace('-', '_')}"
-        status: int = importlib.import_module(f"{package}.main").main(given[1:])
+        command_module = importlib.import_module(f"evaluator.cli.{COMMANDS[given[0]]}.main")
+        status: int = command_module.main(given[1:])
         return status
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
