@@ -31,9 +31,9 @@ from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
 from evaluator.server import agents_port
-from evaluator.server.explain import ExplainPages
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
+from evaluator.server.pages.explain import ExplainPages
 from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
