@@ -30,9 +30,9 @@ from evaluator.readings.node_conditions import NodeConditions, WithNodeCondition
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
-from evaluator.server.explain import ExplainPages
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
+from evaluator.server.pages.explain import ExplainPages
 from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
