@@ -1,17 +1,22 @@
 """Reads OpenMetrics text with timestamps, as `promtool tsdb dump-openmetrics` writes it."""
 
+import math
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+import numpy as np
+
 from evaluator.cli.backtest import runs
+from evaluator.readings.column import Floats
 from plimsoll.text import SentenceError
 
 _BLOCK = 1 << 18
 """Bytes read at a time: what is made of them fits into a processor's cache."""
 _SHORTEST = 64
+_MOST = 4_000_000
 _COMMENT = ord("#")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _SERIES = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?")
@@ -25,25 +30,50 @@ class OpenMetricsError(SentenceError):
 
 @dataclass(slots=True)
 class TextSeries:
-    """One series: its name, labels, and the times (Unix seconds) and values of its samples."""
+    """One series: its name, labels, and the times (Unix seconds) and values of samples that were not taken."""
 
     name: str
     labels: Mapping[str, str]
     times: "array[float]" = field(default_factory=lambda: array("d"))
     values: "array[float]" = field(default_factory=lambda: array("d"))
+    first: float = math.inf
+    last: float = -math.inf
+    """Times of the first and the last sample that were taken."""
+    last_value: float = math.nan
+
+    def take(self) -> tuple[Floats, Floats]:
+        """Remove the samples and return their times and values, in the order of time."""
+        times, values = np.array(self.times), np.array(self.values)
+        if (times[1:] < times[:-1]).any():
+            order = np.argsort(times, kind="stable")
+            times, values = times[order], values[order]
+        if len(times):
+            self.first = min(self.first, float(times[0]))
+            if times[-1] >= self.last:
+                self.last, self.last_value = float(times[-1]), float(values[-1])
+        self.times, self.values = array("d"), array("d")
+        return times, values
 
 
 class SeriesTable:
     """Series of several files by name and labels."""
 
     def __init__(
-        self, wanted: Callable[[str], bool], *, block: int = _BLOCK, shortest: int = _SHORTEST
+        self,
+        wanted: Callable[[str], bool],
+        *,
+        on_full: Callable[["SeriesTable"], None] = lambda _table: None,
+        most: int = _MOST,
+        block: int = _BLOCK,
+        shortest: int = _SHORTEST,
     ) -> None:
-        """`wanted` returns whether to keep the series of a name.
+        """`wanted` returns whether to keep the series of a name. `on_full` is called after each `most` lines, to take samples.
 
         `block`: bytes read at a time. `shortest`: lines of one series that are parsed at once; fewer are parsed one by one.
         """
         self._wanted = wanted
+        self._on_full = on_full
+        self._most = most
         self._block = block
         self._shortest = shortest
         self._by_head: dict[bytes, TextSeries | None] = {}
@@ -57,13 +87,16 @@ class SeriesTable:
 
     def read(self, name: str, file: BinaryIO) -> None:
         """Add the samples of a text. Raises OpenMetricsError, which names the line; OSError."""
-        number, rest = 0, b""
+        number, full, rest = 0, self._most, b""
         while data := file.read(self._block):
             end = data.rfind(b"\n") + 1
             if end:
                 number = self._read_block(name, number, rest + data[:end])
                 rest = b""
             rest += data[end:]
+            if number >= full:
+                full = number + self._most
+                self._on_full(self)
         # What follows the last line's end was cut by a crash.
         self.lines += number
 
