@@ -232,6 +232,17 @@ class Violations:
             and alike(self.from_previous_leader, other.from_previous_leader)
         )
 
+    def changed_since(self, before: "Violations") -> Bools:
+        """Return the nodes whose result differs from an earlier one for the same strategy and nodes, shape (nodes,)."""
+        changed: Bools = self.violated ^ before.violated
+        pairs = [(self.missing, before.missing), (self.from_previous_leader, before.from_previous_leader)]
+        if self.per_rule.shape[1] > 1:
+            pairs.append((self.per_rule, before.per_rule))
+        for now, old in pairs:
+            if now is not old:
+                changed = changed | (now ^ old).any(axis=1)
+        return changed
+
     def first(self) -> npt.NDArray[np.intp]:
         """Return the index of the first violated rule per violating node; rules known only from a label come last."""
         first = np.zeros(len(self.violated), np.int32)
