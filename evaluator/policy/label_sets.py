@@ -10,8 +10,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Positions, Reindex, union
 from evaluator.model.steps import Steps
 
-
-_FEW_NODES = 100
+_FEW_NODES = 250
 """Nodes that are looked up one by one before the labels are sorted by node, which takes milliseconds."""
 
 
@@ -23,6 +22,10 @@ class LabelAssignment(NamedTuple):
     nodes: NodeMask
 
 
+_Earlier = tuple[Mapping[tuple[str, str], NodeMask], dict[str, Mapping[str, str]]]
+"""`by_label` and `read` of the previous decision. The object itself would keep all its predecessors."""
+
+
 class LabelAssignments(Mapping[str, Mapping[str, str]]):
     """Node → label key → value, for nodes with at least one label. A key has one value per node.
 
@@ -30,17 +33,15 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
     previous decision if they are equal and were read there.
     """
 
-    def __init__(self, nodes: NodeIndex, assignments: Sequence[LabelAssignment]) -> None:
+    def __init__(
+        self, nodes: NodeIndex, assignments: Sequence[LabelAssignment], earlier: _Earlier = ({}, {})
+    ) -> None:
         self.nodes = nodes
         self.assignments = tuple(one for one in assignments if one.nodes.count)
-        self._read: dict[str, Mapping[str, str]] = {}
+        self.read: dict[str, Mapping[str, str]] = {}
         """The labels of the nodes that were read."""
         self._looked_up = 0
-        self._earlier: tuple[Mapping[tuple[str, str], NodeMask], dict[str, Mapping[str, str]]] = (
-            {},
-            {},
-        )
-        """`by_label` and `_read` of the previous decision; the object itself would keep all its predecessors."""
+        self._earlier = earlier
 
     @cached_property
     def by_label(self) -> Mapping[tuple[str, str], NodeMask]:
@@ -66,9 +67,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             for one, other in zip(shared, before.assignments, strict=True)
         ):
             return before
-        reused = LabelAssignments(self.nodes, shared)
-        reused._earlier = (known, before._read)
-        return reused
+        return LabelAssignments(self.nodes, shared, (known, before.read))
 
     def keeping(self, old: "LabelAssignments", where: Mask, reindex: Reindex) -> "LabelAssignments":
         """Return these assignments, with those of `old` on the nodes in `where` that had labels."""
@@ -141,9 +140,9 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         return [(key, value) for key, value, _ in self.assignments]
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
-        found = self._read.get(node)
+        found = self.read.get(node)
         if found is None:
-            found = self._read[node] = self._unchanged.get(node) or self._look_up(node)
+            found = self.read[node] = self._unchanged.get(node) or self._look_up(node)
         return found
 
     def _look_up(self, node: str) -> Mapping[str, str]:

@@ -30,9 +30,9 @@ def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
 
 def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
     """Return the distinct reasons, and for each violating node the index of its reason."""
-    if len(strategy.rules) == 1 and not found.missing.any():
-        only = _text(strategy.rules[0], missing=False)
-        return [only], np.zeros(np.count_nonzero(found.violated), np.intp)
+    if (len(strategy.rules) == 1 or strategy.all_of) and not found.missing.any():
+        text = " and ".join(map(str, strategy.rules))
+        return [text], np.zeros(np.count_nonzero(found.violated), np.intp)
     if strategy.all_of:
         return _texts_of_all(strategy, found)
     first = found.first()

@@ -11,7 +11,6 @@ from evaluator.policy import reasons as texts
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
 
-
 _FEW = 0.25
 """Share of changed nodes up to which a copy of the earlier dict is updated; above, a new one is as fast."""
 
