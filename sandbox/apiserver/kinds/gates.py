@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from plimsoll.labels import label_key_fault
+from plimsoll.labels.syntax import label_key_fault
 from sandbox.apiserver.errors import Cause, duplicate, forbidden_field, invalid_value
 from sandbox.apiserver.storage.objects import Json, dig
 

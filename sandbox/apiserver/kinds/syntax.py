@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plimsoll.labels import label_key_fault, label_value_fault
+from plimsoll.labels.syntax import label_key_fault, label_value_fault
 from sandbox.apiserver.errors import Cause, invalid_value, required
 from sandbox.apiserver.storage.objects import Json
 

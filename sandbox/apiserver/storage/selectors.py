@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.labels import Labels, Requirement, parse_selector
+from plimsoll.labels.selector import Labels, Requirement, parse_selector
 from sandbox.apiserver.errors import Cause, bad_request, invalid_value, required
 from sandbox.apiserver.storage.objects import Json, dig, labels_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plimsoll.labels import parse_selector
+from plimsoll.labels.selector import parse_selector
 
 
 def matches(selector, labels):
