@@ -346,6 +346,8 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        for result in ("gated", "left", "refused"):
+            self.gang_admissions.labels(result)
         self.gang_decide_seconds = Histogram(
             "plimsoll_gang_decide_duration_seconds",
             "Time of one gang decision.",
