@@ -36,8 +36,8 @@ from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
-from evaluator.server.explain import ExplainPages
 from evaluator.server.ops import OpsServer
+from evaluator.server.pages.explain import ExplainPages
 from plimsoll import logs
 from plimsoll.http.types import Request
 from wire.codec import Delta

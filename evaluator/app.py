@@ -30,11 +30,11 @@ from evaluator.readings.node_conditions import NodeConditions, WithNodeCondition
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
-from evaluator.server import agents_port
-from evaluator.server.explain import ExplainPages
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
+from evaluator.server.pages.explain import ExplainPages
 from evaluator.server.pod_reader import PodReader
+from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
@@ -42,9 +42,6 @@ from plimsoll import logs
 log = logs.get(__name__)
 
 T = TypeVar("T")
-
-_RECONNECT = 20.0
-"""Seconds for agents to reconnect after a start: up to 15 s between two attempts, then the handshake."""
 
 
 class Service:
@@ -58,7 +55,11 @@ class Service:
         self._api = api
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
-        store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
+        store = Store(
+            stale_after=settings.stale_after,
+            started=time.monotonic(),
+            grace=settings.agent_limits.reconnect,
+        )
         self._conditions = NodeConditions(epoch=time.time() - time.monotonic())
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
@@ -150,7 +151,12 @@ class Service:
             on_report=self._reported,
             on_similar=self._similar_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
-            authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
+            authorizer=agents_port.authorizer(
+                self._settings,
+                self._api,
+                plain=self._settings.agents_plain,
+                exists=self._cluster.may_exist,
+            ),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)

@@ -37,14 +37,23 @@ commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   clean                 remove from all nodes what Plimsoll wrote to them
+  record                record what agents report, for backtests
   test                  run unit tests of policies, in promtool's notation
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
 
-COMMANDS = ("adopt-labels", "backtest", "check", "clean", "configure-scheduler")
-"""Subcommands: the first argument. Each is the function `main` of a package in `evaluator.cli`, which gets the other arguments."""
+COMMANDS = {
+    "adopt-labels": "adopt_labels",
+    "backtest": "backtest",
+    "check": "check",
+    "clean": "clean",
+    "configure-scheduler": "configure_scheduler",
+    "record": "record",
+    "test": "policy_test",
+}
+"""The package in `evaluator.cli` of each subcommand; its function `main.main` gets the arguments after the command."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -57,8 +66,8 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
-        package = f"evaluator.cli.{given[0].replace('-', '_')}"
-        status: int = importlib.import_module(f"{package}.main").main(given[1:])
+        command_module = importlib.import_module(f"evaluator.cli.{COMMANDS[given[0]]}.main")
+        status: int = command_module.main(given[1:])
         return status
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():

@@ -1,4 +1,4 @@
-"""What every program shares: flags, logging, HTTP, parsers of common formats, back-off and rate limits.
+"""What every program shares: flags, logging, HTTP, pages for browsers, parsers of common formats, back-off and rate limits.
 
 Imports no other package of this repository.
 """

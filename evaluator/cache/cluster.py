@@ -151,6 +151,10 @@ class ClusterCache:
             self._last_names = self._names
         return self._names
 
+    def may_exist(self, node: str) -> bool:
+        """Whether a node exists; True for any name until nodes are listed."""
+        return not self.nodes.synced or node in self.nodes.objects
+
     def _kind_listed(self) -> None:
         """The first decision waits for all kinds, so each first list triggers one."""
         self._notify(self.listeners.decisions)

@@ -8,10 +8,11 @@ from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS
-from evaluator.server import agents_port as agentport
 from evaluator.server import gang_webhook
 from evaluator.server.ops import LIMITS, OpsServer
+from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
+from evaluator.sources.agents.tls import Files as AgentFiles
 from evaluator.tls import server as tls
 from plimsoll import logs
 from plimsoll.http.addresses import Address
@@ -51,8 +52,12 @@ class Listeners:
             )
         )
         self._certificates = (
-            agentport.certificates(settings, on_change=metrics.reloaded("agents"))
-            if self._agents
+            agents_port.certificates(
+                settings,
+                AgentFiles(settings.cert, settings.key, settings.cacert),
+                on_change=metrics.reloaded("agents"),
+            )
+            if self._agents and not settings.agents_plain
             else None
         )
         self._ops = Server(operations.answer, limits=LIMITS)

@@ -12,10 +12,12 @@ from prometheus_client.samples import Sample
 
 from evaluator.engine.loop import DecisionLoop
 from evaluator.metrics import SLICE, Metrics
-from evaluator.server.explain import ExplainPages
-from evaluator.server.pages import WAITING, error, parts, unhurried
+from evaluator.server.pages.as_json import error, parts
+from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.slices import WAITING
 from plimsoll.fairlock import FairLock, TooManyWaitError
 from plimsoll.http.limits import Limits
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Handler, Request, Response, plain_rejection, preference
 
@@ -163,7 +165,3 @@ def _compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
         for begin in range(0, len(piece), _DEFLATED):
             yield compressor.compress(piece[begin : begin + _DEFLATED])
     yield compressor.flush()
-
-
-def _json(body: bytes, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(status, body, "application/json")

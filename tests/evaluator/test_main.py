@@ -443,4 +443,11 @@ def test_every_command_has_a_help_page(name, capsys) -> None:
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
     assert ended.value.code == 0
-    assert name in capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"usage: plimsoll-evaluator {name} ")
+
+
+def test_the_help_lists_all_commands(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = capsys.readouterr().out.split("own --help:\n")[1].split("\n\n")[0]
+    assert {line.split()[0] for line in listed.splitlines()} == COMMANDS.keys()

@@ -15,7 +15,7 @@ from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.explain import ExplainPages
+from evaluator.server.pages.explain import ExplainPages
 from plimsoll.http.types import Request
 from wire.codec import Delta
 

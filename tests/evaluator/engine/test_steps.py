@@ -20,9 +20,10 @@ from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Node, NodeMeta, Pod, PodMeta, PodSpec
 from evaluator.model.steps import finished
-from evaluator.plans import explain_nodes, readmitted
-from evaluator.plans.explain import explain
-from evaluator.plans.explain_pod import PodContext, explain_pod
+from evaluator.plans import readmitted
+from evaluator.plans.explain import nodes as explain_nodes
+from evaluator.plans.explain.pod import PodContext, explain_pod
+from evaluator.plans.explain.policy import explain
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.readings.store import Store
 from wire.codec import Delta

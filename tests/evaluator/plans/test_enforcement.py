@@ -20,7 +20,7 @@ from evaluator.model.steps import finished
 from evaluator.plans import evictions, policy_events
 from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
-from evaluator.plans.explain import explain
+from evaluator.plans.explain.policy import explain
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.readmitted import newly_allowed
 from evaluator.plans.status import statuses

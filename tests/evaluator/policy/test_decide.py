@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.steps import finished
-from evaluator.plans.explain import explain
+from evaluator.plans.explain.policy import explain
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.hints import aggregation_hint

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model.steps import finished
-from evaluator.plans.explain import explain
+from evaluator.plans.explain.policy import explain
 from evaluator.policy.decide import decide
 from evaluator.policy.parse import parse as parse_policy
 from evaluator.readings.store import Store

@@ -17,7 +17,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.objects import Node, ObjectMeta, Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.explain import ExplainPages, UnreadablePodError
+from evaluator.server.pages.explain import ExplainPages, UnreadablePodError
 from wire.codec import Delta
 
 

@@ -17,7 +17,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.explain import ExplainPages
+from evaluator.server.pages.explain import ExplainPages
 
 NOW = 1000.0
 POLICY = PolicyKey("default", "healthy")

@@ -1,53 +1,17 @@
-"""Parts that the pages of the operations port share: JSON in pieces, and work in slices."""
+"""Pages as JSON, in pieces."""
 
-import asyncio
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
-from evaluator.model.steps import Steps
 from plimsoll.http.types import Parts, Response
 
-_SLICE = 0.001
-"""Seconds of work on a page before yielding to requests of kube-scheduler."""
 _READABLE = 64 << 10
 """Largest JSON in bytes that is indented; larger pages are for programs."""
 _BATCH = 50
 """Entries of a list in one piece of the body."""
-WAITING = 7
-"""Clients that may wait while a page is built."""
-
-T = TypeVar("T")
-
-
-async def unhurried(pieces: Iterable[T]) -> list[T]:
-    """The pieces of a page, yielding to the event loop before, between and after them.
-
-    After them: what they were made from is often freed next.
-    """
-    await asyncio.sleep(0)
-    made, begun = [], time.perf_counter()
-    for piece in pieces:
-        made.append(piece)
-        if (worked := time.perf_counter() - begun) > _SLICE:
-            await asyncio.sleep(worked)
-            begun = time.perf_counter()
-    await asyncio.sleep(0)
-    return made
-
-
-async def stepwise(steps: Steps[T]) -> T:
-    """The result of a generator, yielding to the event loop between its steps."""
-    done: list[T] = []
-
-    def result() -> Iterator[None]:
-        done.append((yield from steps))
-
-    await unhurried(result())
-    return done[0]
 
 
 def parts(pieces: Sequence[bytes]) -> Parts:

@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
-from evaluator.plans.explain import MOST_READINGS, explain, overview
+from evaluator.plans.explain.policy import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
 from evaluator.readings.column import Reading

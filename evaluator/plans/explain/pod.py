@@ -15,7 +15,8 @@ from evaluator.model.objects import Node, Pod
 from evaluator.model.pods import FINISHED
 from evaluator.model.steps import Steps
 from evaluator.plans import policy_pods
-from evaluator.plans.explain import MOST_READINGS, Explanation, ShownReading, readings_of
+from evaluator.plans.explain.policy import MOST_READINGS, Explanation
+from evaluator.plans.explain.readings import ShownReading, readings_of
 from evaluator.policy import rule_options
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Rule, StrategyName

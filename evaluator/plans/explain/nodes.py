@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.model.node_index import Mask, NodeIndex
 from evaluator.model.objects import Node
 from evaluator.model.steps import Steps
-from evaluator.plans.explain import ShownReading, readings_of
+from evaluator.plans.explain.readings import ShownReading, readings_of
 from evaluator.policy.decide import Decisions
 from evaluator.policy.label_sets import assignments_of
 from evaluator.policy.types import StrategyName

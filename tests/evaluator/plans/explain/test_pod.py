@@ -23,7 +23,7 @@ from evaluator.model.objects import (
     Taint,
 )
 from evaluator.model.steps import finished
-from evaluator.plans.explain_pod import PodContext, explain_pod
+from evaluator.plans.explain.pod import PodContext, explain_pod
 from evaluator.policy.decide import decide
 from evaluator.readings.store import Store
 from wire.codec import Delta

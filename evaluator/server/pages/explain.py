@@ -17,15 +17,20 @@ from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
 from evaluator.model.objects import Pod
 from evaluator.model.pod_record import PodRecord
-from evaluator.plans import explain, explain_metrics, explain_nodes, explain_pod
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
-from evaluator.plans.explain_pod import PodContext
+from evaluator.plans.explain import metrics as explain_metrics
+from evaluator.plans.explain import nodes as explain_nodes
+from evaluator.plans.explain import pod as explain_pod
+from evaluator.plans.explain import policy as explain
+from evaluator.plans.explain.pod import PodContext
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.scorerhost import explain as explainscores
 from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
-from evaluator.server.pages import WAITING, entry, error, page, stepwise, unhurried
+from evaluator.server.pages.as_json import entry, error, page
+from evaluator.server.pages.slices import WAITING, stepwise
 from plimsoll.fairlock import FairLock
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Request, Response
 
 _SHOWN = 400

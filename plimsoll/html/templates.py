@@ -1,0 +1,89 @@
+"""Jinja2 templates of one program: every value is escaped, and an undefined one is an error."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from plimsoll.html import assets
+from plimsoll.text import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SHARED = Path(__file__).parent / "files"
+_JSON = ".json"
+
+
+class Templates:
+    """The templates `*.html` of some folders, and those that all programs share: `base.html` and `macros.html`.
+
+    Templates of a program extend `base.html`, which needs `title` and `root`, the relative link to `/`.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+
+    async def load(self) -> None:
+        """Import Jinja2 and compile all templates, in a thread: both take some 100 ms, once."""
+        if "environment" not in self.__dict__:
+            await asyncio.to_thread(self._compile)
+
+    def pieces(self, name: str, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a page in pieces of some bytes, drawn while they are taken. Raises jinja2.UndefinedError."""
+        return self.environment.get_template(name).generate(values)
+
+    def text(self, name: str, values: Mapping[str, Any]) -> str:
+        """Return a small page. Raises jinja2.UndefinedError."""
+        return "".join(self.pieces(name, values))
+
+    @cached_property
+    def environment(self) -> "Environment":
+        """The environment with the shared functions and filters."""
+        return self._environment()
+
+    def _environment(self) -> "Environment":
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        made = Environment(
+            loader=FileSystemLoader([*self._folders, _SHARED]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=visible,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        made.filters["segment"] = segment
+        made.globals["assets"] = {asset.kind: asset.path for asset in assets.load().values()}
+        return made
+
+    def _compile(self) -> None:
+        made = self._environment()
+        for name in made.list_templates(extensions=["html"]):
+            made.get_template(name)
+        self.__dict__["environment"] = made
+
+
+def visible(value: Any) -> Any:
+    """Return text with control characters, right-to-left marks and other invisible characters as \\u escapes.
+
+    Other values, and markup that a template made, are returned as they are.
+    """
+    return printable(value) if type(value) is str else value
+
+
+def segment(name: str) -> str:
+    """Return a name as one segment of a path. A dot before a last `json` is encoded: the suffix means the page as JSON."""
+    quoted = quote(name, safe="")
+    return f"{quoted.removesuffix(_JSON)}%2Ejson" if quoted.endswith(_JSON) else quoted
+
+
+def root_of(path: str) -> str:
+    """Return the relative link from a request's path to `/`: `./` from `/nodes`, `../` from `/nodes/a`.
+
+    Relative, so that pages work behind a proxy that serves them below a path of its own.
+    """
+    return "../" * (path.count("/") - 1) or "./"
