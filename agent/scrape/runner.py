@@ -1,10 +1,11 @@
 """Runs the collectors in parallel and reports success and duration of each; a slow or failing one does not affect the others."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
+from typing import NamedTuple
 
 from agent.metric_names import candidates
 from agent.scrape.watcher import SourceWatcher
@@ -15,6 +16,8 @@ from collectors.base.sample import (
     CollectorError,
     Deduplicates,
     Family,
+    Omission,
+    Omits,
     SourceAbsentError,
     Watchable,
 )
@@ -58,6 +61,18 @@ ScrapeMaker = Callable[[Iterable[Family]], Scrape]
 """Makes a scrape of the collected families and others, which take precedence over deduplicating collectors."""
 
 
+class CollectorRun(NamedTuple):
+    """The last run of a collector."""
+
+    ended: float
+    """Seconds of the runner's clock."""
+    seconds: float
+    error: str
+    """Empty if it succeeded."""
+    absent: bool
+    """Whether this machine lacks its source."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CollectorResult:
     families: tuple[Family, ...]
@@ -90,6 +105,7 @@ class CollectorRunner:
         """Reports changed sources of collectors that can be watched."""
         self._deduplicating = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
         self._errors: dict[str, str] = {}
+        self._runs: dict[str, CollectorRun] = {}
         self._lock = Lock()
         self._clashes: frozenset[str] = frozenset()
 
@@ -97,6 +113,22 @@ class CollectorRunner:
     def names(self) -> tuple[str, ...]:
         """Names of the enabled collectors."""
         return tuple(self._collectors)
+
+    @property
+    def now(self) -> float:
+        """Seconds of the clock of `runs`."""
+        return self._clock()
+
+    @property
+    def runs(self) -> Mapping[str, CollectorRun]:
+        """The last run of each collector that has run, for a scrape or for rules."""
+        return dict(self._runs)
+
+    def omissions(self) -> Iterator[Omission]:
+        """Yield what collectors omitted of their sources, such as text files with errors."""
+        for collector in self._collectors.values():
+            if isinstance(collector, Omits):
+                yield from collector.omissions()
 
     def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Scrape:
         """Run some collectors, or all. Blocks until each has returned or exceeded the timeout. Raises StoppedError after close().
@@ -181,6 +213,7 @@ class CollectorRunner:
         if isinstance(result, Late):
             error = f"has not returned for {durations.format_duration(self._timeout)}"
             result = _CollectorResult((), result.seconds, error)
+        self._runs[name] = CollectorRun(self._clock(), result.seconds, result.error, result.absent)
         if result.error != self._errors.get(name, ""):
             with self._lock:
                 self._report(name, result)
