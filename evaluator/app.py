@@ -43,9 +43,6 @@ log = logs.get(__name__)
 
 T = TypeVar("T")
 
-_RECONNECT = 20.0
-"""Seconds for agents to reconnect after a start: up to 15 s between two attempts, then the handshake."""
-
 
 class Service:
     """One replica: ports that answer from the current decisions, the decision loop and the controllers."""
@@ -58,7 +55,11 @@ class Service:
         self._api = api
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
-        store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
+        store = Store(
+            stale_after=settings.stale_after,
+            started=time.monotonic(),
+            grace=settings.agent_limits.reconnect,
+        )
         self._conditions = NodeConditions(epoch=time.time() - time.monotonic())
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)

@@ -108,6 +108,13 @@ class Metrics:
             ["port"],
             registry=self.registry,
         )
+        self.access_decisions = Counter(
+            "plimsoll_access_decisions",
+            "Requests to ports with delegated access by port and result: allowed, unauthenticated (401), forbidden (403) or "
+            "unavailable (503, the API server could not be asked).",
+            ["port", "result"],
+            registry=self.registry,
+        )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
             "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",

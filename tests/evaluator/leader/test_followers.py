@@ -29,7 +29,8 @@ CALLS = {
     if not name.startswith("_") and name != "close"
 }
 ALLOWED = {
-    "review_token": "changes nothing, and every replica authenticates its own agents",
+    "review_token": "changes nothing, and every replica authenticates its own clients",
+    "review_access": "changes nothing, and every replica authorizes its own clients",
     "write_lease": "every replica may try to become the leader",
 }
 """Writes that a follower may send, and why."""

@@ -62,6 +62,7 @@ def server(samples, tmp_path_factory):
             "tsdb",
             "create-blocks-from",
             "openmetrics",
+            "--max-block-duration=720h",  # not 168 blocks of two hours
             folder / "dump.om",
             folder / "data",
         ],
