@@ -76,9 +76,7 @@ class CollectorRun(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _CollectorResult:
     families: tuple[Family, ...]
-    seconds: float
-    error: str = ""
-    absent: bool = False
+    run: CollectorRun
 
 
 class CollectorRunner:
@@ -175,8 +173,8 @@ class CollectorRunner:
         self._clashes |= clashes
         return Scrape(
             tuple(family for _, family in sorted(families.items())),
-            frozenset(n for n, result in results.items() if result.error and not result.absent),
-            frozenset(n for n, result in results.items() if result.absent),
+            frozenset(n for n, one in results.items() if one.run.error and not one.run.absent),
+            frozenset(n for n, one in results.items() if one.run.absent),
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
@@ -195,31 +193,38 @@ class CollectorRunner:
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()
+
+        def result(
+            error: str = "", families: tuple[Family, ...] = (), *, absent: bool = False
+        ) -> _CollectorResult:
+            end = self._clock()
+            return _CollectorResult(families, CollectorRun(end, end - begin, error, absent))
+
         try:
-            families = tuple(collector.collect())
+            return result(families=tuple(collector.collect()))
         except SourceAbsentError as error:
-            return _CollectorResult((), self._clock() - begin, str(error) or "absent", absent=True)
+            return result(str(error) or "absent", absent=True)
         except CollectorError as error:
-            return _CollectorResult((), self._clock() - begin, str(error) or "failed")
+            return result(str(error) or "failed")
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._errors.get(name) != text:
                 log.exception("collector is broken", collector=name)
                 self._errors[name] = text
-            return _CollectorResult((), self._clock() - begin, text)
-        return _CollectorResult(families, self._clock() - begin)
+            return result(text)
 
     def _judge(self, name: str, result: _CollectorResult | Late) -> _CollectorResult:
         if isinstance(result, Late):
             error = f"has not returned for {durations.format_duration(self._timeout)}"
-            result = _CollectorResult((), result.seconds, error)
-        self._runs[name] = CollectorRun(self._clock(), result.seconds, result.error, result.absent)
-        if result.error != self._errors.get(name, ""):
+            run = CollectorRun(self._clock(), result.seconds, error, absent=False)
+            result = _CollectorResult((), run)
+        self._runs[name] = run = result.run
+        if run.error != self._errors.get(name, ""):
             with self._lock:
-                self._report(name, result)
+                self._report(name, run)
         return result
 
-    def _report(self, name: str, result: _CollectorResult) -> None:
+    def _report(self, name: str, result: CollectorRun) -> None:
         """Log a line when a collector begins to fail, fails differently, or recovers."""
         before = self._errors.get(name, "")
         self._errors[name] = result.error
@@ -258,10 +263,10 @@ def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
     return (
         METRICS.family(
             "node_scrape_collector_duration_seconds",
-            (((name,), round(result.seconds, 9)) for name, result in items),
+            (((name,), round(result.run.seconds, 9)) for name, result in items),
         ),
         METRICS.family(
             "node_scrape_collector_success",
-            (((name,), float(not result.error)) for name, result in items),
+            (((name,), float(not result.run.error)) for name, result in items),
         ),
     )

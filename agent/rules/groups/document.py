@@ -6,9 +6,9 @@ from typing import Any
 from agent.rules.groups.file import Group, Rule, RuleError
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.tick import Results
-from agent.rules.promql.format import format_value
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.values import Vector
+from collectors.formats.numerals import format_float
 from plimsoll.text import one_line
 
 _SERIES = 5
@@ -67,7 +67,7 @@ def _rule(
         "expression": one_line(rule.expression.text, _EXPRESSION),
         "series": len(series),
         "results": [
-            {"labels": dict(_without_name(labels)), "value": format_value(value)}
+            {"labels": dict(_without_name(labels)), "value": format_float(value)}
             for labels, value in series[:_SERIES]
         ],
         "error": None if error is None else {"reason": error.reason, "message": error.text},
