@@ -28,8 +28,9 @@ from evaluator.scorerhost import explain as explainscores
 from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
 from evaluator.server.pages.as_json import entry, error, page
-from evaluator.server.pages.slices import WAITING, stepwise, unhurried
+from evaluator.server.pages.slices import WAITING, stepwise
 from plimsoll.fairlock import FairLock
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Request, Response
 
 _SHOWN = 400
