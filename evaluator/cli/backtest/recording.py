@@ -8,8 +8,8 @@ import numpy as np
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Series
 from evaluator.cli.backtest.openmetrics import TextSeries
+from evaluator.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.model.node_index import Floats, NodeIndex
-from evaluator.model.objects import Address, Node, NodeMeta, NodeStatus
 from evaluator.sources.formats.node_join import NodeNames, named
 
 NODE_INFO, ALLOCATABLE = "kube_node_info", "kube_node_status_allocatable"

@@ -15,7 +15,7 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain import metrics as explain_metrics
@@ -28,8 +28,9 @@ from evaluator.scorerhost import explain as explainscores
 from evaluator.scorerhost.pod_explainer import PodExplainer
 from evaluator.scorerhost.runner import ScorerError
 from evaluator.server.pages.as_json import entry, error, page
-from evaluator.server.pages.slices import WAITING, stepwise, unhurried
+from evaluator.server.pages.slices import WAITING, stepwise
 from plimsoll.fairlock import FairLock
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Request, Response
 
 _SHOWN = 400
