@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from evaluator.model.objects import Node, NodeMeta
+from evaluator.model.node import Node, NodeMeta
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods_by_namespace import PodsByNamespace
