@@ -24,7 +24,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
 from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions

@@ -17,7 +17,7 @@ from evaluator.metrics_api.formats import values
 from evaluator.metrics_api.formats.paths import NODES, PODS, MetricRequest
 from evaluator.metrics_api.readings import Current, CurrentReadings
 from evaluator.metrics_api.requests import Selectors, matches
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.model.pod_record import PodRecord
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import unhurried

@@ -9,11 +9,11 @@ from sys import intern
 
 import msgspec
 
-from evaluator.model import gang_labels
-from evaluator.model import pods as workload
-from evaluator.model.gang_membership import Membership
+from evaluator.model import pod_spec_view
+from evaluator.model.gangs import labels as gang_labels
+from evaluator.model.gangs.membership import Membership
 from evaluator.model.pod_demand import PodView
-from evaluator.model.pods import FINISHED, ContainerStatus, PodSpecView
+from evaluator.model.pod_spec_view import FINISHED, ContainerStatus, PodSpecView
 from evaluator.model.requests import amounts, effective, others
 from evaluator.model.resources import ExtendedResources, ResourceVector
 from plimsoll import rfc3339
@@ -85,7 +85,7 @@ def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset(), *, labels: bool = 
 
     Raises `plimsoll.decode.UNREADABLE` for malformed JSON.
     """
-    return pod_record(workload.decode(raw), ignored, labels=labels)
+    return pod_record(pod_spec_view.decode(raw), ignored, labels=labels)
 
 
 def pod_record(
