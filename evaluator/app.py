@@ -14,6 +14,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.extender.policies import PolicyVerbs
@@ -23,13 +24,14 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
 from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
+from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
 from evaluator.server.pages.explain import ExplainPages
@@ -72,9 +74,10 @@ class Service:
             self._metrics,
             rewards=lambda: self._writers.rewards,
         )
+        readings = WithNodeConditions(self._sources.readings, self._conditions)
         self._decider = DecisionLoop(
             self._cluster,
-            WithNodeConditions(self._sources.readings, self._conditions),
+            readings,
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
@@ -85,6 +88,9 @@ class Service:
             similar=SimilarMetrics(
                 agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
             ),
+            served=ServedMetrics(
+                settings.served_patterns, conditions=lambda: self._conditions.metrics
+            ),
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -92,8 +98,12 @@ class Service:
         settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
         self._all_pods: Reflector[pod_record.PodRecord] | None = None
-        if host.on or settings.gangs:
-            decode = partial(pod_record.decode, ignored=settings.ignored_resources)
+        if host.on or settings.gangs or settings.custom_metrics_port:
+            decode = partial(
+                pod_record.decode,
+                ignored=settings.ignored_resources,
+                labels=bool(settings.custom_metrics_port),
+            )
             self._all_pods = self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
         effects = Effects(
             self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
@@ -109,6 +119,19 @@ class Service:
             effects=effects,
         )
         self._writers.listen(self._cluster, self._decider)
+        self._custom_metrics = (
+            CustomMetricsPort(
+                settings,
+                api,
+                self._metrics,
+                cluster=self._cluster,
+                pods=host.inventory,
+                decider=self._decider,
+                readings=readings,
+            )
+            if settings.custom_metrics_port
+            else None
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -126,6 +149,7 @@ class Service:
                 waiting_for=lambda: host.waiting_for,
             ),
             agents=self._intake(store, subscriptions),
+            custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
         self._decider.give_way(lambda: self._ports.busy)
 
@@ -245,4 +269,6 @@ class Service:
         ]
         if self._all_pods is not None:
             loops.append(self._all_pods.run())
+        if self._custom_metrics is not None:
+            loops.append(self._custom_metrics.run())
         return [asyncio.create_task(loop) for loop in loops]

@@ -15,7 +15,7 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs.core import explain as explaingang
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain import metrics as explain_metrics
