@@ -174,6 +174,8 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_similar=self._similar_reported,
+            patterns=self._decider.served.patterns,
+            on_matching=self._matching_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.authorizer(
                 self._settings,
@@ -199,6 +201,10 @@ class Service:
 
     def _similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
         if self._decider.similar.report(names):
+            self._decider.touch()
+
+    def _matching_reported(self, names: Sequence[str]) -> None:
+        if self._decider.served.found(names):
             self._decider.touch()
 
     def _reported(self, changed: bool) -> None:
