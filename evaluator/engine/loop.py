@@ -11,6 +11,7 @@ from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.release import release, unused
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.records import records
@@ -68,6 +69,7 @@ class DecisionLoop:
         similar: SimilarMetrics | None = None,
         slice_: float = _SLICE,
         taint_prefix: str = DOMAIN,
+        violation_times: ViolationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -81,6 +83,7 @@ class DecisionLoop:
         self._slice = slice_
         self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
+        self._violation_times = violation_times
         self._clock = clock
         self._decisions = Decisions()
         self._replaced: list[Decisions] = []
@@ -223,6 +226,8 @@ class DecisionLoop:
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
+        if self._violation_times is not None:
+            yield from self._violation_times.update(decisions, now)
         self._replaced.append(before)
         del before
         yield from release(unused(self._replaced))
