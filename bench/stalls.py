@@ -31,7 +31,8 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model.names import POLICY_LABEL, PolicyKey
-from evaluator.model.objects import Node, NodeMeta, Pod, PodMeta, PodSpec, PodStatus
+from evaluator.model.node import Node, NodeMeta
+from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.store import Store

@@ -14,6 +14,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.engine.violation_times import ViolationTimes
@@ -24,7 +25,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
 from evaluator.policy.actions.names import own_prefixes
 from evaluator.readings.merged import AGENTS
@@ -32,12 +33,13 @@ from evaluator.readings.node_conditions import NodeConditions, WithNodeCondition
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
-from evaluator.server import agents_port
+from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
 from evaluator.server.pages.explain import Reports
 from evaluator.server.pages.sources import PageSources
 from evaluator.server.pod_reader import PodReader
+from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
@@ -45,9 +47,6 @@ from plimsoll import logs
 log = logs.get(__name__)
 
 T = TypeVar("T")
-
-_RECONNECT = 20.0
-"""Seconds for agents to reconnect after a start: up to 15 s between two attempts, then the handshake."""
 
 
 class Service:
@@ -61,7 +60,11 @@ class Service:
         self._api = api
         self._cluster = ClusterCache(stale_after=settings.cluster_stale_after)
         self._metrics = Metrics()
-        store = Store(stale_after=settings.stale_after, started=time.monotonic(), grace=_RECONNECT)
+        store = Store(
+            stale_after=settings.stale_after,
+            started=time.monotonic(),
+            grace=settings.agent_limits.reconnect,
+        )
         self._conditions = NodeConditions(epoch=time.time() - time.monotonic())
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
@@ -75,9 +78,10 @@ class Service:
             rewards=lambda: self._writers.rewards,
         )
         self._violation_times = ViolationTimes()
+        readings = WithNodeConditions(self._sources.readings, self._conditions)
         self._decider = DecisionLoop(
             self._cluster,
-            WithNodeConditions(self._sources.readings, self._conditions),
+            readings,
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
@@ -89,6 +93,9 @@ class Service:
             similar=SimilarMetrics(
                 agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
             ),
+            served=ServedMetrics(
+                settings.served_patterns, conditions=lambda: self._conditions.metrics
+            ),
         )
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
@@ -96,8 +103,12 @@ class Service:
         settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
         self._all_pods: Reflector[pod_record.PodRecord] | None = None
-        if host.on or settings.gangs:
-            decode = partial(pod_record.decode, ignored=settings.ignored_resources)
+        if host.on or settings.gangs or settings.custom_metrics_port:
+            decode = partial(
+                pod_record.decode,
+                ignored=settings.ignored_resources,
+                labels=bool(settings.custom_metrics_port),
+            )
             self._all_pods = self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
         effects = Effects(
             self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
@@ -114,6 +125,19 @@ class Service:
         )
         self._writers.listen(self._cluster, self._decider)
         self._agents = self._intake(store, subscriptions)
+        self._custom_metrics = (
+            CustomMetricsPort(
+                settings,
+                api,
+                self._metrics,
+                cluster=self._cluster,
+                pods=host.inventory,
+                decider=self._decider,
+                readings=readings,
+            )
+            if settings.custom_metrics_port
+            else None
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -131,6 +155,7 @@ class Service:
                 waiting_for=lambda: host.waiting_for,
             ),
             agents=self._agents,
+            custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
         self._decider.give_way(lambda: self._ports.busy)
 
@@ -167,7 +192,12 @@ class Service:
             on_report=self._reported,
             on_similar=self._similar_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
-            authorizer=agents_port.verifier(self._settings, self._cluster, self._api),
+            authorizer=agents_port.authorizer(
+                self._settings,
+                self._api,
+                plain=self._settings.agents_plain,
+                exists=self._cluster.may_exist,
+            ),
             limits=self._settings.agent_limits.for_metrics(self._settings.max_metrics),
         )
         self._metrics.agents.set_function(lambda: agents.connected)
@@ -256,4 +286,6 @@ class Service:
         ]
         if self._all_pods is not None:
             loops.append(self._all_pods.run())
+        if self._custom_metrics is not None:
+            loops.append(self._custom_metrics.run())
         return [asyncio.create_task(loop) for loop in loops]

@@ -37,6 +37,7 @@ commands, each with its own --help:
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
   clean                 remove from all nodes what Plimsoll wrote to them
+  record                record what agents report, for backtests
   test                  run unit tests of policies, in promtool's notation
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
@@ -49,6 +50,7 @@ COMMANDS = {
     "check": "check",
     "clean": "clean",
     "configure-scheduler": "configure_scheduler",
+    "record": "record",
     "test": "policy_test",
 }
 """The package in `evaluator.cli` of each subcommand; its function `main.main` gets the arguments after the command."""

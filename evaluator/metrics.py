@@ -108,6 +108,24 @@ class Metrics:
             ["port"],
             registry=self.registry,
         )
+        self.access_decisions = Counter(
+            "plimsoll_access_decisions",
+            "Requests to ports with delegated access by port and result: allowed, unauthenticated (401), forbidden (403) or "
+            "unavailable (503, the API server could not be asked).",
+            ["port", "result"],
+            registry=self.registry,
+        )
+        self.custom_metrics_requests = Counter(
+            "plimsoll_custom_metrics_requests",
+            "Requests to the custom metrics API by resource and HTTP status.",
+            ["resource", "code"],
+            registry=self.registry,
+        )
+        self.custom_metrics_left_out = Counter(
+            "plimsoll_custom_metrics_left_out_values",
+            "Values left out of responses of the custom metrics API: a quantity cannot be NaN or infinite.",
+            registry=self.registry,
+        )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
             "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",
@@ -339,6 +357,8 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        for result in ("gated", "left", "refused"):
+            self.gang_admissions.labels(result)
         self.gang_decide_seconds = Histogram(
             "plimsoll_gang_decide_duration_seconds",
             "Time of one gang decision.",

@@ -1,4 +1,4 @@
-"""Parses Kubernetes resource.Quantity: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
+"""Parses and writes Kubernetes resource.Quantity: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
 
 Format: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -32,6 +32,9 @@ _QUANTITY = re.compile(
     re.ASCII,
 )
 
+_MILLI = 3
+"""Decimals that the suffix `m` covers."""
+
 
 @functools.lru_cache(maxsize=1024)
 def exact(text: str) -> Fraction:
@@ -55,3 +58,22 @@ def parse(text: str) -> float:
     Raises ValueError if it is invalid or too large for a double.
     """
     return float(exact(text))
+
+
+def text(value: float) -> str:
+    """Return a finite number as a quantity that `parse` reads as the same double: `3`, `1500m`, `0.30000000000000004`.
+
+    Go's Quantity rounds anything finer than 1n up, and caps at 2^63-1.
+    """
+    written = repr(value)
+    if "e" in written:
+        return written.replace("e+", "e")
+    whole, _, fraction = written.partition(".")
+    if fraction in ("0", ""):
+        return whole
+    return written if len(fraction) > _MILLI else _thousandths(whole, fraction)
+
+
+def _thousandths(whole: str, fraction: str) -> str:
+    digits = (whole + fraction.ljust(_MILLI, "0")).removeprefix("-").lstrip("0")
+    return f"-{digits}m" if whole.startswith("-") else f"{digits}m"

@@ -40,7 +40,7 @@ Objects = dict[Key, Any]
 
 FOLDERS = {
     "certificates": ("", 'eq .Values.certificates.mode "cert-manager"'),
-    "monitoring": ("monitoring.enabled", "PodMonitors, alerts and Grafana's dashboard"),
+    "monitoring": ("monitoring.enabled", "PodMonitors, alerts and dashboards for Grafana"),
     "crd-warnings": ("policyWarnings.enabled", "`kubectl apply` warns about mistakes in policies (Kubernetes 1.30)"),
     "policy-admission/add": ("policyAdmission.add", "pods that name a policy get the request (Kubernetes 1.36)"),
     "policy-admission/warn": ("policyAdmission.warn", "`kubectl` warns about pods without the request (Kubernetes 1.30)"),

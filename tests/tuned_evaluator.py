@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from evaluator.config import Settings
@@ -15,6 +16,13 @@ def tuned(**changes: Any) -> tuple[str, ...]:
     `changes` are values for fields of Settings that have no flag; for `limits` and `agent_limits`, a dict of their fields.
     """
     return (__file__, json.dumps(changes))
+
+
+def retuned(command: Sequence[str], **changes: Any) -> tuple[str, ...]:
+    """Return the command `python -P -m evaluator [flag...]` with these changes, as of `tuned`."""
+    python, _safe, _module, name, *flags = command
+    assert name == "evaluator", command
+    return (python, "-P", *tuned(**changes), *flags)
 
 
 def settings_type(changes: dict[str, Any]) -> type[Settings]:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from agent.record import text
+from agent.record import text as recorded
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group
 from agent.rules.groups.group import RunningGroup
@@ -11,6 +11,7 @@ from agent.rules.groups.tick import Tick, TickResult, by_metric
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.storage.head import Head
 from collectors.base.sample import Family, Sample
+from plimsoll.recording import text
 
 _OF_SCRAPE = {text.NODE, "instance", "job"}
 """Labels that an agent's own samples do not have."""
@@ -62,7 +63,7 @@ def _node(
         for group in running:
             tick = Tick(now, 0, _STEP, families, families.keys(), frozenset(), results)
             results.append(group.tick(tick))
-        yield text.lines(_families(results), node, now / 1000)
+        yield recorded.lines(_families(results), node, now / 1000)
 
 
 def _families(results: Iterable[TickResult]) -> Iterator[Family]:

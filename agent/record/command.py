@@ -12,13 +12,13 @@ from pathlib import Path
 
 from agent import config
 from agent.record import text
-from agent.record.spool import Spool, SpoolError
 from agent.scrape.runner import CollectorRunner
 from collectors.base import registry
 from collectors.base.sample import Family
 from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.recording.spool import Spool, SpoolError
 
 PROGRAM = f"{config.PROGRAM} record"
 _ABOUT = """

@@ -34,6 +34,8 @@ _OPTIONS = [
     ("grpc.http2.bdp_probe", 0),
 ]
 _DEFAULT_INTERVAL = 5.0
+LONGEST_BACKOFF = 15.0
+"""Seconds between two attempts after a loss, at most."""
 _STEADY = 10.0
 """Seconds a stream must last for the back-off to be reset."""
 
@@ -86,7 +88,7 @@ class StreamClient:
         self._readings = SnapshotReader(collector_runner, recorded)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
-        self._backoff = backoff or Backoff(rng.random, first=0.25, longest=15.0)
+        self._backoff = backoff or Backoff(rng.random, first=0.25, longest=LONGEST_BACKOFF)
         self._refused = refused or Backoff(rng.random, first=5.0, longest=120.0)
         self._up_since = math.inf
 

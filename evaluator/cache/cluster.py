@@ -11,8 +11,9 @@ from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.cache.staleness import WatchStaleness
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node, NodeCondition
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, NodeCondition, Pod
+from evaluator.model.pod import Pod
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
 
@@ -150,6 +151,10 @@ class ClusterCache:
             self._names = self._last_names if self._last_names == names else names
             self._last_names = self._names
         return self._names
+
+    def may_exist(self, node: str) -> bool:
+        """Whether a node exists; True for any name until nodes are listed."""
+        return not self.nodes.synced or node in self.nodes.objects
 
     def _kind_listed(self) -> None:
         """The first decision waits for all kinds, so each first list triggers one."""

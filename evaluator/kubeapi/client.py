@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,13 +9,15 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
+from evaluator.kubeapi import paths
 from evaluator.kubeapi.connection import KubeConnection
 from evaluator.kubeapi.resources import NODES, APIResource
 from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
-from evaluator.model.api_status import TokenReview
+from evaluator.model.api_status import AccessReview, TokenReview
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node
 from evaluator.model.node_labels import FIELD_MANAGER, LabelApply
-from evaluator.model.objects import Node, Pod
+from evaluator.model.pod import Pod
 from plimsoll import rfc3339
 from plimsoll.decode import UNREADABLE
 
@@ -113,7 +114,7 @@ class Kube:
             "kind": "Node",
             "metadata": {"name": apply.node, "uid": apply.uid, "labels": dict(apply.labels)},
         }
-        path = f"{NODES.path}/{_segment(apply.node)}"
+        path = f"{NODES.path}/{paths.segment(apply.node)}"
         raw = await self._write(
             "PATCH",
             path,
@@ -132,7 +133,7 @@ class Kube:
         """
         if not conditions:
             raise ValueError("no conditions: remove the last one by patch_node_status()")
-        path = f"{NODES.path}/{_segment(name)}/status"
+        path = f"{NODES.path}/{paths.segment(name)}/status"
         raw = await self._write(
             "PATCH",
             path,
@@ -151,7 +152,7 @@ class Kube:
         self, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
     ) -> Node:
         """Change a node by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
-        path = f"{NODES.path}/{_segment(name)}{subresource}"
+        path = f"{NODES.path}/{paths.segment(name)}{subresource}"
         raw = await self._write(
             "PATCH",
             path,
@@ -180,7 +181,7 @@ class Kube:
         body = {"resourceVersion": meta["resourceVersion"], "managedFields": fields}
         await self._write(
             "PATCH",
-            f"{NODES.path}/{_segment(meta['name'])}",
+            f"{NODES.path}/{paths.segment(meta['name'])}",
             {"fieldManager": FIELD_MANAGER},
             body={"metadata": body},
             content_type="application/merge-patch+json",
@@ -191,7 +192,7 @@ class Kube:
         await self._write(
             "PATCH",
             "/apis/telemetry.intel.com/v1alpha1/namespaces/"
-            f"{_segment(key.namespace)}/taspolicies/{_segment(key.name)}/status",
+            f"{paths.segment(key.namespace)}/taspolicies/{paths.segment(key.name)}/status",
             {"fieldManager": FIELD_MANAGER},
             body={"status": dict(status)},
             content_type="application/merge-patch+json",
@@ -205,44 +206,45 @@ class Kube:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        path = f"{_pods(namespace)}/{_segment(name)}/eviction"
+        path = f"{paths.pods(namespace)}/{paths.segment(name)}/eviction"
         await self._write("POST", path, {}, body=body)
 
-    async def review_token(self, token: str, audience: str) -> TokenReview:
-        """Review a token for an audience; returns the user if it is valid."""
-        path = "/apis/authentication.k8s.io/v1/tokenreviews"
-        body = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [audience]},
-        }
-        # Not guarded: it changes nothing, and every replica authenticates its own agents.
-        raw = await self._session.request("POST", path, {}, body=body)
-        return _decode(raw, _Reviewed, f"POST {path}").status
+    async def review_token(self, token: str, audience: str = "") -> TokenReview:
+        """Review a token for an audience, by default the API server's own; returns the user if it is valid."""
+        spec = {"token": token, "audiences": [audience] if audience else []}
+        review = await self._review("authentication.k8s.io/v1", "TokenReview", spec, _TokenReviewed)
+        return review.status
+
+    async def review_access(self, spec: Mapping[str, Any]) -> AccessReview:
+        """Review whether a user may do something: the `spec` of a SubjectAccessReview."""
+        kind = "SubjectAccessReview"
+        return (await self._review("authorization.k8s.io/v1", kind, spec, _AccessReviewed)).status
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod."""
-        path = f"{_pods(namespace)}/{_segment(name)}"
+        path = f"{paths.pods(namespace)}/{paths.segment(name)}"
         return _decode(await self._session.request("GET", path, {}), Pod, f"GET {path}")
 
     async def list_pods(
         self, namespace: str, *, labels: str = "", fields: str = ""
     ) -> list[msgspec.Raw]:
         """The pods of a namespace that match the selectors, read from the API server and not from a cache."""
-        return await self._list_all(APIResource("pods", _pods(namespace), labels, fields))
+        return await self._list_all(APIResource("pods", paths.pods(namespace), labels, fields))
 
     async def read_controller(
         self, api_version: str, resource: str, namespace: str, name: str
     ) -> dict[str, Any] | None:
         """A controller of pods, such as one of the `jobs` of `batch/v1`; None if it does not exist."""
         root = "/apis" if "/" in api_version else "/api"
-        path = f"{root}/{api_version}/namespaces/{_segment(namespace)}"
-        return await self._read(f"{path}/{resource}/{_segment(name)}")
+        path = f"{root}/{api_version}/namespaces/{paths.segment(namespace)}"
+        return await self._read(f"{path}/{resource}/{paths.segment(name)}")
 
     async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
         """The Events about an object."""
         about = f"involvedObject.uid={uid}"
-        return await self._list_all(APIResource("events", _events(namespace), field_selector=about))
+        return await self._list_all(
+            APIResource("events", paths.events(namespace), field_selector=about)
+        )
 
     async def patch_pod(
         self, namespace: str, name: str, operations: Sequence[Mapping[str, Any]]
@@ -250,7 +252,7 @@ class Kube:
         """Change a pod by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
         await self._write(
             "PATCH",
-            f"{_pods(namespace)}/{_segment(name)}",
+            f"{paths.pods(namespace)}/{paths.segment(name)}",
             {"fieldManager": FIELD_MANAGER},
             body=list(operations),
             content_type="application/json-patch+json",
@@ -265,7 +267,7 @@ class Kube:
         """
         await self._write(
             "PATCH",
-            f"{_pods(namespace)}/{_segment(name)}/status",
+            f"{paths.pods(namespace)}/{paths.segment(name)}/status",
             {"fieldManager": FIELD_MANAGER},
             body={"metadata": {"uid": uid, "annotations": dict(annotations)}},
             content_type="application/merge-patch+json",
@@ -273,12 +275,12 @@ class Kube:
 
     async def create_event(self, event: Mapping[str, Any]) -> None:
         """Write a core/v1 Event."""
-        path = _events(event["metadata"]["namespace"])
+        path = paths.events(event["metadata"]["namespace"])
         await self._write("POST", path, {}, body=event)
 
     async def amend_event(self, namespace: str, name: str, changes: Mapping[str, Any]) -> int:
         """Change fields of an Event; returns its count."""
-        path = f"{_events(namespace)}/{_segment(name)}"
+        path = f"{paths.events(namespace)}/{paths.segment(name)}"
         raw = await self._write(
             "PATCH", path, {}, body=changes, content_type="application/merge-patch+json"
         )
@@ -286,33 +288,33 @@ class Kube:
 
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A Lease; None if there is none."""
-        return await self._read(f"{_leases(namespace)}/{_segment(name)}")
+        return await self._read(f"{paths.leases(namespace)}/{paths.segment(name)}")
 
     async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create a Lease, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
-        method, path = _placed(_leases(body["metadata"]["namespace"]), body)
+        method, path = paths.placed(paths.leases(body["metadata"]["namespace"]), body)
         raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A ConfigMap; None if there is none."""
-        return await self._read(f"{_config_maps(namespace)}/{_segment(name)}")
+        return await self._read(f"{paths.config_maps(namespace)}/{paths.segment(name)}")
 
     async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create a ConfigMap, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
-        method, path = _placed(_config_maps(body["metadata"]["namespace"]), body)
+        method, path = paths.placed(paths.config_maps(body["metadata"]["namespace"]), body)
         raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_group(self, group: str) -> dict[str, Any] | None:
         """An API group from discovery; None if it is not served."""
-        return await self._read(f"/apis/{_segment(group)}")
+        return await self._read(f"/apis/{paths.segment(group)}")
 
     async def node_metric(
         self, version: str, metric: str, *, largest: int = _LARGEST_METRIC
     ) -> tuple[bytes, str]:
         """One metric of all nodes from the custom metrics API, and the Date of the response."""
-        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{_segment(metric)}"
+        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{paths.segment(metric)}"
         response = await self._session.send("GET", path, {})
         body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")
@@ -324,6 +326,15 @@ class Kube:
             page = await self.list_page(resource, page.more)
             found += page.items
         return found
+
+    async def _review(
+        self, version: str, kind: str, spec: Mapping[str, Any], reviewed: type[T]
+    ) -> T:
+        """Not guarded: it changes nothing, and every replica authenticates its own clients."""
+        path = f"/apis/{version}/{kind.lower()}s"
+        body = {"apiVersion": version, "kind": kind, "spec": spec}
+        raw = await self._session.request("POST", path, {}, body=body)
+        return _decode(raw, reviewed, f"POST {path}")
 
     async def _read(self, path: str) -> dict[str, Any] | None:
         try:
@@ -362,36 +373,12 @@ class _Counted(msgspec.Struct):
     count: int | None = None
 
 
-class _Reviewed(msgspec.Struct):
+class _TokenReviewed(msgspec.Struct):
     status: TokenReview = msgspec.field(default_factory=TokenReview)
 
 
-def _pods(namespace: str) -> str:
-    return f"/api/v1/namespaces/{_segment(namespace)}/pods"
-
-
-def _events(namespace: str) -> str:
-    return f"/api/v1/namespaces/{_segment(namespace)}/events"
-
-
-def _leases(namespace: str) -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{_segment(namespace)}/leases"
-
-
-def _config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{_segment(namespace)}/configmaps"
-
-
-def _placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """Method and path to create an object, or to replace one that was read."""
-    meta = body["metadata"]
-    if meta.get("resourceVersion"):
-        return "PUT", f"{collection}/{_segment(meta['name'])}"
-    return "POST", collection
-
-
-def _segment(name: str) -> str:
-    return urllib.parse.quote(name, safe="")
+class _AccessReviewed(msgspec.Struct):
+    status: AccessReview = msgspec.field(default_factory=AccessReview)
 
 
 def now() -> str:

@@ -50,6 +50,8 @@ class ReviewedUser(msgspec.Struct):
 
     username: str = ""
     extra: dict[str, list[str]] | None = None
+    uid: str = ""
+    groups: list[str] | None = None
 
 
 class TokenReview(msgspec.Struct):
@@ -59,3 +61,12 @@ class TokenReview(msgspec.Struct):
     user: ReviewedUser = msgspec.field(default_factory=ReviewedUser)
     audiences: list[str] | None = None
     error: str = ""
+
+
+class AccessReview(msgspec.Struct, rename="camel"):
+    """The status of an authorization.k8s.io/v1 SubjectAccessReview."""
+
+    allowed: bool = False
+    denied: bool = False
+    reason: str = ""
+    evaluation_error: str = ""

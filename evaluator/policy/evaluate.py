@@ -107,7 +107,7 @@ class MetricColumn:
             elif operator is Operator.EQUALS:  # no order: all nodes are equal
                 costs = np.zeros(costs.shape)
             classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
-            classes[:-1][self.usable] = np.unique(costs, return_inverse=True)[1]
+            classes[:-1][self.usable] = _rank_classes(costs)
         return classes
 
     @cached_property
@@ -175,6 +175,17 @@ class MetricColumn:
         )
 
 
+def _rank_classes(costs: Floats) -> Positions:
+    """Return the class of each cost, 0 for the lowest: the inverse of `np.unique`, which takes half as long again."""
+    order = costs.argsort()
+    ordered = costs[order]
+    higher = np.zeros(len(costs), np.intp)
+    np.not_equal(ordered[1:], ordered[:-1], out=higher[1:])
+    classes = np.empty(len(costs), np.intp)
+    classes[order] = higher.cumsum()
+    return classes
+
+
 @dataclass(frozen=True)
 class MetricTable:
     """The nodes of the cluster in a fixed order, and a column of readings for each metric that policies use."""
@@ -185,29 +196,32 @@ class MetricTable:
         default_factory=dict, init=False, repr=False, compare=False
     )
     """Columns prepared for comparison, by metric."""
+    _unreported: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The metrics among these that some node has not reported."""
 
     def __post_init__(self) -> None:
         if type(self.nodes) is not NodeIndex:
             object.__setattr__(self, "nodes", NodeIndex(self.nodes))
 
-    def prepare(self, metric: str, before: "MetricTable") -> MetricColumn:
+    def prepare(self, metric: str, before: "MetricTable | None" = None) -> MetricColumn:
         """Prepare a column; equal parts are shared with the table of the previous decision."""
-        readings, known = self.columns[metric], before.prepared.get(metric)
+        readings, known = self.columns[metric], before.prepared.get(metric) if before else None
         column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known)
+        if column.any_unreported:
+            self._unreported.append(metric)
         return column
 
     def column(self, metric: str) -> MetricColumn:
         """Return the prepared column of a metric."""
         column = self.prepared.get(metric)
-        if column is None:
-            column = self.prepared[metric] = MetricColumn(metric, self.columns[metric], self.nodes)
-        return column
+        return self.prepare(metric) if column is None else column
 
     def unreported(self, metrics: Iterable[str]) -> Bools:
         """Return the nodes that have not reported some of these metrics, shape (nodes,); the object `nodes.none` if none."""
-        unreported = [
-            s.readings.unreported for m in metrics if (s := self.column(m)).any_unreported
-        ]
+        if not self._unreported and len(self.prepared) == len(self.columns):
+            return self.nodes.none
+        columns = [self.column(metric) for metric in metrics]
+        unreported = [column.readings.unreported for column in columns if column.any_unreported]
         return union(unreported, self.nodes)
 
 
@@ -231,6 +245,20 @@ class Violations:
             and alike(self.missing, other.missing)
             and alike(self.from_previous_leader, other.from_previous_leader)
         )
+
+    def changed_since(self, before: "Violations") -> Bools:
+        """Return the nodes whose result differs from an earlier one for the same strategy and nodes, shape (nodes,)."""
+        changed: Bools = self.violated ^ before.violated
+        pairs = [
+            (self.missing, before.missing),
+            (self.from_previous_leader, before.from_previous_leader),
+        ]
+        if self.per_rule.shape[1] > 1:
+            pairs.append((self.per_rule, before.per_rule))
+        for now, old in pairs:
+            if now is not old:
+                changed = changed | (now ^ old).any(axis=1)
+        return changed
 
     def first(self) -> npt.NDArray[np.intp]:
         """Return the index of the first violated rule per violating node; rules known only from a label come last."""

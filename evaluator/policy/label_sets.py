@@ -10,6 +10,9 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Positions, Reindex, union
 from evaluator.model.steps import Steps
 
+_FEW_NODES = 250
+"""Nodes that are looked up one by one before the labels are sorted by node, which takes milliseconds."""
+
 
 class LabelAssignment(NamedTuple):
     """One label, and the nodes to set it on."""
@@ -19,15 +22,26 @@ class LabelAssignment(NamedTuple):
     nodes: NodeMask
 
 
+_Earlier = tuple[Mapping[tuple[str, str], NodeMask], dict[str, Mapping[str, str]]]
+"""`by_label` and `read` of the previous decision. The object itself would keep all its predecessors."""
+
+
 class LabelAssignments(Mapping[str, Mapping[str, str]]):
     """Node → label key → value, for nodes with at least one label. A key has one value per node.
 
-    A lazy mapping; use `changed_since` to find differences cheaply.
+    A lazy mapping; use `changed_since` to find differences cheaply. The labels of a node are the same object as in the
+    previous decision if they are equal and were read there.
     """
 
-    def __init__(self, nodes: NodeIndex, assignments: Sequence[LabelAssignment]) -> None:
+    def __init__(
+        self, nodes: NodeIndex, assignments: Sequence[LabelAssignment], earlier: _Earlier = ({}, {})
+    ) -> None:
         self.nodes = nodes
         self.assignments = tuple(one for one in assignments if one.nodes.count)
+        self.read: dict[str, Mapping[str, str]] = {}
+        """The labels of the nodes that were read."""
+        self._looked_up = 0
+        self._earlier = earlier
 
     @cached_property
     def by_label(self) -> Mapping[tuple[str, str], NodeMask]:
@@ -53,7 +67,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             for one, other in zip(shared, before.assignments, strict=True)
         ):
             return before
-        return LabelAssignments(self.nodes, shared)
+        return LabelAssignments(self.nodes, shared, (known, before.read))
 
     def keeping(self, old: "LabelAssignments", where: Mask, reindex: Reindex) -> "LabelAssignments":
         """Return these assignments, with those of `old` on the nodes in `where` that had labels."""
@@ -74,24 +88,37 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             return ()
         if before.nodes is not self.nodes:
             return self.nodes
+        return self.nodes.at(self._differing(before.by_label))
+
+    def _differing(self, before: Mapping[tuple[str, str], NodeMask]) -> Mask:
+        """Return the nodes whose labels differ from other `by_label` over the same nodes, shape (nodes,)."""
         pairs = (
-            (self.by_label.get(label), before.by_label.get(label))
-            for label in {**self.by_label, **before.by_label}
+            (self.by_label.get(label), before.get(label)) for label in {**self.by_label, **before}
         )
         none = self.nodes.none
-        return self.nodes.at(
-            union(
-                (
-                    (one.mask if one else none) ^ (other.mask if other else none)
-                    for one, other in pairs
-                    if one is not other
-                ),
-                self.nodes,
-            )
+        return union(
+            (
+                (one.mask if one else none) ^ (other.mask if other else none)
+                for one, other in pairs
+                if one is not other
+            ),
+            self.nodes,
         )
 
+    @cached_property
+    def _unchanged(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels that were read of the previous decision, of nodes whose labels are the same."""
+        by_label, read = self._earlier
+        self._earlier = {}, {}
+        if not read:
+            return read
+        unchanged = read.copy()
+        for node in self.nodes.at(self._differing(by_label)):
+            unchanged.pop(node, None)
+        return unchanged
+
     def at(self, position: int) -> dict[str, str]:
-        """Return the labels of one node without building the view of all, which takes milliseconds."""
+        """Return the labels of one node without sorting those of all."""
         return {key: value for key, value, nodes in self.assignments if nodes.mask[position]}
 
     @cached_property
@@ -113,12 +140,23 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         return [(key, value) for key, value, _ in self.assignments]
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
+        found = self.read.get(node)
+        if found is None:
+            found = self.read[node] = self._unchanged.get(node) or self._look_up(node)
+        return found
+
+    def _look_up(self, node: str) -> Mapping[str, str]:
         position = self.nodes.position[node]
-        numbers, begins = self._numbers
-        own = numbers[begins[position] : begins[position + 1]].tolist()
-        if not own:
+        if self._looked_up < _FEW_NODES:
+            self._looked_up += 1
+            found = self.at(position)
+        else:
+            numbers, begins = self._numbers
+            own = numbers[begins[position] : begins[position + 1]].tolist()
+            found = dict(map(self._labels.__getitem__, own))
+        if not found:
             raise KeyError(node)
-        return dict(map(self._labels.__getitem__, own))
+        return found
 
     def __contains__(self, node: object) -> bool:
         position = self.nodes.position.get(node) if isinstance(node, str) else None

@@ -69,9 +69,13 @@ def assign_labels(
     assignments: list[LabelAssignment] = []
     contradictions: list[Contradiction] = []
     for key, by_value in rules_by_label(strategy).items():
-        if len(strategy.rules) == 1:
-            (value,) = by_value
-            assignments.append(LabelAssignment(key, value, NodeMask(table.nodes, found.violated)))
+        if len(by_value) == 1:
+            ((value, numbers),) = by_value.items()
+            sets = found.violated
+            if len(numbers) < len(strategy.rules):
+                sets = sets & found.per_rule[:, numbers].any(axis=1)
+            assignments.append(LabelAssignment(key, value, NodeMask(table.nodes, sets)))
+            yield
             continue
         positions = found.violated.nonzero()[0]
         per_rule = found.per_rule[positions]

@@ -30,12 +30,13 @@ def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
 
 def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
     """Return the distinct reasons, and for each violating node the index of its reason."""
+    if (len(strategy.rules) == 1 or strategy.all_of) and not found.missing.any():
+        text = " and ".join(map(str, strategy.rules))
+        return [text], np.zeros(np.count_nonzero(found.violated), np.intp)
     if strategy.all_of:
         return _texts_of_all(strategy, found)
     first = found.first()
     by_missing = found.missing[found.violated.nonzero()[0], first]
-    if len(strategy.rules) == 1 and not by_missing.any():
-        return [_text(strategy.rules[0], missing=False)], first
     codes = 2 * first + by_missing
     used_codes = np.bincount(codes).nonzero()[0]
     texts = [

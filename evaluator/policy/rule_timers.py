@@ -18,13 +18,13 @@ class TimedState(NamedTuple):
     by_missing: Bools
     never_reported: Bools
 
-    def at(self, positions: Positions, none: Bools) -> "TimedState":
-        """Return the state at some positions; `none` is the empty mask over all nodes."""
-        by_missing, never_reported = (
-            _few(self.by_missing, positions, none),
-            _few(self.never_reported, positions, none),
+    def at(self, positions: Positions, none: Bools, few: Bools) -> "TimedState":
+        """Return the state at some positions; `none` and `few` are the empty masks over all nodes and over those."""
+        return TimedState(
+            self.matches[positions],
+            few if self.by_missing is none else self.by_missing[positions],
+            few if self.never_reported is none else self.never_reported[positions],
         )
-        return TimedState(self.matches[positions], by_missing, never_reported)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,8 @@ class RuleTimers:
             return np.inf
         limits = np.where(self.matches[self.waiting], options.for_seconds, options.clear_after)
         ends = self.began + limits
-        return float(ends.min(where=ends > now, initial=np.inf))
+        later = ends[ends > now]
+        return float(later.min()) if later.size else np.inf
 
     def after(
         self, seen: TimedState, was: Bools, options: RuleOptions, *, now: float
@@ -111,7 +112,10 @@ class RuleTimers:
             return self
         if positions.size == was.size:
             return self.step(seen, was, options, now)
-        few = self._at(positions).step(seen.at(positions, self.none), was[positions], options, now)
+        none = self.none[: positions.size]
+        few = self._at(positions, none).step(
+            seen.at(positions, self.none, none), was[positions], options, now
+        )
         return RuleTimers(
             self.none,
             _put(self.blank, positions, few.blank, self.none),
@@ -145,39 +149,53 @@ class RuleTimers:
 
     def step(self, seen: TimedState, was: Bools, options: RuleOptions, now: float) -> "RuleTimers":
         """Advance to `now` on all nodes."""
-        # A first reading resets what its absence began; else the order of registration and report would matter.
-        first_report = self.never_reported & ~seen.never_reported
-        was = was & ~first_report
-        since = np.where(
-            first_report | self.blank | (self.matches != seen.matches), now, self.since
-        )
+        begins, missing = self.matches ^ seen.matches, self.missing
+        if self.never_reported is not self.none:
+            # A first reading resets what its absence began; else the order of registration and report would matter.
+            first_report = self.never_reported & ~seen.never_reported
+            was, missing = was & ~first_report, missing & ~first_report
+            begins = begins | first_report
+        if self.blank is not self.none:
+            begins = begins | self.blank
+        since = np.where(begins, now, self.since)
         # `since` is NaN where no timer runs; the result does not depend on it there.
         ripe, lasting = now >= since + options.for_seconds, now < since + options.clear_after
         violated = np.where(seen.matches, was | ripe, was & lasting)
         waiting = (seen.matches ^ violated).nonzero()[0]
+        from_leader = self._where(self.blank, was, self.from_previous_leader)
+        never_reported = self._where(self.blank, ~was, self.never_reported)
         return RuleTimers(
             self.none,
             self.none,
             seen.matches,
             violated,
-            _tidy(np.where(seen.matches, seen.by_missing, self.missing & ~first_report), self.none),
-            _tidy(~seen.matches & np.where(self.blank, was, self.from_previous_leader), self.none),
-            _tidy(seen.never_reported & np.where(self.blank, ~was, self.never_reported), self.none),
+            self._where(seen.matches, seen.by_missing, missing),
+            self._where(seen.matches, self.none, from_leader),
+            self._where(seen.never_reported, never_reported, self.none),
             waiting,
             since[waiting],
         )
 
-    def _at(self, positions: Positions) -> "RuleTimers":
-        """Return the timers at some positions, which include all that wait."""
-        none = self.none
+    def _where(self, condition: Bools, one: Bools, other: Bools) -> Bools:
+        """Return `np.where` of masks; `none` if it is empty."""
+        if condition is self.none or one is other:
+            return other
+        return _tidy(np.where(condition, one, other), self.none)
+
+    def _at(self, positions: Positions, few: Bools) -> "RuleTimers":
+        """Return the timers at some positions, which include all that wait; `few` is the empty mask over these."""
+        blank, missing, from_previous_leader, never_reported = (
+            few if mask is self.none else mask[positions]
+            for mask in (self.blank, self.missing, self.from_previous_leader, self.never_reported)
+        )
         return RuleTimers(
-            none[: positions.size],
-            _few(self.blank, positions, none),
+            few,
+            blank,
             self.matches[positions],
             self.violated[positions],
-            _few(self.missing, positions, none),
-            _few(self.from_previous_leader, positions, none),
-            _few(self.never_reported, positions, none),
+            missing,
+            from_previous_leader,
+            never_reported,
             np.searchsorted(positions, self.waiting),
             self.began,
         )
@@ -192,10 +210,6 @@ class RuleTimers:
         if self.missing is not self.none or seen.by_missing is not self.none:
             found |= seen.matches & (seen.by_missing ^ self.missing)
         return found
-
-
-def _few(column: Bools, positions: Positions, none: Bools) -> Bools:
-    return none[: positions.size] if column is none else column[positions]
 
 
 def _tidy(column: Bools, none: Bools) -> Bools:

@@ -11,9 +11,16 @@ from evaluator.policy import reasons as texts
 from evaluator.policy.evaluate import Violations
 from evaluator.policy.types import Strategy
 
+_FEW = 0.25
+"""Share of changed nodes up to which a copy of the earlier dict is updated; above, a new one is as fast."""
+
 
 class ViolationReasons(Mapping[str, str]):
-    """Node → why it violates a strategy. A lazy mapping: the dict is built on the first look-up."""
+    """Node → why it violates a strategy, in no particular order.
+
+    A lazy mapping: the dict is built on the first look-up. If the previous decision's was built, then from a copy of that,
+    since most nodes keep their reason.
+    """
 
     def __init__(
         self, policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
@@ -22,11 +29,27 @@ class ViolationReasons(Mapping[str, str]):
         self.strategy = strategy
         self.found = found
         self.nodes = NodeMask(nodes, found.violated)
+        self._earlier: tuple[Violations, dict[str, str]] | None = None
+        """An earlier result and its dict."""
 
     @cached_property
     def by_name(self) -> dict[str, str]:
         """The dict; read-only."""
+        earlier, self._earlier = self._earlier, None
+        if earlier is not None:
+            found, by_name = earlier
+            changed = self.found.changed_since(found)
+            if np.count_nonzero(changed) <= _FEW * len(changed):
+                return self._updated(by_name, changed)
         return texts.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+
+    def _updated(self, earlier: dict[str, str], changed: Mask) -> dict[str, str]:
+        """Return a copy of an earlier dict, with the changed nodes updated."""
+        by_name = earlier.copy()
+        for name in self.nodes.nodes.at(changed & ~self.found.violated):
+            by_name.pop(name, None)
+        by_name.update(self.some(changed))
+        return by_name
 
     def some(self, among: Mask) -> dict[str, str]:
         """Return the reasons of the violating nodes in a mask, without building those of the others."""
@@ -34,15 +57,19 @@ class ViolationReasons(Mapping[str, str]):
         return texts.reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
-        """Return `before` if it is equal, else self."""
-        same = (
-            isinstance(before, ViolationReasons)
-            and before.nodes.nodes is self.nodes.nodes
-            and before.policy == self.policy
-            and before.strategy == self.strategy
-            and before.found.same(self.found)
-        )
-        return before if same else self
+        """Return `before` if it is equal, else self, which reuses the dict of `before` if that was built."""
+        if (
+            not isinstance(before, ViolationReasons)
+            or before.nodes.nodes is not self.nodes.nodes
+            or before.policy != self.policy
+            or before.strategy != self.strategy
+        ):
+            return self
+        if before.found.same(self.found):
+            return before
+        if "by_name" in vars(before):  # not `before` itself: it would keep all its predecessors
+            self._earlier = (before.found, before.by_name)
+        return self
 
     def __len__(self) -> int:
         return self.nodes.count

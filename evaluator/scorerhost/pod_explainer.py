@@ -7,7 +7,7 @@ from typing import Any
 from evaluator.cache.pods import PodCache
 from evaluator.cache.pods_by_policy import policy_of as policy_of_pod
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.per_pod import PerPodDecisions

@@ -15,10 +15,11 @@ from evaluator.metrics import SLICE, Metrics
 from evaluator.server.pages.as_json import error, parts
 from evaluator.server.pages.browser import PATHS, BrowserPages
 from evaluator.server.pages.explain import ExplainPages, Reports
-from evaluator.server.pages.slices import WAITING, unhurried
+from evaluator.server.pages.slices import WAITING
 from plimsoll.fairlock import FairLock, TooManyWaitError
 from plimsoll.html import assets
 from plimsoll.http.limits import Limits
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.routes import Route, Routes
 from plimsoll.http.types import Handler, Request, Response, plain_rejection, preference
 

@@ -19,7 +19,7 @@ class TlsError(Exception):
 class CertificateReloader(Generic[T]):
     """The last usable result of loading some files.
 
-    `port` names the port in logs. `on_change` receives the result of each reload.
+    `port` names the port in logs. `other`: returns what else `load` depends on. `on_change` receives the result of each reload.
     """
 
     def __init__(
@@ -28,12 +28,14 @@ class CertificateReloader(Generic[T]):
         load: Callable[[], T],
         *,
         port: str,
+        other: Callable[[], Hashable] = lambda: None,
         on_change: Callable[[bool], None] = lambda _usable: None,
     ) -> None:
         """Raises TlsError, as `load` does."""
         self._files = tuple(files)
         self._load = load
         self._port = port
+        self._other = other
         self._on_change = on_change
         self._seen = self._fingerprint()
         self._newest = load()
@@ -62,7 +64,7 @@ class CertificateReloader(Generic[T]):
             self._on_change(True)
 
     def _fingerprint(self) -> Hashable:
-        return tuple(_stamp(name) for name in self._files)
+        return self._other(), *(_stamp(name) for name in self._files)
 
 
 def _stamp(name: str) -> Hashable:

@@ -36,23 +36,25 @@ def rotation(
     *,
     port: Port = EXTENDER,
     names: Collection[str] = (),
+    client_ca: Callable[[], str] = lambda: "",
     on_change: Callable[[bool], None] = lambda _usable: None,
 ) -> CertificateReloader[Tls]:
     """TLS 1.2 or newer. If a CA is given, clients need its certificate; if names are given, for one of them.
 
-    Raises TlsError.
+    `client_ca`: returns a CA in PEM, which may change; clients may present one of its certificates. Raises TlsError.
     """
     reject_reason = partial(_reject_reason, frozenset(names))
     return CertificateReloader(
         [name for name in (files.cert, files.key, files.cacert) if name is not None],
-        lambda: Tls(server_context(files, port), reject_reason),
+        lambda: Tls(server_context(files, port, client_ca()), reject_reason),
         port=port.name,
+        other=client_ca,
         on_change=on_change,
     )
 
 
-def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
-    """An SSL context from the files. Raises TlsError."""
+def server_context(files: Files, port: Port = EXTENDER, client_ca: str = "") -> ssl.SSLContext:
+    """An SSL context from the files. `client_ca`: a CA in PEM of optional client certificates. Raises TlsError."""
     context = http_tls.server_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -61,6 +63,15 @@ def server_context(files: Files, port: Port = EXTENDER) -> ssl.SSLContext:
         raise TlsError(
             f"--cert {files.cert} with --key {files.key} cannot be used: {error}; {port.hint}"
         ) from error
+    if client_ca:
+        # Only this CA: a verified certificate then has no other issuer.
+        context.verify_mode = ssl.CERT_OPTIONAL
+        try:
+            context.load_verify_locations(cadata=client_ca)
+        except (ValueError, ssl.SSLError) as error:
+            raise TlsError(
+                f"the CA of clients of port {port.name} cannot be used: {error}"
+            ) from error
     if files.cacert is None:
         return context
     context.verify_mode = ssl.CERT_REQUIRED

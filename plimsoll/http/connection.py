@@ -17,6 +17,7 @@ from plimsoll.http.types import (
     Check,
     Handler,
     Parts,
+    Peer,
     Refuse,
     RejectedRequestError,
     Request,
@@ -33,9 +34,9 @@ _ONE_WRITE = 256 << 10
 class Connection:
     """Serves the requests of one connection.
 
-    `check`: called with a request's header before its body is read; raises RejectedRequestError. `rejected`: why no request of
-    this client is answered; empty if they are. `set_state`: called with each new state. `ending`: returns whether no further
-    request is wanted.
+    `peer`: its client. `check`: called with a request's header before its body is read; raises RejectedRequestError.
+    `rejected`: why no request of this client is answered; empty if they are. `set_state`: called with each new state.
+    `ending`: returns whether no further request is wanted.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Connection:
         limits: Limits,
         bodies: BodyReader,
         *,
+        peer: Peer | None = None,
         check: Check = always_right,
         rejected: str = "",
         set_state: Callable[[ConnectionState], None] = lambda _doing: None,
@@ -56,6 +58,7 @@ class Connection:
         self._refuse = refuse
         self._limits = limits
         self._bodies = bodies
+        self._peer = peer
         self._check = check
         self._rejected = rejected
         self._set_state = set_state
@@ -111,7 +114,9 @@ class Connection:
 
     async def _head(self, first: bytes) -> tuple[Request, Framing] | None:
         """Return a request's header; None if the client has disconnected."""
-        reading = RequestParser(self._limits.header_bytes)
+        reading = RequestParser(
+            self._limits.header_bytes, header_fields=self._limits.header_fields, peer=self._peer
+        )
         try:
             async with asyncio.timeout(self._limits.header):
                 received = reading.head(first)

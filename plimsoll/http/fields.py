@@ -12,7 +12,7 @@ from httptools import (
 from plimsoll.http.types import RejectedRequestError
 
 MOST_FIELDS = 100
-"""Maximum per section. kube-scheduler, Prometheus and kubelets send fewer than ten."""
+"""Maximum per section, unless a port sets its own. kube-scheduler, Prometheus and kubelets send fewer than ten."""
 
 # After the header of a CONNECT, llhttp expects another protocol: it stops there and returns the offset.
 _CONNECT = b"CONNECT x:1 HTTP/1.1\r\n"
@@ -21,12 +21,12 @@ _CONNECT = b"CONNECT x:1 HTTP/1.1\r\n"
 class FieldLines:
     """Parses field lines up to the empty line.
 
-    `values`: by name in lower case; repeated fields are joined by commas.
+    `values`: by name in lower case; repeated fields are joined by commas. `repeated`: the values of these fields one by one.
     """
 
-    def __init__(self) -> None:
-        fields = _Fields()
-        self.values = fields.values
+    def __init__(self, most: int = MOST_FIELDS) -> None:
+        fields = _Fields(most)
+        self.values, self.repeated = fields.values, fields.repeated
         self._parser = HttpRequestParser(fields)
         self._parser.feed_data(_CONNECT)
 
@@ -48,15 +48,21 @@ class FieldLines:
 class _Fields:
     """Callbacks of llhttp, in an object of their own to avoid a reference cycle with the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.values: dict[str, str] = {}
+        self.repeated: dict[str, list[str]] = {}
+        self._most = most
         self._count = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count += 1
-        if self._count > MOST_FIELDS:
+        if self._count > self._most:
             raise RejectedRequestError(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {MOST_FIELDS} header fields"
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {self._most} header fields"
             )
         key, text = name.decode("ascii").lower(), value.decode("latin-1").rstrip(" \t")
-        self.values[key] = f"{self.values[key]}, {text}" if key in self.values else text
+        if (known := self.values.get(key)) is None:
+            self.values[key] = text
+        else:
+            self.repeated.setdefault(key, [known]).append(text)
+            self.values[key] = f"{known}, {text}"

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from plimsoll.http.fields import MOST_FIELDS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -20,6 +22,7 @@ class Limits:
     linger: float = 2.0
     """Time for a client to close its half: of TLS, and after a body that was rejected while it was sent."""
     header_bytes: int = 16 << 10
+    header_fields: int = MOST_FIELDS
     body_bytes: int = 128 << 20
     bodies_bytes: int = 256 << 20
     """Of all requests, while they are received and answered."""

@@ -6,8 +6,8 @@ from email.utils import formatdate
 from http import HTTPStatus
 from urllib.parse import parse_qs
 
-from plimsoll.http.fields import FieldLines
-from plimsoll.http.types import RejectedRequestError, Request, Response
+from plimsoll.http.fields import MOST_FIELDS, FieldLines
+from plimsoll.http.types import Peer, RejectedRequestError, Request, Response
 
 MOST_PARAMETERS = 100
 MOST_QUERY_BYTES = 4 << 10
@@ -50,12 +50,15 @@ class _Line:
 class RequestParser:
     """Parses one request's header incrementally. Errors are RejectedRequestError; the connection cannot be used afterwards."""
 
-    def __init__(self, header_bytes: int) -> None:
+    def __init__(
+        self, header_bytes: int, *, header_fields: int = MOST_FIELDS, peer: Peer | None = None
+    ) -> None:
         self._header_bytes = header_bytes
+        self._peer = peer or Peer()
         self._size = 0
         self._begin = bytearray()  # received part of the request line
         self._line: _Line | None = None
-        self._fields = FieldLines()
+        self._fields = FieldLines(header_fields)
         self.rest = b""
         """Bytes received after the header."""
 
@@ -79,7 +82,8 @@ class RequestParser:
         if self._line is None or end is None:
             return None
         headers = self._fields.values
-        return _request(self._line, headers), _framing(self._line, headers)
+        request = _request(self._line, headers, self._fields.repeated, self._peer)
+        return request, _framing(self._line, headers)
 
     def _request_line(self, end: int) -> _Line | None:
         if not end:
@@ -136,7 +140,9 @@ def _length(line: _Line, headers: dict[str, str]) -> int | None:
     return int(length)
 
 
-def _request(line: _Line, headers: dict[str, str]) -> Request:
+def _request(
+    line: _Line, headers: dict[str, str], repeated: dict[str, list[str]], peer: Peer
+) -> Request:
     path, _, query = _origin(line.target).partition("?")
     if len(query) > MOST_QUERY_BYTES:
         raise RejectedRequestError(
@@ -148,7 +154,7 @@ def _request(line: _Line, headers: dict[str, str]) -> Request:
         raise RejectedRequestError(
             HTTPStatus.BAD_REQUEST, f"a query of more than {MOST_PARAMETERS} parameters"
         ) from error
-    return Request(line.method, path, parameters, headers)
+    return Request(line.method, path, parameters, headers, repeated=repeated, peer=peer)
 
 
 def _origin(target: str) -> str:

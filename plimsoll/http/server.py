@@ -17,7 +17,7 @@ from plimsoll.http.handshake import open_stream
 from plimsoll.http.limits import Limits
 from plimsoll.http.pool import ConnectionPool, ConnectionState
 from plimsoll.http.tls import Tls
-from plimsoll.http.types import Check, Handler, Refuse, always_right, plain_rejection
+from plimsoll.http.types import Check, Handler, Peer, Refuse, always_right, plain_rejection
 
 log = logs.get(__name__)
 
@@ -53,6 +53,7 @@ class Server:
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
         self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._ending = False
+        self._drains = 0
         self._complained = -math.inf
 
     @property
@@ -86,6 +87,14 @@ class Server:
             self._listeners.append((listener, asyncio.create_task(self._accept(listener))))
         return [sockets.bound(a, s) for a, s in zip(addresses, found, strict=True)]
 
+    def drain(self) -> None:
+        """End the connections opened so far: idle ones at once, others after their response. New ones are still accepted.
+
+        Needed when clients' certificates that were valid at the handshake may not be valid any more.
+        """
+        self._drains += 1
+        self._pool.end_idle()
+
     async def close(self, *, grace: float = 0.0) -> None:
         """Stop listening and end every connection; requests in progress get `grace` seconds."""
         self._ending = True
@@ -115,7 +124,8 @@ class Server:
                 client.close()
                 self._complain(loop.time())
                 continue
-            self._pool.admit(asyncio.create_task(self._serve(client)), peer=str(address[0]))
+            host = str(address[0])
+            self._pool.admit(asyncio.create_task(self._serve(client, host)), peer=host)
             # When full, the next connection may end this one: begin with a request that has arrived.
             for _ in range(_BEGUN if full else 1):
                 await asyncio.sleep(0)
@@ -126,22 +136,25 @@ class Server:
             self._complained = now
             log.warning("connection refused: all are busy", limit=self._limits.connections)
 
-    async def _serve(self, client: socket.socket) -> None:
+    async def _serve(self, client: socket.socket, host: str) -> None:
         try:
-            await self._talk(client)
+            await self._talk(client, host)
         except (OSError, TimeoutError) as error:
             log.debug("connection lost", reason=str(error) or type(error).__name__)
         except asyncio.CancelledError:
             log.debug("connection ended from here")
 
-    async def _talk(self, client: socket.socket) -> None:
+    async def _talk(self, client: socket.socket, host: str) -> None:
         task = asyncio.current_task()
         assert task is not None
-        tls = self._tls()
+        tls, drains = self._tls(), self._drains
         stream = await open_stream(client, tls.context if tls else None, self._limits)
         try:
-            reject_reason = tls.reject_reason_for(stream.peer_certificate) if tls else ""
-            if stream.peer_certificate and not reject_reason:
+            if drains != self._drains:
+                return  # drained during the handshake
+            certificate = stream.peer_certificate
+            reject_reason = tls.reject_reason_for(certificate) if tls else ""
+            if certificate and not reject_reason:
                 self._pool.mark_verified(task)
             await Connection(
                 stream,
@@ -149,10 +162,11 @@ class Server:
                 self._refuse,
                 self._limits,
                 self._bodies,
+                peer=Peer(host, certificate),
                 check=self._check,
                 rejected=reject_reason,
                 set_state=partial(self._pool.set_state, task),
-                ending=lambda: self._ending,
+                ending=lambda: self._ending or drains != self._drains,
             ).serve()
             self._pool.set_state(task, ConnectionState.IDLE)
             await stream.close(self._limits.linger)

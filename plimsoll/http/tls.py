@@ -10,6 +10,17 @@ Certificate = Mapping[str, Any]
 """A verified client certificate, as ssl.SSLSocket.getpeercert() shows it."""
 
 
+def common_name(certificate: Certificate) -> str:
+    """Return the common name of a certificate's subject; of several the last, as Go does. Empty if it has none."""
+    names = [
+        value
+        for part in certificate.get("subject", ())
+        for kind, value in part
+        if kind == "commonName"
+    ]
+    return names[-1] if names else ""
+
+
 def _admit_all(_certificate: Certificate | None) -> str:
     return ""
 

@@ -1,18 +1,34 @@
 """Requests and responses of handlers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
+from plimsoll.http.tls import Certificate
+
 Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """The client of a connection.
+
+    `address`: its IP address; empty if unknown. `certificate`: the one that TLS verified; None without one.
+    """
+
+    address: str = ""
+    certificate: Certificate | None = None
+
+
+_UNKNOWN = Peer()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request as passed to a handler.
 
-    The path is without the query and not decoded. Header names are in lower case; repeated headers are joined by commas. The
-    body's buffer belongs to the server again after the request is answered.
+    The path is without the query and not decoded. Header names are in lower case; repeated headers are joined by commas, and
+    their values listed in `repeated`. The body's buffer belongs to the server again after the request is answered.
     """
 
     method: str
@@ -20,6 +36,14 @@ class Request:
     query: Mapping[str, Sequence[str]]
     headers: Mapping[str, str]
     body: Buffer = b""
+    repeated: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    peer: Peer = _UNKNOWN
+
+    def values(self, name: str) -> Sequence[str]:
+        """Return the values of a header, one for each time it was sent: a value may itself contain commas."""
+        if (values := self.repeated.get(name)) is not None:
+            return values
+        return (self.headers[name],) if name in self.headers else ()
 
 
 _LONGEST_PREFERENCE = 1 << 10
@@ -57,8 +81,12 @@ class Response:
         return self.body.size if isinstance(self.body, Parts) else len(self.body)
 
     def with_headers(self, headers: Mapping[str, str]) -> "Response":
-        """Return the response with additional headers."""
-        return replace(self, headers=(*self.headers, *headers.items())) if headers else self
+        """Return the response with additional headers, which replace its own of the same name."""
+        if not headers:
+            return self
+        names = {name.lower() for name in headers}
+        own = (header for header in self.headers if header[0].lower() not in names)
+        return replace(self, headers=(*own, *headers.items()))
 
 
 Handler = Callable[[Request], Awaitable[Response]]

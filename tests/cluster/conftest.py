@@ -36,6 +36,7 @@ from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
+from tests.tuned_evaluator import retuned
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
@@ -272,7 +273,8 @@ class Evaluator:
         """The urlPrefix of a scorer's extender."""
         return f"{self._address}/scorers/{name}"
 
-    async def start(self, *flags):
+    async def start(self, *flags, **changes):
+        """`changes` are constants to replace, as of `tuned`."""
         launch = EvaluatorLaunch(
             kubeconfig=self._config,
             extender_port=self._ports["extender"].number,
@@ -281,7 +283,7 @@ class Evaluator:
             sync_period=1.0,
             flags=("--staleAfter=5s", "--evictPeriod=1s", *flags),
         )
-        await self._processes.start("evaluator", evaluator_command(launch))
+        await self._processes.start("evaluator", retuned(evaluator_command(launch), **changes))
 
     async def stop(self, *, kill=False):
         await self._processes.stop("evaluator", kill=kill)
@@ -450,9 +452,9 @@ class World:
 
         return await eventually(told)
 
-    async def start(self, *flags):
+    async def start(self, *flags, **changes):
         """Start the evaluator and wait until it is ready."""
-        await self.evaluator.start(*flags)
+        await self.evaluator.start(*flags, **changes)
         await self.evaluator.ready()
 
     async def clear(self):

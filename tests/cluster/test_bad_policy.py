@@ -52,7 +52,7 @@ async def test_limit_holds_for_a_policy_that_every_node_violates(world, fleet):
         },
     )
     soft = await world.add_policy("soft", spec=ALWAYS, annotations={"plimsoll.io/actions": "taint"})
-    await world.start("--taints")
+    await world.start("--taints", agent_limits={"reconnect": 0.0})
     status = await world.status(hard, lambda found: "MaxNodesReached" in str(found))
     assert f"acts on 3 nodes and not on {COUNT - 3} more" in str(status)
 

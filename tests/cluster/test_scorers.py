@@ -8,6 +8,7 @@ pytestmark = pytest.mark.e2e
 
 BUSY = {"mean-free-cpu": "300", "std-free-cpu": "100"}
 IDLE = {"mean-free-cpu": "7600", "std-free-cpu": "100"}
+NO_AGENTS = {"agent_limits": {"reconnect": 0.0}}
 PODS_TO_PLACE = 4
 """A scheduler spreads these over two nodes with equal requests."""
 
@@ -40,7 +41,7 @@ async def test_pods_are_kept_off_a_node_full_by_use_but_not_by_requests(world, t
     busy, idle = [await world.add_node(name) for name in ("a", "b")]
     await annotate(world, busy, BUSY)
     await annotate(world, idle, IDLE)
-    await world.start("--scorers=safe")
+    await world.start("--scorers=safe", **NO_AGENTS)
     async with world.plane.scheduler(world.evaluator.scorer("safe"), tmp_path):
         names = [f"web-{number}" for number in range(PODS_TO_PLACE)]
         for name in names:
@@ -52,7 +53,7 @@ async def test_pod_that_no_node_can_take_waits_with_a_reason(world, tmp_path):
     nodes = [await world.add_node(name) for name in ("a", "b")]
     for node in nodes:
         await annotate(world, node, BUSY)
-    await world.start("--scorers=safe")
+    await world.start("--scorers=safe", **NO_AGENTS)
     async with world.plane.scheduler(world.evaluator.scorer("safe"), tmp_path):
         await world.add_pod("web", **asking("500m"))
 

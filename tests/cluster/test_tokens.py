@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from evaluator.access.errors import InvalidTokenError
 from evaluator.kubeapi.client import Kube
-from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
 from sandbox.programs import AgentLaunch, agent_command
@@ -55,12 +55,12 @@ async def test_token_names_its_node(world, tokens):
     reviewer = TokenAuthenticator(kube, audience=AUDIENCE, account=account)
     try:
         assert await reviewer.node_of(await tokens(pod)) == node
-        with pytest.raises(NotAnAgentError, match=r"not valid|audience"):
+        with pytest.raises(InvalidTokenError, match=r"not valid|audience"):
             await reviewer.node_of(await tokens(pod, audience="somebody-else"))
-        with pytest.raises(NotAnAgentError, match="not valid"):
+        with pytest.raises(InvalidTokenError, match="not valid"):
             await reviewer.node_of("made.up.token")
         other = await agents_pod(world, tokens, node, "other", "other")
-        with pytest.raises(NotAnAgentError, match=r"other's, not ServiceAccount"):
+        with pytest.raises(InvalidTokenError, match=r"other's, not ServiceAccount"):
             await reviewer.node_of(await tokens(other, account="other"))
         # API servers before 1.30 leave out the node, so it has to be looked up.
         found = await kube.get_pod(world.namespace, pod["metadata"]["name"])

@@ -1,4 +1,5 @@
 import errno
+import mmap
 import os
 import struct
 from collections.abc import Callable, Mapping
@@ -102,8 +103,8 @@ def test_page_faults_of_this_machine_grow(values) -> None:
         before = sum(values(collector.collect()).values())
     except CollectorError as error:
         pytest.skip(str(error))
-    content = bytearray(1 << 24)
-    content[:: 1 << 12] = bytes(range(256)) * (len(content) // (1 << 20))
+    with mmap.mmap(-1, 1 << 24) as pages:  # always new pages: an allocator would reuse touched ones
+        pages[:: 1 << 12] = bytes(range(256)) * (len(pages) // (1 << 20))
     assert sum(values(collector.collect()).values()) > before
 
 

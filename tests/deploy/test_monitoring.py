@@ -22,16 +22,26 @@ DEPLOY = ROOT / "deploy"
 CASES = Path(__file__).with_name("alerts.yaml")
 RULES = yaml.safe_load((DEPLOY / "monitoring" / "alerts.yaml").read_text())["spec"]
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
-DASHBOARD = json.loads((DEPLOY / "monitoring" / "plimsoll.json").read_text())
-QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+DASHBOARDS = {
+    path.name: json.loads(path.read_text()) for path in (DEPLOY / "monitoring").glob("*.json")
+}
+QUERIES = [
+    target["expr"]
+    for dashboard in DASHBOARDS.values()
+    for panel in dashboard["panels"]
+    for target in panel["targets"]
+]
 QUERIES += [
-    variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
+    variable["query"]
+    for dashboard in DASHBOARDS.values()
+    for variable in dashboard["templating"]["list"]
+    if variable["type"] == "query"
 ]
 
 # PromQL keywords in use.
 WORDS = re.compile(
-    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|last_over_time|max|on|or|rate|sum|time"
-    r"|unless|without)\b"
+    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|last_over_time|max|on|or|rate|sum"
+    r"|time|topk|unless|without)\b"
 )
 
 
@@ -102,7 +112,8 @@ def known():
     own.watch_stream()
     for family in own.families():
         labels = {label for sample in family.samples for label in sample.labels}
-        found |= {family.name + end: labels for end in ENDINGS.get(family.type, [""])}
+        bare = family.name.removesuffix("_total")
+        found |= {bare + end: labels for end in ENDINGS.get(family.type, [""])}
     for metric in vars(Metrics()).values():
         if isinstance(metric, MetricWrapperBase | PolicyGauge):
             (family,) = metric.describe()
@@ -164,15 +175,22 @@ def test_alerts_have_severity_and_summary():
         assert "for" in alert, "an alert on a momentary problem wakes people for nothing"
 
 
-def test_panels_do_not_overlap():
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_do_not_overlap(name):
     cells = [
         (x, y)
-        for panel in DASHBOARD["panels"]
+        for panel in DASHBOARDS[name]["panels"]
         for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
         for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
+
+
+def test_dashboards_are_deployed_and_have_own_ids(built):
+    (config,) = [obj for obj in built("monitoring") if obj["kind"] == "ConfigMap"]
+    assert {name: json.loads(text) for name, text in config["data"].items()} == DASHBOARDS
+    assert len({dashboard["uid"] for dashboard in DASHBOARDS.values()}) == len(DASHBOARDS) == 2
 
 
 def test_scrape_configuration_finds_its_ports(built):

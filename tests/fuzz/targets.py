@@ -15,6 +15,7 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
+from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
 from evaluator.cli.check.describe import describe
@@ -31,8 +32,8 @@ from evaluator.kubeapi import client, connection, resources, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.gang_membership import Membership, Owner
-from evaluator.model.objects import Pod
+from evaluator.model.gangs.membership import Membership, Owner
+from evaluator.model.pod import Pod
 from evaluator.model.pod_demand import Resource
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.policy_events import ReportedState, previously_reported
@@ -41,9 +42,8 @@ from evaluator.policy.decide import decide
 from evaluator.policy.types import StrategyName
 from evaluator.readings.store import Store
 from evaluator.sources import queries
-from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.protocol import StreamProtocol, parse
-from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
+from evaluator.sources.agents.token_review import TokenAuthenticator
 from evaluator.sources.custom_metrics import CustomMetrics
 from evaluator.sources.formats import metric_value_list, prometheus_vector
 from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
@@ -324,13 +324,13 @@ def lines(data):
 def a_token_review(data):
     class Authority:
         async def review_token(self, _token, _audience):
-            return client._decode(data, client._Reviewed, "POST /tokenreviews").status
+            return client._decode(data, client._TokenReviewed, "POST /tokenreviews").status
 
         async def get_pod(self, _namespace, _name):
             return client._decode(data, Pod, "GET /pods/agent")
 
     reviewer = TokenAuthenticator(Authority(), audience="plimsoll", account="telemetry/agent")
-    with documented(UnreviewedError, NotAnAgentError):
+    with documented(UnreviewedError, InvalidTokenError):
         assert asyncio.run(reviewer.node_of("a-token"))
 
 

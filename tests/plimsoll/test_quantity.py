@@ -133,3 +133,28 @@ def test_printed_double_is_parsed_to_the_same_value(value):
 def test_any_text_is_parsed_or_rejected(text):
     with contextlib.suppress(ValueError):
         assert isinstance(quantity.parse(text), float)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (3.0, "3"),
+        (-3.0, "-3"),
+        (1.5, "1500m"),
+        (-0.5, "-500m"),
+        (0.001, "1m"),
+        (0.1, "100m"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (2.0**53, "9007199254740992"),
+        (1e22, "1e22"),
+        (5e-324, "5e-324"),
+    ],
+)
+def test_numbers_are_written(value, text):
+    assert quantity.text(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_written_numbers_are_parsed_as_the_same_double(value):
+    assert quantity.parse(quantity.text(value)) == value

@@ -19,6 +19,7 @@ from sandbox.controllers.nodes import node_object
 from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
+from tests.tuned_evaluator import tuned
 
 ROOT = Path(__file__).parents[2]
 NODE, POLICY = "node-a", "demo-policy"
@@ -285,7 +286,9 @@ class Installation:
             "--log.level=debug",
             *more,
         )
-        await self._programs.start("evaluator", (sys.executable, "-P", "-m", "evaluator", *flags))
+        # Agents start here or not at all: nothing has to wait for them to reconnect.
+        program = tuned(agent_limits={"reconnect": 0.0})
+        await self._programs.start("evaluator", (sys.executable, "-P", *program, *flags))
         await eventually(lambda: self.log("evaluator").count("listening") == 4)
 
     async def start_agent(self, name="agent", *, token="", port="agent", more=()):

@@ -9,8 +9,9 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Node, ObjectMeta
+from evaluator.model.node import Node
 from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store

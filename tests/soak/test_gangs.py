@@ -18,7 +18,7 @@ from sandbox.controllers.nodes import CAPACITY
 from sandbox.programs import evaluator_command
 from tests.patience import PATIENCE
 from tests.preloaded import Cluster
-from tests.tuned_evaluator import tuned
+from tests.tuned_evaluator import retuned
 
 pytestmark = pytest.mark.e2e
 
@@ -152,8 +152,7 @@ class GangLoad:
 
 def quick(launch):
     """The evaluator's command, with short times for gangs."""
-    python, _, _module, _name, *flags = evaluator_command(launch)
-    return (python, "-P", *tuned(**QUICK), *flags)
+    return retuned(evaluator_command(launch), **QUICK)
 
 
 async def test_gangs_run_while_the_evaluator_is_killed(tmp_path, soak):

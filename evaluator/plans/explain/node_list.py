@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.model.node import Node
 from evaluator.model.node_index import Positions
-from evaluator.model.objects import Node
 from evaluator.model.steps import Steps
 from evaluator.plans.explain import nodes as explain_nodes
 from evaluator.plans.explain import states

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.model.node import Node
 from evaluator.model.node_index import Mask, NodeIndex
-from evaluator.model.objects import Node
 from evaluator.model.steps import Steps
 from evaluator.plans.explain.policy_nodes import Since, never, timers, violated_seconds
 from evaluator.plans.explain.readings import ShownReading, readings_of

@@ -9,10 +9,11 @@ import numpy as np
 
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.feasibility import obstacles
-from evaluator.model.gang_membership import GATE, GROUP_LABEL
+from evaluator.model.gangs.membership import GATE, GROUP_LABEL
+from evaluator.model.node import Node
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, Pod
-from evaluator.model.pods import FINISHED
+from evaluator.model.pod import Pod
+from evaluator.model.pod_spec_view import FINISHED
 from evaluator.model.steps import Steps
 from evaluator.plans import policy_pods
 from evaluator.plans.explain.policy import MOST_READINGS, Explanation

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node
 from evaluator.model.node_index import NodeIndex, Positions
-from evaluator.model.objects import Node
 from evaluator.model.steps import Steps
 from evaluator.plans.explain import states, written
 from evaluator.plans.explain.states import WORDS, Codes, NodeState

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_actions.conditions import own_conditions
 from evaluator.policy.actions import names
 from evaluator.policy.actions.types import Action

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from evaluator.server.pages.report import Report
-from evaluator.server.pages.slices import unhurried
 from plimsoll.html import headers
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Parts, Response
 
 _TYPE = "application/json"

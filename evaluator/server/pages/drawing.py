@@ -8,9 +8,9 @@ from typing import Any
 
 from evaluator.server.pages.as_json import parts
 from evaluator.server.pages.report import Report
-from evaluator.server.pages.slices import unhurried
 from plimsoll.html import headers
 from plimsoll.html.templates import Templates
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Response
 
 _BATCH = 64

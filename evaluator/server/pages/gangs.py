@@ -9,7 +9,7 @@ from evaluator.gangs.core import explain as explain_gangs
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.plans.explain.window import Window
 from evaluator.server.pages.report import SHOWN, PageError, Report
-from evaluator.server.pages.slices import unhurried
+from plimsoll.http.pieces import unhurried
 
 
 class GangReports:

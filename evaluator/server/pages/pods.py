@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from evaluator.cache.pods_by_policy import policy_of
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.explain import pod as explain_pod
 from evaluator.plans.explain.pod import PodContext
@@ -17,9 +17,10 @@ from evaluator.scorerhost import explain as explain_scores
 from evaluator.scorerhost.runner import ScorerError
 from evaluator.server.pages.policies import about
 from evaluator.server.pages.report import SHOWN, PageError, Report
-from evaluator.server.pages.slices import WAITING, stepwise, unhurried
+from evaluator.server.pages.slices import WAITING, stepwise
 from evaluator.server.pages.sources import PageSources, UnreadablePodError
 from plimsoll.fairlock import FairLock
+from plimsoll.http.pieces import unhurried
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 """Names that a pod or a namespace can have."""

@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans.explain import metrics as explain_metrics
 from evaluator.plans.explain import overview, policy_nodes, rules, states
 from evaluator.plans.explain import policy as explain
@@ -16,9 +16,10 @@ from evaluator.plans.explain import status as explain_status
 from evaluator.plans.explain.window import Window
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.server.pages.report import SHOWN, PageError, Report
-from evaluator.server.pages.slices import stepwise, unhurried
+from evaluator.server.pages.slices import stepwise
 from evaluator.server.pages.sources import PageSources
 from plimsoll import VERSION
+from plimsoll.http.pieces import unhurried
 
 _MOST_PODS = 1_000
 """Pods listed for a namespace."""

@@ -8,7 +8,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain.policy_nodes import Since, never
 from evaluator.plans.node_actions.types import PolicyActions

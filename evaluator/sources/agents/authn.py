@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 
+from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.sources.agents import identity
-from evaluator.sources.agents.identity import NotAnAgentError
-from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
+from evaluator.sources.agents.token_review import TokenAuthenticator
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Code = grpc.StatusCode
@@ -58,7 +58,7 @@ def by_token(authenticator: TokenAuthenticator) -> Check:
         metadata = context.invocation_metadata() or ()
         try:
             own = await authenticator.node_of(identity.bearer(metadata), context.peer())
-        except NotAnAgentError as error:
+        except InvalidTokenError as error:
             return StreamRejection(Code.UNAUTHENTICATED, str(error))
         except UnreviewedError as error:
             return StreamRejection(Code.UNAVAILABLE, str(error))

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
+from evaluator.access.errors import InvalidTokenError
 from evaluator.model.api_status import TokenReview
 
 KUBELET = "system:node:"
@@ -23,10 +25,6 @@ _ACCOUNT = "system:serviceaccount:"
 def is_node_name(text: str) -> bool:
     """Return whether the text is a valid node name: a lower-case DNS subdomain."""
     return len(text) <= _LONGEST_NAME and _IS_SUBDOMAIN(text) is not None
-
-
-class NotAnAgentError(Exception):
-    """Credentials that do not belong to an agent of this cluster; the message is logged on both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +58,28 @@ def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
     return ""
 
 
+def address(peer: str) -> str:
+    """Return the IP address of a peer in gRPC's format, such as `ipv4:10.0.0.1:4711`; any other text is returned unchanged."""
+    family, _, rest = unquote(peer).partition(":")
+    return rest.rpartition(":")[0].strip("[]") if family in {"ipv4", "ipv6"} else peer
+
+
 def bound(review: TokenReview, *, audience: str, account: str) -> Bound:
     """Return what an agent's token is bound to. `account`: `namespace/name` of the agents' ServiceAccount.
 
-    Raises NotAnAgentError if the token is invalid, for another audience or account, or not bound to a node or pod.
+    Raises InvalidTokenError if the token is invalid, for another audience or account, or not bound to a node or pod.
     """
     if not review.authenticated:
-        raise NotAnAgentError(f"the token is not valid: {review.error or 'no reason was given'}")
+        raise InvalidTokenError(f"the token is not valid: {review.error or 'no reason was given'}")
     # An API server without audience support returns none: then the token was not made for us.
     if audience not in (review.audiences or ()):
-        raise NotAnAgentError(f"the token is not for the audience {audience}")
+        raise InvalidTokenError(f"the token is not for the audience {audience}")
     user = review.user
     namespace, _, name = user.username.removeprefix(_ACCOUNT).partition(":")
     if user.username != f"{_ACCOUNT}{namespace}:{name}" or f"{namespace}/{name}" != account:
-        raise NotAnAgentError(f"the token is {user.username}'s, not ServiceAccount {account}'s")
+        raise InvalidTokenError(f"the token is {user.username}'s, not ServiceAccount {account}'s")
     extra = user.extra or {}
     node, pod, uid = (next(iter(extra.get(key) or ()), "") for key in (_NODE, _POD, _POD_UID))
     if not node and not (pod and uid):
-        raise NotAnAgentError("the token is bound to neither a node nor a pod")
+        raise InvalidTokenError("the token is bound to neither a node nor a pod")
     return Bound(namespace, node, pod, uid)

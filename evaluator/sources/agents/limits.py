@@ -17,6 +17,10 @@ class AgentLimits:
     """For the TLS and HTTP/2 handshakes, from the start of the connection. gRPC shakes hands concurrently: when
     thousands of agents reconnect at once, each waits for the others, and a timeout would only cause another attempt.
     """
+    reconnect: float = 20.0
+    """After the evaluator's start: up to 15 s between two attempts of an agent, then the handshake. Until then nodes
+    without a reading are pending.
+    """
     introduction: float = 30.0
     """For the first Report of a stream. A connection without a stream may last as long."""
     age: float = 3600.0

@@ -9,12 +9,11 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
 from evaluator.engine.subscription import Subscriptions
-from evaluator.readings.store import Store
 from evaluator.runtime import rlimits
 from evaluator.sources.agents.authn import Authorizer, StreamRejection
 from evaluator.sources.agents.identity import is_node_name
@@ -39,6 +38,23 @@ _OTHER_DESCRIPTORS = 1000
 Code = grpc.StatusCode
 
 
+class ReportSink(Protocol):
+    """Where reports go: the store of readings, or a recorder."""
+
+    @property
+    def version(self) -> int:
+        """Increments when a report changes anything."""
+        ...
+
+    def knows(self, node: str) -> bool:
+        """Whether deltas of a node can be applied; otherwise it must send a full report."""
+        ...
+
+    def report(self, node: str, report: Delta, at: float) -> None:
+        """Take a report of a node, received at `at` (seconds of the server's clock)."""
+        ...
+
+
 class AgentServer:
     """Receives reports.
 
@@ -48,7 +64,7 @@ class AgentServer:
 
     def __init__(
         self,
-        store: Store,
+        store: ReportSink,
         subscriptions: Subscriptions,
         *,
         interval: float,

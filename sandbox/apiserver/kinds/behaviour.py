@@ -4,8 +4,9 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from plimsoll.labels.syntax import subdomain_fault
 from sandbox.apiserver.errors import Cause, Subject, forbidden
-from sandbox.apiserver.kinds.syntax import dns_label_fault, path_segment_fault, subdomain_fault
+from sandbox.apiserver.kinds.syntax import dns_label_fault, path_segment_fault
 from sandbox.apiserver.storage.objects import Json, name_of
 
 Objects = Callable[[str], Iterable[Json]]

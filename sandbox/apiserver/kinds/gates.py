@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from plimsoll.labels.syntax import label_key_fault
 from sandbox.apiserver.errors import Cause, duplicate, forbidden_field, invalid_value
-from sandbox.apiserver.kinds.syntax import label_key_fault
 from sandbox.apiserver.storage.objects import Json, dig
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

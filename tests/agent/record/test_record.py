@@ -8,26 +8,15 @@ import time
 import pytest
 
 from agent.record import command, text
-from agent.record.spool import Spool, SpoolError
 from collectors.base.sample import Family, Sample
-from evaluator.cli.backtest.openmetrics import SeriesTable
+from plimsoll.recording.spool import Spool, SpoolError
+from tests.evaluator.cli.backtest.read import read
 
 HOUR = 1_763_164_800.0
 
 
 def load(value, name="load1", labels=()):
     return Family(name, "gauge", "Load.", (Sample(name, labels, value),))
-
-
-def read(*files):
-    table = SeriesTable(lambda _name: True)
-    for file in files:
-        with file.open("rb") as lines:
-            table.read(file.name, lines)
-    return {
-        (one.name, *sorted(one.labels.items())): [*zip(one.times, one.values, strict=True)]
-        for one in table.series
-    }
 
 
 def test_samples_have_the_node_the_time_and_their_labels(tmp_path):

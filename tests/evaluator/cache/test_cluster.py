@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from evaluator.cache.cluster import ClusterCache, Collection, decode_node, decode_pod, decode_policy
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Pod
+from evaluator.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.model.pod import Pod
 from evaluator.policy.types import Policy
 
 KINDS = ("policies", "nodes", "pods")
@@ -130,6 +132,16 @@ def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
     assert known == sorted(set(known))
     assert cluster.nodes.synced
     assert list(cluster.nodes.objects.values()) == many
+
+
+def test_any_node_may_exist_until_nodes_are_listed() -> None:
+    cluster = ClusterCache()
+    assert cluster.may_exist("node-a")
+    cluster.nodes.replace([Node(ObjectMeta(name="node-b", uid="u"))])
+    assert cluster.may_exist("node-b")
+    assert not cluster.may_exist("node-a")
+    cluster.nodes.put(Node(ObjectMeta(name="node-a", uid="v")))
+    assert cluster.may_exist("node-a")
 
 
 def test_status_is_the_last_one_written_and_no_policy_change() -> None:

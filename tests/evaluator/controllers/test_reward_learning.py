@@ -11,11 +11,14 @@ import aiohttp
 import pytest
 
 from tests.patience import PATIENCE
+from tests.tuned_evaluator import tuned
 
 pytestmark = pytest.mark.e2e
 
 FLAGS = (
     "--scorers=reward",
+    "--syncPeriod=500ms",
+    "--staleAfter=1s",
     "--leaderElect=false",
     "--unsafe",
     "--log.format=logfmt",
@@ -34,7 +37,8 @@ async def scores(api, kubeconfig, tmp_path):
     @contextlib.asynccontextmanager
     async def running():
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "evaluator", *FLAGS, "--kubeConfig", kubeconfig(api.url)),
+            *(sys.executable, "-P", *tuned(agent_limits={"reconnect": 0.0}), *FLAGS),
+            *("--kubeConfig", kubeconfig(api.url)),
             stderr=asyncio.subprocess.PIPE,
             env=environment,
         )

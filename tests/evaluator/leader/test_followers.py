@@ -13,9 +13,11 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.resources import NODES
 from evaluator.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node, NodeCondition, NodeStatus
 from evaluator.model.node_labels import LabelApply
-from evaluator.model.objects import Node, NodeCondition, NodeStatus, ObjectMeta, Pod, PodSpec
+from evaluator.model.pod import Pod, PodSpec
 from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy
@@ -29,7 +31,8 @@ CALLS = {
     if not name.startswith("_") and name != "close"
 }
 ALLOWED = {
-    "review_token": "changes nothing, and every replica authenticates its own agents",
+    "review_token": "changes nothing, and every replica authenticates its own clients",
+    "review_access": "changes nothing, and every replica authorizes its own clients",
     "write_lease": "every replica may try to become the leader",
 }
 """Writes that a follower may send, and why."""

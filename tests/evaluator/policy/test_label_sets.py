@@ -51,9 +51,9 @@ def test_nodes_without_labels_are_absent(node):
 def test_thousands_of_nodes_have_labels_of_their_own():
     nodes = NodeIndex(f"n{number}" for number in range(70_000))  # more than a short integer holds
     chosen = np.zeros(len(nodes), dtype=bool)
-    chosen[[1, 69_999]] = True
+    chosen[1::100] = chosen[69_999] = True
     found = LabelAssignments(nodes, [LabelAssignment("k", "v", NodeMask(nodes, chosen))])
-    assert dict(found) == {"n1": {"k": "v"}, "n69999": {"k": "v"}}
+    assert dict(found) == {nodes[n]: {"k": "v"} for n in [*range(1, 70_000, 100), 69_999]}
 
 
 @given(by_node, by_node)
@@ -68,6 +68,19 @@ def test_reused_assignments_are_equal_and_identical_if_unchanged(before, after):
     assert finished(new.reuse(old)) == new
     assert (finished(new.reuse(old)) is old) is (plain(before) == plain(after))
     assert finished(assignments(before).reuse(old)) is old
+
+
+@given(by_node, st.lists(st.tuples(st.sets(st.sampled_from(NODES)), by_node), max_size=4))
+def test_labels_that_were_read_stay_the_same_object_while_equal(first, later):
+    old, wanted = assignments(first), first
+    for read, changed in later:
+        kept = {node: old.get(node) for node in read}
+        before, wanted = plain(wanted), {**wanted, **changed}
+        old = finished(assignments(wanted).reuse(old))
+        for node, labels in kept.items():
+            if labels is not None and before[node] == plain(wanted).get(node):
+                assert old[node] is labels
+        assert old == plain(wanted)
 
 
 def test_other_nodes_change_all_assignments():

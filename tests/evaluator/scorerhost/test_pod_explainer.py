@@ -15,7 +15,7 @@ from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Pod, PodMeta, PodSpec
+from evaluator.model.pod import Pod, PodMeta, PodSpec
 from evaluator.model.pod_demand import Resource
 from evaluator.policy.decide import decide
 from evaluator.policy.per_pod import PerPodDecisions

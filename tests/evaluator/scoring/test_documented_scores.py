@@ -16,6 +16,7 @@ from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
+from tests.tuned_evaluator import retuned
 
 pytestmark = pytest.mark.e2e
 
@@ -117,7 +118,9 @@ async def evaluator(folder, nodes, pods, *flags):
         launch = EvaluatorLaunch(
             config, *(port.number for port in ports), 1.0, ("--staleAfter=2s", *flags)
         )
-        await processes.start("evaluator", evaluator_command(launch))
+        await processes.start(
+            "evaluator", retuned(evaluator_command(launch), agent_limits={"reconnect": 0.0})
+        )
         await ready(processes, ports[2].address)
         session = aiohttp.ClientSession(f"http://{ports[0].address}")
         yield ScorerRequests(

@@ -14,7 +14,9 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Node, ObjectMeta, Pod, PodMeta, PodSpec, PodStatus
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node
+from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from evaluator.server.pages.explain import Reports

@@ -34,6 +34,9 @@ class Program:
         async with asyncio.timeout(PATIENCE), self._told:
             return await self._told.wait_for(found)
 
+    def terminate(self):
+        self._process.terminate()
+
     async def kill(self):
         if self._process.returncode is None:
             self._process.kill()

@@ -8,6 +8,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.tuned_evaluator import tuned
+
 pytestmark = pytest.mark.e2e
 
 GROUP = "/apis/custom.metrics.k8s.io"
@@ -89,7 +91,8 @@ async def adapter(api, session):
 async def start(adapter, run, kubeconfig):
     async def run_evaluator(*argv):
         return await run(
-            *(sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1"),
+            *(sys.executable, "-P", *tuned(agent_limits={"reconnect": 0.0})),
+            *("--unsafe", "--bindAddress=127.0.0.1"),
             *("--port=0", "--opsPort=0", "--agentPort=0", "--syncPeriod=100ms", "--staleAfter=2s"),
             *(f"--kubeConfig={kubeconfig(adapter.url)}", "--sourceTimeout=300ms", *argv),
         )

@@ -10,15 +10,14 @@ import grpc
 import pytest
 from grpc.experimental import session_cache
 
+from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.engine.subscription import Subscriptions
 from evaluator.readings.store import Store
 from evaluator.sources.agents import authn
 from evaluator.sources.agents.authn import Authorizer
-from evaluator.sources.agents.identity import NotAnAgentError
 from evaluator.sources.agents.limits import AgentLimits
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.agents.tls import Certificates, Files
-from evaluator.sources.agents.token_review import UnreviewedError
 from evaluator.tls.reload import TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -308,7 +307,7 @@ class Reviews:
         if token == "away":
             raise UnreviewedError("the token cannot be reviewed now: no answer")
         if not token.startswith("node-"):
-            raise NotAnAgentError("the token is not valid: unknown")
+            raise InvalidTokenError("the token is not valid: unknown")
         return token
 
 

@@ -37,6 +37,14 @@ def test_header_may_be_split_anywhere_and_follow_empty_lines(cuts, blank):
     assert framing == Framing(5, asks_first=False, keep_alive=True)
 
 
+def test_values_of_a_repeated_header_are_kept_apart():
+    (request, _), _ = read(head("X-One: a, b", "x-one: c", "X-Two: d, e"))
+    assert request.headers["x-one"] == "a, b, c"
+    assert list(request.values("x-one")) == ["a, b", "c"]
+    assert list(request.values("x-two")) == ["d, e"]
+    assert list(request.values("x-three")) == []
+
+
 def test_bytes_after_the_header_are_kept():
     _, rest = read(HEAD + b"hello and more")
     assert rest == b"hello and more"

@@ -33,6 +33,38 @@ async def test_requests_on_one_connection_are_answered_in_turn(serve) -> None:
         assert reply.headers["date"].endswith("GMT")
 
 
+async def test_handler_sees_the_peers_address(serve) -> None:
+    async def answer(request: Request) -> Response:
+        return Response(
+            HTTPStatus.OK, f"{request.peer.address} {request.peer.certificate}".encode()
+        )
+
+    assert (await (await (await serve(answer)).connect()).get("/")).body == b"127.0.0.1 None"
+
+
+async def test_drain_ends_connections_after_their_response_and_accepts_new_ones(serve) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        if request.path == "/slow":
+            begun.set()
+            await free.wait()
+        return Response(HTTPStatus.OK, b"ok")
+
+    site = await serve(answer)
+    idle, busy = await site.connect(), await site.connect()
+    assert (await idle.get("/")).status == 200
+    await busy.say(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.wait_for(begun.wait(), PATIENCE)
+    site.server.drain()
+    assert await idle.ended()
+    free.set()
+    assert (await busy.reply()).headers["connection"] == "close"
+    assert await busy.ended()
+    client = await site.connect()
+    assert "connection" not in (await client.get("/")).headers
+
+
 async def test_pipelined_requests_are_answered(serve) -> None:
     client = await (await serve(echo)).connect()
     await client.say(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -50,7 +50,7 @@ async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(spawn
 
 
 async def test_demo_runs_in_a_folder_of_its_own_without_the_flag(spawn):
-    told = await spawn(sys.executable, "-m", "sandbox", "demo")
+    told = await spawn(sys.executable, "-m", "sandbox", "demo", "node-actions")
     said, complained = await told.communicate()
     assert (told.returncode, complained.decode()) == (0, ""), said.decode()
     assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()

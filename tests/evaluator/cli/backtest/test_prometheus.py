@@ -10,8 +10,8 @@ import yaml
 
 from evaluator.cli.backtest import main
 from plimsoll import rfc3339
-from tests.agent.rules.prometheus.conftest import running
 from tests.evaluator.conftest import make_tas
+from tests.prometheus import running
 
 pytestmark = [
     pytest.mark.e2e,
@@ -62,6 +62,7 @@ def server(samples, tmp_path_factory):
             "tsdb",
             "create-blocks-from",
             "openmetrics",
+            "--max-block-duration=720h",  # not 168 blocks of two hours
             folder / "dump.om",
             folder / "data",
         ],

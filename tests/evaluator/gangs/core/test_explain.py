@@ -12,9 +12,9 @@ from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.explain import GangExplainer
 from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.metrics import Metrics
-from evaluator.model.gang_membership import QoS
+from evaluator.model.gangs.membership import QoS
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod, PodMeta, PodSpec, SchedulingGate
+from evaluator.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from evaluator.server.pages.explain import Reports

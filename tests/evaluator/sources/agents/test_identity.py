@@ -2,10 +2,10 @@
 
 import pytest
 
+from evaluator.access.errors import InvalidTokenError
 from evaluator.model.api_status import ReviewedUser, TokenReview
 from evaluator.sources.agents.identity import (
     Bound,
-    NotAnAgentError,
     bearer,
     bound,
     certified,
@@ -88,7 +88,7 @@ def test_token_before_kubernetes_1_30_names_its_pod_only():
     ],
 )
 def test_other_tokens_are_rejected(found, sentence):
-    with pytest.raises(NotAnAgentError, match=sentence):
+    with pytest.raises(InvalidTokenError, match=sentence):
         ask(found)
 
 

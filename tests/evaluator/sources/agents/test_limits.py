@@ -6,6 +6,8 @@ import contextlib
 import grpc
 import pytest
 
+from agent.stream.client import LONGEST_BACKOFF
+from evaluator.sources.agents.limits import AgentLimits
 from tests.evaluator.sources.agents.test_server import PATIENCE, Agent, Evaluator
 from tests.security.rawh2 import DATA, GOAWAY, SETTINGS, Peer, frame, report
 from wire import telemetry_pb2_grpc
@@ -13,6 +15,10 @@ from wire import telemetry_pb2_grpc
 Code = grpc.StatusCode
 SHUT = bytes([0, 4, 0, 0, 0, 0])
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent on a stream."""
+
+
+def test_agents_reconnect_before_their_readings_are_given_up():
+    assert AgentLimits().reconnect > LONGEST_BACKOFF
 
 
 @pytest.fixture

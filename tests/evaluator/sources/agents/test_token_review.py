@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
+from evaluator.access.errors import InvalidTokenError, UnreviewedError
+from evaluator.access.review_limits import ReviewLimits, network
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.api_status import ReviewedUser, TokenReview
-from evaluator.model.objects import ObjectMeta, Pod, PodSpec
-from evaluator.sources.agents.identity import NotAnAgentError
-from evaluator.sources.agents.review_limits import ReviewLimits, network
-from evaluator.sources.agents.token_review import TokenAuthenticator, UnreviewedError
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.pod import Pod, PodSpec
+from evaluator.sources.agents.identity import address
+from evaluator.sources.agents.token_review import TokenAuthenticator
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -80,7 +82,7 @@ async def test_result_is_cached_for_a_minute(reviewer, authority, clock):
     assert len(authority.asked) == 1
     clock.now = 61.0
     authority.revoked.add("node-a")
-    with pytest.raises(NotAnAgentError, match="revoked"):
+    with pytest.raises(InvalidTokenError, match="revoked"):
         await reviewer.node_of("node-a")
     assert len(authority.asked) == 2
 
@@ -88,7 +90,7 @@ async def test_result_is_cached_for_a_minute(reviewer, authority, clock):
 async def test_rejection_is_cached_too(reviewer, authority, clock):
     authority.revoked.add("x")
     for _ in range(3):
-        with pytest.raises(NotAnAgentError, match="revoked"):
+        with pytest.raises(InvalidTokenError, match="revoked"):
             await reviewer.node_of("x")
     assert len(authority.asked) == 1
     authority.revoked.clear()
@@ -102,7 +104,7 @@ async def test_token_in_a_review_error_is_redacted(reviewer, authority):
 
     authority.review_token = repeats
     with pytest.raises(
-        NotAnAgentError, match=r"^the token is not valid: no such token: \[hidden]$"
+        InvalidTokenError, match=r"^the token is not valid: no such token: \[hidden]$"
     ):
         await reviewer.node_of("eyJhbGciOi")
 
@@ -143,7 +145,7 @@ async def test_older_acceptance_counts_for_an_hour_during_an_api_outage(reviewer
 
 async def test_older_rejection_stays_during_an_api_outage(reviewer, authority, clock):
     authority.revoked.add("x")
-    with pytest.raises(NotAnAgentError):
+    with pytest.raises(InvalidTokenError):
         await reviewer.node_of("x")
     authority.error = KubeError(500, "broken")
     clock.now = 100.0
@@ -160,7 +162,7 @@ async def test_node_of_a_pod_bound_token_is_looked_up(reviewer, authority):
 async def test_missing_replaced_or_unbound_pod_is_rejected(reviewer, authority, pod):
     if pod:
         authority.pods["agent-x"] = pod
-    with pytest.raises(NotAnAgentError, match="agent-x is gone"):
+    with pytest.raises(InvalidTokenError, match="agent-x is gone"):
         await reviewer.node_of("pod:agent-x")
 
 
@@ -170,7 +172,7 @@ async def refused(reviewer, tokens, peer):
         *(reviewer.node_of(token, peer) for token in tokens), return_exceptions=True
     )
     kinds = [type(result) for result in results]
-    return kinds.count(NotAnAgentError), kinds.count(UnreviewedError)
+    return kinds.count(InvalidTokenError), kinds.count(UnreviewedError)
 
 
 def made_up(authority, count, name="x"):
@@ -206,8 +208,8 @@ async def test_flood_of_many_addresses_delays_no_agent_at_a_known_good_address(
 ):
     """The global rate is used up and the clock is fixed: a waiting request would wait forever."""
     await reviewer.node_of("node-a", "ipv4:10.0.0.1:4711")
-    for address in range(10):
-        await refused(reviewer, made_up(authority, 10, f"a{address}"), f"ipv4:10.0.1.{address}:1")
+    for number in range(10):
+        await refused(reviewer, made_up(authority, 10, f"a{number}"), f"ipv4:10.0.1.{number}:1")
     assert len(authority.asked) == 101
     assert await reviewer.node_of("node-a-renewed", "ipv4:10.0.0.1:4712") == "node-a-renewed"
     untrusted = asyncio.create_task(
@@ -291,11 +293,11 @@ async def test_reviews_without_a_response_are_not_charged(reviewer, authority):
     ],
 )
 def test_peer_address_is_reduced_to_its_network(peer, key):
-    assert network(peer) == key
+    assert network(address(peer)) == key
 
 
 @pytest.mark.parametrize("token", ["", "x" * 20_000])
 async def test_malformed_token_is_not_reviewed(reviewer, authority, token):
-    with pytest.raises(NotAnAgentError):
+    with pytest.raises(InvalidTokenError):
         await reviewer.node_of(token)
     assert authority.asked == []

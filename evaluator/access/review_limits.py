@@ -10,7 +10,6 @@ import ipaddress
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from urllib.parse import unquote
 
 from plimsoll.ratelimit import TokenBucket
 
@@ -142,17 +141,15 @@ class ReviewGate:
         return found
 
 
-def network(peer: str) -> str:
+def network(host: str) -> str:
     """Return the network that one peer controls: an IPv4 address, or the /64 of an IPv6 address.
 
-    `peer` is in gRPC's format: `ipv4:10.0.0.1:4711`, `ipv6:%5B::1%5D:4711`; any other text is a peer of its own.
+    Any text that is no IP address is a peer of its own.
     """
-    family, _, rest = unquote(peer).partition(":")
-    host = rest.rpartition(":")[0].strip("[]").partition("%")[0]
     try:
-        address = ipaddress.ip_address(host)
+        address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return peer if family not in {"ipv4", "ipv6"} else family
+        return host
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     if address.ipv4_mapped is not None:

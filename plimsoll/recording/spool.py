@@ -16,18 +16,18 @@ class SpoolError(SentenceError):
 
 
 class Spool:
-    """The files of one node. A file that a crash cut in the middle of a line is repaired when it is opened again."""
+    """The files of one recorder. A file that a crash cut in the middle of a line is repaired when it is opened again."""
 
-    def __init__(self, folder: Path, node: str, *, most: int) -> None:
-        """`most`: bytes of all files of this node. Raises SpoolError."""
+    def __init__(self, folder: Path, prefix: str, *, most: int) -> None:
+        """`prefix`: how names of its files begin, such as the node's name. `most`: bytes of all of them. Raises SpoolError."""
         self._folder = folder
-        self._node = node.replace("/", "_")
+        self._prefix = prefix.replace("/", "_")
         self._most = most
         self._name = ""
         self._file = -1
         self._size = 0
         self._others = 0
-        """Bytes of this node's other files."""
+        """Bytes of the other files with this prefix."""
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -36,7 +36,7 @@ class Spool:
     def write(self, at: float, text: bytes) -> None:
         """Append samples of a time (Unix seconds). They are on disk when this returns. Raises SpoolError."""
         hour = datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y%m%dT%HZ")
-        name = f"{self._node}-{hour}{_SUFFIX}"
+        name = f"{self._prefix}-{hour}{_SUFFIX}"
         try:
             if name != self._name:
                 self.close()
@@ -72,9 +72,9 @@ class Spool:
         self._others = sum(path.stat().st_size for path in self._files())
 
     def _files(self) -> list[Path]:
-        """Return the other files of this node, the oldest first."""
+        """Return the other files with this prefix, the oldest first."""
         found = sorted(self._folder.glob(f"*{_SUFFIX}"))
-        prefix = f"{self._node}-"
+        prefix = f"{self._prefix}-"
         return [
             path
             for path in found

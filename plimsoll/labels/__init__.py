@@ -1,0 +1,1 @@
+"""Kubernetes labels: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/. Pure."""

@@ -1,0 +1,196 @@
+"""Every query of the dashboards returns data from a real Prometheus that scrapes a sandbox's evaluator and agents."""
+
+import asyncio
+import contextlib
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox import manifests
+from sandbox.client.client import ensure
+from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES
+from sandbox.cluster import ClusterSpec
+from sandbox.programs import AgentLaunch, agent_command, evaluator_command
+from tests import prometheus
+from tests.patience import PATIENCE
+from tests.preloaded import Cluster
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not on PATH"),
+]
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+DASHBOARDS = [
+    json.loads((DEPLOY / "monitoring" / name).read_text())
+    for name in ("plimsoll.json", "nodes.json")
+]
+KINDS = {"Namespace": NAMESPACES, "TASPolicy": POLICIES, "Deployment": DEPLOYMENTS}
+SCRAPES = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "honor_labels": True}
+DEMO = "health-metric-demo"
+RESOURCE = "telemetry/scheduling"
+RULES = """
+groups:
+  - name: ambiguous
+    rules:
+      - record: node_ambiguous
+        expr: node_cpu_seconds_total / on () node_cpu_seconds_total
+"""
+USAGE = """
+node_cpu_used_mean_5m_cores 1
+node_cpu_used_stddev_5m_cores 0.4
+node_memory_used_mean_5m_bytes 4e9
+node_memory_used_stddev_5m_bytes 1e8
+"""
+HOST = re.compile(r"node_pressure_\w+" if not Path("/proc/pressure").exists() else r"(?!)")
+"""Series that the kernel of this machine does not have."""
+
+
+def queries():
+    """The panels' queries as Grafana sends them: each variable with its value for All."""
+    for dashboard in DASHBOARDS:
+        every = {one["name"]: one.get("allValue") for one in dashboard["templating"]["list"]}
+        for panel in dashboard["panels"]:
+            for target in panel["targets"]:
+                query = target["expr"].replace("$__rate_interval", "5m")
+                for name, value in every.items():
+                    query = query.replace(f"${name}", value or "")
+                if not HOST.search(query):
+                    yield query
+
+
+@pytest.fixture
+async def server(tmp_path):
+    """Prometheus before its targets exist: `scrape.json` names them later."""
+    job = {"job_name": "plimsoll", **SCRAPES}
+    job["file_sd_configs"] = [{"files": ["scrape.json"], "refresh_interval": "1s"}]
+    (tmp_path / "prometheus").mkdir()
+    with contextlib.ExitStack() as stack:
+        context = prometheus.running(tmp_path / "prometheus", {"scrape_configs": [job]})
+        running = await asyncio.to_thread(stack.enter_context, context)
+        yield running
+
+
+@pytest.fixture
+def scraped(tmp_path):
+    """Make a program's command line, and add the program to the targets of Prometheus."""
+    targets = []
+
+    def add(address, **labels):
+        targets.append({"targets": [address], "labels": labels})
+        (tmp_path / "prometheus" / "scrape.json").write_text(json.dumps(targets))
+
+    def agent(launch):
+        add(launch.listen, node=launch.node, instance=launch.node)
+        return agent_command(launch)
+
+    def evaluator(launch):
+        add(f"127.0.0.1:{launch.ops_port}", pod="evaluator-0")
+        return evaluator_command(launch)
+
+    return {"agent": agent, "evaluator": evaluator}
+
+
+@pytest.fixture
+async def cluster(server, scraped, tmp_path):
+    spec = ClusterSpec(
+        dir=tmp_path / "cluster",
+        scorers=("safe",),
+        gangs=True,
+        node_actions=True,
+        keep=True,
+        sync_period=0.5,
+        evaluator_flags=(
+            "--metricsSource=agents,prometheus",
+            f"--prometheusUrl=http://{server.address}",
+        ),
+        **scraped,
+    )
+    cluster = Cluster(spec)
+    for node in spec.nodes:
+        cluster.node_metrics(node).mkdir(parents=True)
+        (cluster.node_metrics(node) / "usage.prom").write_text(USAGE)
+        (cluster.node_metrics(node) / "unfinished.prom").write_text("node_unfinished\n")
+    cluster.rules.mkdir()
+    (cluster.rules / "ambiguous.yaml").write_text(RULES)
+    (cluster.rules / "broken.yaml").write_text("groups: 1\n")
+    async with cluster:
+        stranger = AgentLaunch("stranger", tmp_path, "127.0.0.1:0", cluster.endpoints.agents)
+        await cluster.processes.start("agent-stranger", agent_command(stranger))
+        yield cluster
+
+
+async def apply(cluster, *paths):
+    for path in paths:
+        for obj in manifests.load(manifests.folder() / path):
+            await ensure(cluster.client, KINDS[obj["kind"]], obj)
+
+
+async def eventually(predicate):
+    async with asyncio.timeout(PATIENCE):
+        while not (found := await predicate()):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    return found
+
+
+def pod(name, namespace, policy, **spec):
+    container = {"name": "c", "image": "none:1", "resources": {"limits": {RESOURCE: "1"}}}
+    meta = {"name": name, "namespace": namespace, "labels": {"telemetry-policy": policy}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {"containers": [container], **spec},
+    }
+
+
+async def test_every_query_returns_data(cluster, server):
+    """Each panel has data once what it shows has happened; the test makes everything happen."""
+
+    def write(node, text):
+        (cluster.node_metrics(node) / "text.prom").write_text(text)
+
+    async def placed():
+        pods = (await cluster.client.list(PODS, namespace=DEMO)).items
+        of_app = [pod for pod in pods if pod["metadata"]["labels"].get("app") == "demo"]
+        return next((pod["spec"]["nodeName"] for pod in of_app if "nodeName" in pod["spec"]), None)
+
+    async def rejected():
+        pinned = await cluster.client.get(PODS, "pinned", DEMO)
+        return "health_metric Equals 1" in str(pinned["status"].get("conditions"))
+
+    missing = [*queries()]
+
+    async def answered(*later):
+        now = round(time.time() * 1000)
+        for query in missing[:]:
+            if await asyncio.to_thread(server.ask, query, now):
+                missing.remove(query)
+        return all(any(name in query for name in later) for query in missing)
+
+    for node in cluster.spec.nodes:
+        write(node, "node_health_metric 0\nnode_disk_errors 0\n")
+    await apply(cluster, f"{DEMO}/00-namespace.yaml", f"{DEMO}/10-policy.yaml")
+    await apply(cluster, f"{DEMO}/20-deployment.yaml")
+    await apply(
+        cluster, *(f"gang-demo/{name}.yaml" for name in ("00-namespace", "10-train", "20-later"))
+    )
+    scale = {"spec": {"replicas": 3}}
+    await cluster.client.patch(DEPLOYMENTS, "train", scale, "gang-demo")
+    actions = "node-actions-demo"
+    await apply(cluster, f"{actions}/00-namespace.yaml", f"{actions}/10-policy.yaml")
+    await ensure(cluster.client, PODS, pod("misspelt", DEMO, "no-such-policy"))
+    violating = await eventually(placed)
+    write(violating, "node_health_metric 2\nnode_disk_errors 1\n")
+    await eventually(lambda: answered("plimsoll_nudges_total"))
+    # No label or taint changes with the next value, so that nothing else wakes the scheduler.
+    write(violating, "node_health_metric 1\nnode_disk_errors 1\n")
+    pinned = pod("pinned", DEMO, "demo-policy", nodeSelector={"kubernetes.io/hostname": violating})
+    await ensure(cluster.client, PODS, pinned)
+    await eventually(rejected)
+    write(violating, "node_health_metric 0\nnode_disk_errors 1\n")
+    await eventually(answered)
