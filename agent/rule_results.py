@@ -1,6 +1,6 @@
 """The interface of the rule engine, so that an agent without rules imports none of it."""
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Protocol
 
 from collectors.base.sample import Family
@@ -11,6 +11,13 @@ class RuleResults(Protocol):
 
     def accounts(self) -> Sequence[Family]:
         """Return metrics about the rules themselves."""
+        ...
+
+    def document(self, limit: int) -> Mapping[str, object]:
+        """Return files with errors, failing rules, and all groups with their rules and results, as JSON values.
+
+        `limit`: rules at most; `rulesMore` counts the others.
+        """
         ...
 
     def not_collected(self, collected: Sequence[Family]) -> Sequence[Family]:

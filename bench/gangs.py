@@ -34,8 +34,8 @@ from evaluator.gangs.core.capacity import CapacityTracker
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
-from evaluator.model.gang_membership import GATE
-from evaluator.model.objects import Node
+from evaluator.model.gangs.membership import GATE
+from evaluator.model.node import Node
 from evaluator.model.pod_record import PodRecord, decode
 from evaluator.policy.decide import Decisions
 

@@ -21,10 +21,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
+from collectors.base.sample import Family, Omission
 from collectors.formats import textmerge
 from collectors.formats.textmerge import Conflict
 from collectors.readers.promfiles import Limits, PromFile, PromFiles
@@ -116,14 +115,6 @@ class Options:
     )
 
 
-class _Omission(NamedTuple):
-    """Something that is not exported: the file, a key of `refusal.REASONS`, a sentence."""
-
-    file: str
-    reason: str
-    text: str
-
-
 @dataclass(frozen=True, slots=True)
 class _Export:
     """The families of some files; reused while the files are unchanged."""
@@ -158,8 +149,11 @@ class TextFile:
         self._max_age = options.textfile_max_age
         self._clock = clock
         self._last: _Export | None = None
-        self._omissions: frozenset[_Omission] = frozenset()
-        self._conflicts: frozenset[_Omission] = frozenset()
+        self._omissions: frozenset[Omission] = frozenset()
+        self._conflicts: frozenset[Omission] = frozenset()
+        """Those that were logged."""
+        self._in_conflict: frozenset[Omission] = frozenset()
+        """Those since the files changed."""
 
     def collect(self) -> Sequence[Family]:
         """Read files that have changed; reuse the rest."""
@@ -167,6 +161,7 @@ class TextFile:
         now = _Export(files, unreadable, self._stale(files))
         if self._last is None or replace(self._last, families=()) != now:
             self._last = replace(now, families=tuple(self._merged(now)))
+            self._in_conflict = frozenset()
         return self._last.families
 
     def without_duplicates(
@@ -182,6 +177,7 @@ class TextFile:
                 "metric of a text file not exported", file=conflict.file, reason=conflict.text
             )
         self._conflicts |= conflicts_with_others
+        self._in_conflict |= conflicts_with_others
         if not conflicts_with_others:
             return kept
         rows = {conflict[:2] for conflict in conflicts_with_others}
@@ -193,6 +189,10 @@ class TextFile:
     def fingerprint(self) -> Hashable:
         """Return a value that changes with the files; None without directories."""
         return self._files.fingerprint()
+
+    def omissions(self) -> Sequence[Omission]:
+        """Return what is not exported, sorted by file; reasons are keys of `refusal.REASONS`."""
+        return sorted(self._omissions | self._in_conflict)
 
     def _stale(self, files: Mapping[str, PromFile]) -> frozenset[str]:
         if not self._max_age:
@@ -211,12 +211,12 @@ class TextFile:
         omissions = set(map(_omission, conflicts))
         for path, file in now.files.items():
             if (refusal := file.refusal) is not None:
-                omissions.add(_Omission(_shown(path), refusal.reason, str(refusal)))
+                omissions.add(Omission(_shown(path), refusal.reason, str(refusal)))
             elif path in now.stale:
                 age = f"was not written for more than {durations.format_duration(self._max_age)}"
-                omissions.add(_Omission(_shown(path), "age", age))
+                omissions.add(Omission(_shown(path), "age", age))
         for path, text in now.unreadable.items():
-            omissions.add(_Omission(_shown(path), "directory", text))
+            omissions.add(Omission(_shown(path), "directory", text))
         self._log_changes(frozenset(omissions))
         yield from merged
         # Also for a file that is too old, to show its age.
@@ -225,7 +225,7 @@ class TextFile:
             yield METRICS.family("node_textfile_mtime_seconds", times)
         yield from _errors({omission[:2] for omission in omissions})
 
-    def _log_changes(self, omissions: frozenset[_Omission]) -> None:
+    def _log_changes(self, omissions: frozenset[Omission]) -> None:
         for path, _, text in sorted(omissions - self._omissions):
             log.error("text file not exported", file=path, reason=text)
         for path in sorted({c.file for c in self._omissions} - {c.file for c in omissions}):
@@ -233,8 +233,8 @@ class TextFile:
         self._omissions = omissions
 
 
-def _omission(conflict: Conflict) -> _Omission:
-    return _Omission(conflict.file, conflict.reason, f"{conflict.metric}: {conflict.text}")
+def _omission(conflict: Conflict) -> Omission:
+    return Omission(conflict.file, conflict.reason, f"{conflict.metric}: {conflict.text}")
 
 
 def _errors(rows: Collection[tuple[str, str]]) -> Iterator[Family]:

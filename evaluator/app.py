@@ -14,8 +14,10 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
 from evaluator.controllers.manager import ControllerManager
 from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
 from evaluator.kubeapi import resources
@@ -23,16 +25,19 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.reflector import Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
+from evaluator.policy.actions.names import own_prefixes
 from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
+from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
@@ -72,18 +77,24 @@ class Service:
             self._metrics,
             rewards=lambda: self._writers.rewards,
         )
+        self._violation_times = ViolationTimes()
+        readings = WithNodeConditions(self._sources.readings, self._conditions)
         self._decider = DecisionLoop(
             self._cluster,
-            WithNodeConditions(self._sources.readings, self._conditions),
+            readings,
             subscriptions,
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
             taint_prefix=settings.taint_prefix,
+            violation_times=self._violation_times if settings.explain else None,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
             similar=SimilarMetrics(
                 agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
+            ),
+            served=ServedMetrics(
+                settings.served_patterns, conditions=lambda: self._conditions.metrics
             ),
         )
         self._cluster.listeners.nodes.append(self._node_changed)
@@ -92,8 +103,12 @@ class Service:
         settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
         self._all_pods: Reflector[pod_record.PodRecord] | None = None
-        if host.on or settings.gangs:
-            decode = partial(pod_record.decode, ignored=settings.ignored_resources)
+        if host.on or settings.gangs or settings.custom_metrics_port:
+            decode = partial(
+                pod_record.decode,
+                ignored=settings.ignored_resources,
+                labels=bool(settings.custom_metrics_port),
+            )
             self._all_pods = self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
         effects = Effects(
             self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
@@ -109,6 +124,20 @@ class Service:
             effects=effects,
         )
         self._writers.listen(self._cluster, self._decider)
+        self._agents = self._intake(store, subscriptions)
+        self._custom_metrics = (
+            CustomMetricsPort(
+                settings,
+                api,
+                self._metrics,
+                cluster=self._cluster,
+                pods=host.inventory,
+                decider=self._decider,
+                readings=readings,
+            )
+            if settings.custom_metrics_port
+            else None
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -122,16 +151,20 @@ class Service:
             operations=OpsServer(
                 self._decider,
                 self._metrics,
-                explain=self._explain_pages(effects) if settings.explain else None,
+                reports=self._reports(effects),
                 waiting_for=lambda: host.waiting_for,
             ),
-            agents=self._intake(store, subscriptions),
+            agents=self._agents,
+            custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
         self._decider.give_way(lambda: self._ports.busy)
 
-    def _explain_pages(self, effects: Effects) -> ExplainPages:
-        gangs = self._writers.gangs
-        return ExplainPages(
+    def _reports(self, effects: Effects) -> Reports | None:
+        """Return what the pages of the ops port show; None if they are off."""
+        if not self._settings.explain:
+            return None
+        writers, gangs = self._writers, self._writers.gangs
+        sources = PageSources(
             self._decider,
             self._cluster,
             clock=time.monotonic,
@@ -141,7 +174,15 @@ class Service:
                 self._cluster.pods.objects, lambda: self._decider.latest
             ),
             gang_explainer=gangs.gang_explainer if gangs else None,
+            since=self._violation_times.since,
+            is_leader=writers.is_leader,
+            leader=writers.leader,
+            agents=lambda: self._agents.connected if AGENTS in self._settings.sources else None,
+            readings_from=self._settings.sources,
+            actions=writers.actions,
+            taint_prefixes=own_prefixes(self._settings.taint_prefix),
         )
+        return Reports(sources)
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
         agents = AgentServer(
@@ -245,4 +286,6 @@ class Service:
         ]
         if self._all_pods is not None:
             loops.append(self._all_pods.run())
+        if self._custom_metrics is not None:
+            loops.append(self._custom_metrics.run())
         return [asyncio.create_task(loop) for loop in loops]

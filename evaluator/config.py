@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from evaluator.extender.options import ExtenderOptions
 from evaluator.gangs.options import GangOptions
 from evaluator.gangs.webhook_options import WebhookOptions
+from evaluator.metrics_api.options import CustomMetricsOptions
 from evaluator.plans.node_actions.options import NodeActionOptions
 from evaluator.scoring.options import ScorerOptions
 from evaluator.sources.agents.options import AgentOptions
@@ -42,6 +43,7 @@ class Settings(
     GangOptions,
     NodeActionOptions,
     WebhookOptions,
+    CustomMetricsOptions,
     AgentOptions,
     SourceOptions,
     LogOptions,
@@ -205,6 +207,8 @@ class Settings(
         found += self.gang_mistakes()
         of_scorers = dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
         found += self.webhook_mistakes({**of_scorers, **ports}, gangs=self.gangs)
+        of_webhook = {self.gang_webhook_port: "--gangWebhookPort"}
+        found += self.custom_metrics_mistakes({**of_webhook, **of_scorers, **ports})
         found += self.source_mistakes()
         if self.stale_after < 2 * self.sync_period:
             found.append(

@@ -115,6 +115,17 @@ class Metrics:
             ["port", "result"],
             registry=self.registry,
         )
+        self.custom_metrics_requests = Counter(
+            "plimsoll_custom_metrics_requests",
+            "Requests to the custom metrics API by resource and HTTP status.",
+            ["resource", "code"],
+            registry=self.registry,
+        )
+        self.custom_metrics_left_out = Counter(
+            "plimsoll_custom_metrics_left_out_values",
+            "Values left out of responses of the custom metrics API: a quantity cannot be NaN or infinite.",
+            registry=self.registry,
+        )
         self.filtered_nodes = Counter(
             "plimsoll_extender_filtered_nodes",
             "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from sandbox import pdeathsig
 from sandbox.endpoints import kubeconfig, write_atomically
+from sandbox.pki import CertificateAuthority, available, openssl
 from sandbox.processes import HeldPort, descendants, end, loopback_environment
 
 _DEFAULT_FOLDER = "/usr/local/kubebuilder/bin"
@@ -51,7 +52,7 @@ def find(environment: Mapping[str, str]) -> Binaries:
     etcd = shutil.which("etcd", path=folder) or shutil.which("etcd")
     missing = [
         name for name, at in (("kube-apiserver", apiserver), ("etcd", etcd)) if at is None
-    ] + ([] if shutil.which("openssl") else ["openssl"])
+    ] + ([] if available() else ["openssl"])
     if apiserver is None or etcd is None or missing:
         raise NoControlPlaneError(
             f"no {' and no '.join(missing)}: looked in {folder} ($KUBEBUILDER_ASSETS)"
@@ -80,6 +81,7 @@ class ControlPlane:
         self._programs = contextlib.ExitStack()
         self._apiserver = contextlib.ExitStack()
         self._accounts_key = folder / "accounts.key"
+        self._front_proxy = [folder / f"front-proxy-{name}" for name in ("ca.crt", "crt", "key")]
         self._etcd, self._peer, self._api = (self._hold() for _ in range(3))
         self.url = f"https://127.0.0.1:{self._api}"
         self.ca = folder / "certs" / "apiserver.crt"
@@ -109,13 +111,23 @@ class ControlPlane:
     def _start(self) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         self._programs.enter_context(self._running("etcd", self._etcd_command()))
-        made = ["openssl", "genpkey", "-algorithm", "RSA", "-out", str(self._accounts_key)]
-        subprocess.run(made, check=True, capture_output=True, timeout=_PATIENCE)  # noqa: S603
+        openssl("genpkey", "-algorithm", "RSA", "-out", str(self._accounts_key))
+        self.rotate_front_proxy("front-proxy-ca")
         (self._dir / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
         self._programs.push(self._apiserver)
         self._serve()
         text = kubeconfig(self.url, token=self.token, ca=self.ca)
         write_atomically(self.kubeconfig, text)
+
+    def rotate_front_proxy(self, name: str) -> None:
+        """Give the front proxy a certificate of a new CA; `name`: the CA's. A running kube-apiserver reloads the files.
+
+        It publishes the new CA beside earlier ones.
+        """
+        made = CertificateAuthority(self._dir / "front-proxy" / name, name)
+        pair = made.issue("front-proxy-client", usage="clientAuth")
+        for file, current in zip((made.file, *pair), self._front_proxy, strict=True):
+            write_atomically(current, file.read_text())
 
     def _etcd_command(self) -> Sequence[str]:
         client, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
@@ -145,6 +157,7 @@ class ControlPlane:
         self._serve()
 
     def _apiserver_command(self) -> Sequence[str]:
+        ca, cert, key = self._front_proxy
         return (
             self._binaries.apiserver,
             f"--etcd-servers=http://127.0.0.1:{self._etcd}",
@@ -158,6 +171,13 @@ class ControlPlane:
             f"--service-account-key-file={self._accounts_key}",
             f"--token-auth-file={self._dir / 'tokens.csv'}",
             "--authorization-mode=RBAC",
+            f"--requestheader-client-ca-file={ca}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={cert}",
+            f"--proxy-client-key-file={key}",
             "--service-cluster-ip-range=10.96.0.0/16",
             # Nothing here creates the default ServiceAccount that this plugin requires.
             "--disable-admission-plugins=ServiceAccount",
@@ -175,9 +195,12 @@ class ControlPlane:
             yield is_up
 
     @contextlib.contextmanager
-    def controllers(self, *names: str) -> Iterator[Callable[[], bool]]:
-        """Run kube-controller-manager with some controllers, such as `job-controller`; otherwise as `scheduler`."""
-        given = (f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(names)}")
+    def controllers(self, *names: str, flags: Sequence[str] = ()) -> Iterator[Callable[[], bool]]:
+        """Run kube-controller-manager with some controllers, such as `job-controller`; otherwise as `scheduler`.
+
+        `flags`: more flags of it.
+        """
+        given = (f"--kubeconfig={self.kubeconfig}", f"--controllers={','.join(names)}", *flags)
         with self._beside("kube-controller-manager", self._binaries.controllers, given) as is_up:
             yield is_up
 

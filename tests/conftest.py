@@ -7,7 +7,6 @@ import json
 import os
 import re
 import ssl
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler
+from sandbox.pki import CertificateAuthority, KeyPair
 from tests import preloaded
 from tests.examples import load_settings
 from tests.patience import PATIENCE
@@ -101,38 +101,13 @@ def until() -> Until:
     return wait
 
 
-class Authority:
-    """A CA that signs certificates with the openssl command line."""
-
-    def __init__(self, folder: Path, name: str = "ca") -> None:
-        self.folder = folder
-        self.name = name
-        self.file = folder / f"{name}.crt"
-        self._openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-days", "3650", "-subj", f"/CN={name}"),
-            *("-keyout", str(folder / f"{name}.key"), "-out", str(self.file)),
-        )
+class Authority(CertificateAuthority):
+    """A CA that signs certificates for loopback."""
 
     def issue(
         self, name: str, *, san: str = "IP:127.0.0.1", days: int = 3650, usage: str = ""
-    ) -> tuple[Path, Path]:
-        """Issue a certificate and its key. `days`: validity from now; negative if it has expired."""
-        cert, key = self.folder / f"{name}.crt", self.folder / f"{name}.key"
-        request = self.folder / f"{name}.csr"
-        self._openssl(
-            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-subj", f"/CN={name}", "-addext", f"subjectAltName={san}"),
-            *(("-addext", f"extendedKeyUsage={usage}") if usage else ()),
-            *("-keyout", str(key), "-out", str(request)),
-        )
-        self._openssl(
-            *("x509", "-req", "-in", str(request), "-days", str(days)),
-            *("-copy_extensions", "copyall"),
-            *("-CA", str(self.file), "-CAkey", str(self.folder / f"{self.name}.key")),
-            *("-CAcreateserial", "-out", str(cert)),
-        )
-        return cert, key
+    ) -> KeyPair:
+        return super().issue(name, san=san, days=days, usage=usage)
 
     def client(self, *pair: Path) -> ssl.SSLContext:
         """Return a client's TLS context that trusts this CA, with an optional client certificate."""
@@ -140,10 +115,6 @@ class Authority:
         if pair:
             context.load_cert_chain(*pair)
         return context
-
-    @staticmethod
-    def _openssl(*argv: str) -> None:
-        subprocess.run(["openssl", *argv], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ groups in order. Requests and streams read the last published result, which is i
 import asyncio
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
@@ -85,6 +86,18 @@ class RuleEngine:
         files = [(path, error.reason) for path, error in self._files.errors.items()]
         errors = (*self._refused, *self._published.errors)
         return tuple(accounts.families(self._groups.accounts(), errors, files))
+
+    def document(self, limit: int) -> Mapping[str, object]:
+        """See `RuleResults`."""
+        from agent.rules.groups import document  # for the page only
+
+        published = self._current()
+        files = [(path, *astuple(error)) for path, error in self._files.errors.items()]
+        errors = (*self._refused, *published.errors)
+        now = self._clock.wall() / 1000
+        return document.document(
+            self._groups.groups(), published.results, errors, files, now=now, limit=limit
+        )
 
     def not_collected(self, collected: Iterable[Family]) -> Sequence[Family]:
         """See `RuleResults`."""

@@ -7,14 +7,19 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from agent.rule_results import RuleResults
 from agent.scrape import exposition
 from agent.scrape.runner import CollectorRunner, ScrapeMaker
 from agent.scrape.self_metrics import SelfMetrics
 from collectors.base.sample import Family
-from plimsoll import VERSION, logs
+from plimsoll import logs
+from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.types import Request, Response, preference
+
+if TYPE_CHECKING:
+    from agent.scrape.landing import LandingPage
 
 log = logs.get(__name__)
 
@@ -23,20 +28,6 @@ _GZIP_FROM = 1400  # bytes: a reply that fits in one packet gains nothing
 
 # Probed by a kubelet without user or certificate; the answer has no details.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Plimsoll agent</title></head>
-<body style="font-family: sans-serif; margin: 2em">
-<h1>Plimsoll agent {version}</h1>
-<p>Reads what <b>{node}</b> feels: {collectors}.</p>
-<ul>
-<li><a href="{metrics}">Metrics</a>, for Prometheus; <code>?collect[]=cpu</code> asks for one collector</li>
-<li><a href="/healthz">/healthz</a>: the process lives</li>
-<li><a href="/readyz">/readyz</a>: the collectors have run once</li>
-</ul>
-</body></html>
-"""
-
 
 _FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
@@ -62,17 +53,21 @@ class Endpoints:
         self._telemetry_path = telemetry_path
         self._pages: Mapping[str, Callable[[Request], Awaitable[Response]]] = {
             "/": self._landing,
+            "/index.json": self._landing,
             "/healthz": self._health,
             "/readyz": self._readiness,
             telemetry_path: self._metrics,
         }
         self._max_requests = max_requests
         self._scraping = 0
+        self._page: LandingPage | None = None
         self.ready = False
 
     async def answer(self, request: Request) -> Response:
         """Return the reply to a request."""
         page = self._pages.get(request.path)
+        if page is None and request.path.startswith("/assets/"):
+            page = self._asset
         if page is None:
             return _text(
                 HTTPStatus.NOT_FOUND, f"no such page; metrics are at {self._telemetry_path}"
@@ -92,16 +87,26 @@ class Endpoints:
             HTTPStatus.SERVICE_UNAVAILABLE, "the first round of the collectors is not over"
         )
 
-    async def _landing(self, _: Request) -> Response:
-        import html  # for this page only, and half a megabyte
+    async def _landing(self, request: Request) -> Response:
+        from agent.scrape.landing import LandingPage  # with Jinja2, for visitors only
 
-        page = _PAGE.format(
-            version=html.escape(VERSION),
-            node=html.escape(self._node),
-            collectors=html.escape(", ".join(self._runner.names)),
-            metrics=html.escape(self._telemetry_path),
-        )
-        return Response(HTTPStatus.OK, page.encode(), "text/html; charset=utf-8")
+        if self._page is None:
+            self._page = LandingPage(
+                self._runner,
+                self._own,
+                self._recorder,
+                node=self._node,
+                telemetry_path=self._telemetry_path,
+            )
+        try:
+            return await self._page.answer(request, ready=self.ready)
+        except TooManyWaitError:
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests for this page")
+
+    async def _asset(self, request: Request) -> Response:
+        from plimsoll.html import assets  # as above
+
+        return assets.answer(request.path)
 
     async def _metrics(self, request: Request) -> Response:
         try:

@@ -1,10 +1,11 @@
 """Runs the collectors in parallel and reports success and duration of each; a slow or failing one does not affect the others."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
+from typing import NamedTuple
 
 from agent.metric_names import candidates
 from agent.scrape.watcher import SourceWatcher
@@ -15,6 +16,8 @@ from collectors.base.sample import (
     CollectorError,
     Deduplicates,
     Family,
+    Omission,
+    Omits,
     SourceAbsentError,
     Watchable,
 )
@@ -58,12 +61,22 @@ ScrapeMaker = Callable[[Iterable[Family]], Scrape]
 """Makes a scrape of the collected families and others, which take precedence over deduplicating collectors."""
 
 
+class CollectorRun(NamedTuple):
+    """The last run of a collector."""
+
+    ended: float
+    """Seconds of the runner's clock."""
+    seconds: float
+    error: str
+    """Empty if it succeeded."""
+    absent: bool
+    """Whether this machine lacks its source."""
+
+
 @dataclass(frozen=True, slots=True)
 class _CollectorResult:
     families: tuple[Family, ...]
-    seconds: float
-    error: str = ""
-    absent: bool = False
+    run: CollectorRun
 
 
 class CollectorRunner:
@@ -90,6 +103,7 @@ class CollectorRunner:
         """Reports changed sources of collectors that can be watched."""
         self._deduplicating = {n: c for n, c in collectors.items() if isinstance(c, Deduplicates)}
         self._errors: dict[str, str] = {}
+        self._runs: dict[str, CollectorRun] = {}
         self._lock = Lock()
         self._clashes: frozenset[str] = frozenset()
 
@@ -97,6 +111,22 @@ class CollectorRunner:
     def names(self) -> tuple[str, ...]:
         """Names of the enabled collectors."""
         return tuple(self._collectors)
+
+    @property
+    def now(self) -> float:
+        """Seconds of the clock of `runs`."""
+        return self._clock()
+
+    @property
+    def runs(self) -> Mapping[str, CollectorRun]:
+        """The last run of each collector that has run, for a scrape or for rules."""
+        return dict(self._runs)
+
+    def omissions(self) -> Iterator[Omission]:
+        """Yield what collectors omitted of their sources, such as text files with errors."""
+        for collector in self._collectors.values():
+            if isinstance(collector, Omits):
+                yield from collector.omissions()
 
     def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Scrape:
         """Run some collectors, or all. Blocks until each has returned or exceeded the timeout. Raises StoppedError after close().
@@ -143,8 +173,8 @@ class CollectorRunner:
         self._clashes |= clashes
         return Scrape(
             tuple(family for _, family in sorted(families.items())),
-            frozenset(n for n, result in results.items() if result.error and not result.absent),
-            frozenset(n for n, result in results.items() if result.absent),
+            frozenset(n for n, one in results.items() if one.run.error and not one.run.absent),
+            frozenset(n for n, one in results.items() if one.run.absent),
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
@@ -163,30 +193,38 @@ class CollectorRunner:
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()
+
+        def result(
+            error: str = "", families: tuple[Family, ...] = (), *, absent: bool = False
+        ) -> _CollectorResult:
+            end = self._clock()
+            return _CollectorResult(families, CollectorRun(end, end - begin, error, absent))
+
         try:
-            families = tuple(collector.collect())
+            return result(families=tuple(collector.collect()))
         except SourceAbsentError as error:
-            return _CollectorResult((), self._clock() - begin, str(error) or "absent", absent=True)
+            return result(str(error) or "absent", absent=True)
         except CollectorError as error:
-            return _CollectorResult((), self._clock() - begin, str(error) or "failed")
+            return result(str(error) or "failed")
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._errors.get(name) != text:
                 log.exception("collector is broken", collector=name)
                 self._errors[name] = text
-            return _CollectorResult((), self._clock() - begin, text)
-        return _CollectorResult(families, self._clock() - begin)
+            return result(text)
 
     def _judge(self, name: str, result: _CollectorResult | Late) -> _CollectorResult:
         if isinstance(result, Late):
             error = f"has not returned for {durations.format_duration(self._timeout)}"
-            result = _CollectorResult((), result.seconds, error)
-        if result.error != self._errors.get(name, ""):
+            run = CollectorRun(self._clock(), result.seconds, error, absent=False)
+            result = _CollectorResult((), run)
+        self._runs[name] = run = result.run
+        if run.error != self._errors.get(name, ""):
             with self._lock:
-                self._report(name, result)
+                self._report(name, run)
         return result
 
-    def _report(self, name: str, result: _CollectorResult) -> None:
+    def _report(self, name: str, result: CollectorRun) -> None:
         """Log a line when a collector begins to fail, fails differently, or recovers."""
         before = self._errors.get(name, "")
         self._errors[name] = result.error
@@ -225,10 +263,10 @@ def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
     return (
         METRICS.family(
             "node_scrape_collector_duration_seconds",
-            (((name,), round(result.seconds, 9)) for name, result in items),
+            (((name,), round(result.run.seconds, 9)) for name, result in items),
         ),
         METRICS.family(
             "node_scrape_collector_success",
-            (((name,), float(not result.error)) for name, result in items),
+            (((name,), float(not result.run.error)) for name, result in items),
         ),
     )

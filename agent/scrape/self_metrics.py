@@ -153,6 +153,11 @@ class SelfMetrics:
         """Export the stream's state from now on."""
         self._streams = True
 
+    @property
+    def stream(self) -> bool | None:
+        """Whether the stream to the evaluator is up; None without an evaluator."""
+        return self.stream_up.up if self._streams else None
+
     def families(self) -> Iterator[Family]:
         """Yield all families with current values."""
         yield self._build

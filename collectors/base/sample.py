@@ -65,6 +65,24 @@ class Deduplicates(Protocol):
         ...
 
 
+class Omission(NamedTuple):
+    """Something of a source that is not exported."""
+
+    file: str
+    reason: str
+    """One word, used as a label."""
+    text: str
+
+
+@runtime_checkable
+class Omits(Protocol):
+    """A collector that may omit a part of its source."""
+
+    def omissions(self) -> Iterable[Omission]:
+        """Return what the last runs omitted. Any thread may call it."""
+        ...
+
+
 class CollectorError(Exception):
     """A source could not be read this time; the next scrape tries again."""
 

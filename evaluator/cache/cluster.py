@@ -11,8 +11,9 @@ from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.cache.staleness import WatchStaleness
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node, NodeCondition
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, NodeCondition, Pod
+from evaluator.model.pod import Pod
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from evaluator.model.feasibility import constraint_key, is_feasible, pinned
-from evaluator.model.objects import Node, Pod
+from evaluator.model.node import Node
+from evaluator.model.pod import Pod
 
 _STEP = 500
 """Nodes checked per step: well below a millisecond."""

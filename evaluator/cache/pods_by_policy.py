@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Collection
 
 from evaluator.model.names import POLICY_LABEL, PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 
 
 def policy_of(pod: Pod) -> PolicyKey | None:

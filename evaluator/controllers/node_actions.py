@@ -8,7 +8,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.conditions import own_conditions
 from evaluator.plans.node_actions.plan import planning

@@ -11,7 +11,7 @@ from evaluator.controllers.node_writer import NodeWriter
 from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_actions import conditions
 from evaluator.plans.node_actions.conditions import ConditionApply
 from evaluator.plans.node_labels import Comparison, NodePlan

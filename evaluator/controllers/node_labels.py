@@ -11,8 +11,8 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
+from evaluator.model.node import Node
 from evaluator.model.node_labels import LabelApply, LabelConflict, NodeLabels
-from evaluator.model.objects import Node
 from evaluator.plans.node_labels import LabelPlan, Step
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket

@@ -10,7 +10,7 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_actions import taints
 from evaluator.plans.node_actions.taints import NodePatch
 from evaluator.plans.node_labels import Comparison, NodePlan

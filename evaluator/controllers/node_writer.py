@@ -15,7 +15,7 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import NotLeaderError
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_labels import NodePlan, Step
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket

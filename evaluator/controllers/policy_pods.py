@@ -14,7 +14,7 @@ from evaluator.kubeapi.pod_events import PodEventWriter
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans import policy_pods
 from evaluator.plans.event_queue import EventTimings
 from evaluator.plans.policy_pods import NotApplied, PodCounts

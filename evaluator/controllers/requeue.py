@@ -14,7 +14,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import REQUEUED_AT
+from evaluator.model.pod import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import (

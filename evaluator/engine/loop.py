@@ -9,8 +9,10 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.decision_log import log_changes
 from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.release import release, unused
+from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.records import records
@@ -66,8 +68,10 @@ class DecisionLoop:
         most_rules: int = MOST_RULES,
         scorers_take: frozenset[str] = frozenset(),
         similar: SimilarMetrics | None = None,
+        served: ServedMetrics | None = None,
         slice_: float = _SLICE,
         taint_prefix: str = DOMAIN,
+        violation_times: ViolationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -78,9 +82,11 @@ class DecisionLoop:
         self._rules = RuleLimit(most_rules)
         self._scorers_take = scorers_take
         self.similar = similar or SimilarMetrics()
+        self.served = served or ServedMetrics()
         self._slice = slice_
         self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
+        self._violation_times = violation_times
         self._clock = clock
         self._decisions = Decisions()
         self._replaced: list[Decisions] = []
@@ -99,11 +105,17 @@ class DecisionLoop:
 
         With stale watches, decisions are still served, and nothing is written.
         """
-        return self._stopping or self._missing or self._cluster.staleness.stale(self._clock())
+        return self._stopping or self.missing or self._cluster.staleness.stale(self._clock())
 
     @property
-    def _missing(self) -> Sequence[str]:
+    def missing(self) -> Sequence[str]:
+        """The inputs without which there are no decisions yet."""
         return self._cluster.waiting_for or self._waiting_for
+
+    @property
+    def stopping(self) -> Sequence[str]:
+        """Why this replica stops; empty if it does not."""
+        return self._stopping
 
     @property
     def latest(self) -> Decisions:
@@ -120,8 +132,8 @@ class DecisionLoop:
         Raises:
             NotReadyError: inputs are missing.
         """
-        if self._missing:
-            raise NotReadyError(f"not ready: waiting for {', '.join(self._missing)}")
+        if self.missing:
+            raise NotReadyError(f"not ready: waiting for {', '.join(self.missing)}")
         if self._is_late(self._clock()):
             self.evaluate()
         return self._decisions
@@ -188,6 +200,7 @@ class DecisionLoop:
             self._most_metrics,
             observed=named[1],
             always=self._scorers_take,
+            served=self.served.wanted,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -217,12 +230,15 @@ class DecisionLoop:
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(limit.left_out))
+        self.served.update((policy.metrics for policy in limited), limit.left_out)
         self._metrics.rules_left_out.set(self._rules.left_out)
         for listener in self.listeners:
             listener()
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
+        if self._violation_times is not None:
+            yield from self._violation_times.update(decisions, now)
         self._replaced.append(before)
         del before
         yield from release(unused(self._replaced))

@@ -1,7 +1,7 @@
 """Decodes the pod of a request as scorers see it; policies need only its labels."""
 
 from evaluator.extender.codec import Args, BadRequestError
-from evaluator.model import pods, requests
+from evaluator.model import pod_spec_view, requests
 from evaluator.model.pod_demand import PodView
 from plimsoll.decode import UNREADABLE
 
@@ -16,7 +16,7 @@ def view(args: Args) -> PodView:
     if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
         raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
     try:
-        pod = pods.decode(args.whole)
+        pod = pod_spec_view.decode(args.whole)
     except UNREADABLE as error:
         raise BadRequestError(f"not a Pod: {error}") from error
     if len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()) > _MOST_CONTAINERS:

@@ -9,7 +9,7 @@ from evaluator.extender import podview
 from evaluator.extender.codec import Args
 from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import Key
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.per_pod import PerPodDecisions

@@ -11,7 +11,7 @@ from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodCo
 from evaluator.gangs.diagnosis.create_failures import ControllerEvent
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.gang_membership import Owner
+from evaluator.model.gangs.membership import Owner
 from plimsoll import logs
 from plimsoll.decode import UNREADABLE
 

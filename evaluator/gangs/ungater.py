@@ -16,7 +16,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.gang_membership import GROUP_LABEL
+from evaluator.model.gangs.membership import GROUP_LABEL
 from evaluator.model.pod_record import PodRecord
 from plimsoll import logs, rfc3339
 from plimsoll.decode import UNREADABLE

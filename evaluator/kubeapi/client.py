@@ -15,8 +15,9 @@ from evaluator.kubeapi.resources import NODES, APIResource
 from evaluator.kubeapi.transport import APISession, KubeError, lines, whole
 from evaluator.model.api_status import AccessReview, TokenReview
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node
 from evaluator.model.node_labels import FIELD_MANAGER, LabelApply
-from evaluator.model.objects import Node, Pod
+from evaluator.model.pod import Pod
 from plimsoll import rfc3339
 from plimsoll.decode import UNREADABLE
 

@@ -4,15 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from evaluator.model.objects import (
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    PodSpec,
-    Requirement,
-    Taint,
-    Toleration,
-)
+from evaluator.model.node import Node, Taint
+from evaluator.model.pod import NodeSelectorTerm, Pod, PodSpec, Requirement, Toleration
 from plimsoll import int64
 
 _NAMED = ("metadata.name", "In")

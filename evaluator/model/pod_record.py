@@ -4,15 +4,16 @@ Times are Unix seconds.
 """
 
 from collections.abc import Set
+from functools import lru_cache
 from sys import intern
 
 import msgspec
 
-from evaluator.model import gang_labels
-from evaluator.model import pods as workload
-from evaluator.model.gang_membership import Membership
+from evaluator.model import pod_spec_view
+from evaluator.model.gangs import labels as gang_labels
+from evaluator.model.gangs.membership import Membership
 from evaluator.model.pod_demand import PodView
-from evaluator.model.pods import FINISHED, ContainerStatus, PodSpecView
+from evaluator.model.pod_spec_view import FINISHED, ContainerStatus, PodSpecView
 from evaluator.model.requests import amounts, effective, others
 from evaluator.model.resources import ExtendedResources, ResourceVector
 from plimsoll import rfc3339
@@ -21,7 +22,12 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
+Labels = tuple[tuple[str, str], ...]
+"""Keys and values, sorted."""
+
 _CRASHING = "CrashLoopBackOff"
+_KEPT = 1 << 12
+"""Sets of labels that are shared: all pods of a ReplicaSet have the same."""
 
 
 class PodRecord(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +60,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """Requests for extended resources."""
     membership: Membership | None = None
     """Gang membership; None for a pod that names no gang and does not have the gate."""
+    labels: Labels = ()
+    """Empty unless they are needed."""
 
     @property
     def key(self) -> Key:
@@ -72,15 +80,17 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
         return PodView(name, self.uid, self.kind, amounts(self.requests))
 
 
-def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset()) -> PodRecord:
-    """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`.
+def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset(), *, labels: bool = False) -> PodRecord:
+    """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.model.requests.others`. `labels`: keep them.
 
     Raises `plimsoll.decode.UNREADABLE` for malformed JSON.
     """
-    return pod_record(workload.decode(raw), ignored)
+    return pod_record(pod_spec_view.decode(raw), ignored, labels=labels)
 
 
-def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
+def pod_record(
+    pod: PodSpecView, ignored: Set[str] = frozenset(), *, labels: bool = False
+) -> PodRecord:
     """Return the PodRecord of a decoded pod."""
     meta, status = pod.metadata, pod.status
     effective_request, (extended, unread) = effective(pod), others(pod, ignored)
@@ -103,7 +113,14 @@ def pod_record(pod: PodSpecView, ignored: Set[str] = frozenset()) -> PodRecord:
         problems=effective_request.problems + unread,
         others=extended,
         membership=gang_labels.membership(pod),
+        labels=_shared(tuple(sorted(meta.labels.items()))) if labels and meta.labels else (),
     )
+
+
+@lru_cache(_KEPT)
+def _shared(labels: Labels) -> Labels:
+    """Return equal labels as one object."""
+    return tuple((intern(key), intern(value)) for key, value in labels)
 
 
 def _is_crashing(container: ContainerStatus) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from evaluator.model.gang_membership import QoS
+from evaluator.model.gangs.membership import QoS
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pods import PodSpecView, Requests
+from evaluator.model.pod_spec_view import PodSpecView, Requests
 from plimsoll import quantity
 
 _NAMES = {

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from evaluator.model.names import EXTENDER_RESOURCE
 from evaluator.model.pod_demand import Amounts, PodView, Resource
-from evaluator.model.pods import PodSpecView
+from evaluator.model.pod_spec_view import PodSpecView
 from evaluator.model.resources import (
     RESOURCES,
     ExtendedResources,

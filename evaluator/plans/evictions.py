@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.policy.decide import Decision, Decisions
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import REQUEUED_AT, Pod
+from evaluator.model.pod import REQUEUED_AT, Pod
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
 from evaluator.policy.reasons import reason_prefix

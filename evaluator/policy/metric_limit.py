@@ -34,18 +34,19 @@ def limit_metrics(
     *,
     observed: Collection[frozenset[str]] = (),
     always: frozenset[str] = frozenset(),
+    served: frozenset[str] = frozenset(),
 ) -> MetricLimit:
     """Select at most `most` of the metrics that policies name; metrics in `always` do not count.
 
-    Policies with the fewest metrics go first, so a policy with thousands displaces only its own; those that are only
-    `observed` go last.
+    Policies with the fewest metrics go first, so a policy with thousands displaces only its own; then those that are only
+    `observed`, and last the metrics that are only `served`.
     """
-    union = always.union(*named, *observed)
+    union = always.union(served, *named, *observed)
     most += len(always)
     if len(union) <= most:
         return MetricLimit(union)
     requested = set(always)
-    for names in [*_by_size(named), *_by_size(observed)]:
+    for names in [*_by_size(named), *_by_size(observed), sorted(served)]:
         new = [name for name in names if name not in requested]
         requested.update(new[: most - len(requested)])
     return MetricLimit(frozenset(requested), union - requested)

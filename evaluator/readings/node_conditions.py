@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.readings.column import NEVER, Column, SourceMask, unknown
 from evaluator.readings.merged import Readings
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from evaluator.cache.pods import PodCache
 from evaluator.cache.pods_by_policy import policy_of as policy_of_pod
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.model.pod_record import Key, PodRecord
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.per_pod import PerPodDecisions
@@ -67,6 +68,12 @@ class PodExplainer:
         namespace, _, rest = name.partition("/")
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
+
+    def facts_of(self, node: str) -> dict[str, Any]:
+        """Return what scorers know of a node; empty while they are not ready."""
+        if self.waiting_for or not self.runner.scorers:
+            return {}
+        return explain.node_facts(self.runner.view(next(iter(self.runner.scorers))), node)
 
     def opinions(self, pod: PodRecord) -> Iterator[Opinion]:
         """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""

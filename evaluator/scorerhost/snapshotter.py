@@ -14,8 +14,8 @@ import numpy as np
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods import NodeUsage, PodCache
+from evaluator.model.node import Node
 from evaluator.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
-from evaluator.model.objects import Node
 from evaluator.model.resources import RESOURCES
 from evaluator.model.usage_metrics import ANNOTATIONS, METRICS
 from evaluator.readings.merged import Readings

@@ -1,4 +1,4 @@
-"""The listeners: extender, scorers, agents, operations and gang webhook."""
+"""The listeners: extender, scorers, agents, operations, gang webhook and custom metrics."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -38,8 +38,9 @@ class Listeners:
         scorers: Mapping[str, ScorerRoutes],
         operations: OpsServer,
         agents: AgentServer,
+        custom_metrics: Server | None = None,
     ) -> None:
-        """`scorers`: those with a port of their own. Reads the certificates. Raises TlsError."""
+        """`scorers`: those with a port of their own. `custom_metrics`: None if it is off. Reads the certificates. Raises TlsError."""
         self._settings = settings
         self._agents = agents if AGENTS in settings.sources else None
         self._streaming = False
@@ -70,6 +71,7 @@ class Listeners:
             for name, scoring in scorers.items()
         }
         self._gangs = gang_webhook.server(settings, metrics)
+        self._custom_metrics = custom_metrics
         for name, server in self._named():
             metrics.connections.labels(name).set_function(partial(_connections, server))
 
@@ -85,6 +87,8 @@ class Listeners:
             yield f"scorer-{name}", server
         if self._gangs:
             yield "gangs", self._gangs
+        if self._custom_metrics:
+            yield "custom-metrics", self._custom_metrics
 
     async def open(self) -> None:
         """Open all ports. Raises ListenError or OSError."""
@@ -97,6 +101,9 @@ class Listeners:
             await self._listen(f"scorer-{name}", server, port, secured=not settings.unsafe)
         if self._gangs:
             await self._listen("gangs", self._gangs, settings.gang_webhook_port, secured=True)
+        if self._custom_metrics:
+            port = settings.custom_metrics_port
+            await self._listen("custom-metrics", self._custom_metrics, port, secured=True)
 
     async def close(self) -> None:
         """Complete requests in flight and close all connections."""

@@ -81,8 +81,12 @@ class Response:
         return self.body.size if isinstance(self.body, Parts) else len(self.body)
 
     def with_headers(self, headers: Mapping[str, str]) -> "Response":
-        """Return the response with additional headers."""
-        return replace(self, headers=(*self.headers, *headers.items())) if headers else self
+        """Return the response with additional headers, which replace its own of the same name."""
+        if not headers:
+            return self
+        names = {name.lower() for name in headers}
+        own = (header for header in self.headers if header[0].lower() not in names)
+        return replace(self, headers=(*own, *headers.items()))
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -1,5 +1,6 @@
 """The in-memory API server on loopback HTTP, for kubectl, schedulers and controllers."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterable
 
@@ -7,12 +8,14 @@ from aiohttp import web
 
 from plimsoll import rfc3339
 from sandbox.apiserver.http import bodies
+from sandbox.apiserver.http.aggregation import Aggregator
 from sandbox.apiserver.http.hosts import loopback_only
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.serving import Frontend
 from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, name_of
 from sandbox.apiserver.storage.watches import Watches
+from sandbox.pki import KeyPair
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -26,12 +29,17 @@ class ApiServer:
         clock: Callable[[], float] = time.time,
         history: int = 10_000,
         bookmark_interval: float = 10.0,
+        front_proxy: KeyPair | None = None,
     ) -> None:
+        """`front_proxy`: the client certificate for programs behind APIServices."""
         self._cluster = Cluster(clock, history)
         self._watches = Watches(self._cluster, bookmark_interval=bookmark_interval)
         self._backends: dict[tuple[str, str, str], str] = {}
-        self._frontend = Frontend(self._cluster, self._watches, ServiceProxy(self._backends))
+        self._aggregator = Aggregator(self._cluster, self._backends, front_proxy)
+        proxy = ServiceProxy(self._backends)
+        self._frontend = Frontend(self._cluster, self._watches, proxy, self._aggregator)
         self._runner: web.AppRunner | None = None
+        self._checking: asyncio.Task[None] | None = None
         for name in _NAMESPACES:
             self._create_namespace(name)
 
@@ -46,16 +54,20 @@ class ApiServer:
         )
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
+        self._checking = asyncio.create_task(self._aggregator.run())
         bound_host, bound_port = self._runner.addresses[0][:2]
         return f"http://{bound_host}:{bound_port}"
 
     def serve_as(self, namespace: str, service: str, port: str, url: str) -> None:
-        """Let the service proxy forward requests for a Service and its named port to this base URL."""
+        """Let the service proxy and APIServices forward requests for a Service and its named port to this base URL."""
         self._backends[namespace, service, port] = url
 
     async def close(self) -> None:
         """End all watches and close the port."""
         self._watches.close()
+        if self._checking is not None:
+            self._checking.cancel()
+            await asyncio.wait([self._checking])
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

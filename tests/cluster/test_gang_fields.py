@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from evaluator.model import pod_record
-from evaluator.model.gang_membership import QoS
+from evaluator.model.gangs.membership import QoS
 from evaluator.model.requests import amounts
 
 pytestmark = pytest.mark.e2e

@@ -9,7 +9,7 @@ import yaml
 
 from evaluator.config import Settings
 from evaluator.gangs import webhook
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure

@@ -11,9 +11,9 @@ import yaml
 from evaluator.cache.cluster import decode_node
 from evaluator.gangs.core import ungate
 from evaluator.kubeapi.client import Kube
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 from evaluator.model.node_labels import LabelApply
-from evaluator.model.objects import REQUEUED_AT
+from evaluator.model.pod import REQUEUED_AT
 from evaluator.plans.node_actions import conditions, taints
 from evaluator.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from sandbox.client.client import MERGE, ApiError, Client

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure

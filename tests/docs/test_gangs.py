@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluator.gangs.core.types import GangState
 from evaluator.gangs.options import GangOptions
-from evaluator.model.gang_membership import (
+from evaluator.model.gangs.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,

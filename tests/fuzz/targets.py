@@ -32,8 +32,8 @@ from evaluator.kubeapi import client, connection, resources, transport
 from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import api_status
-from evaluator.model.gang_membership import Membership, Owner
-from evaluator.model.objects import Pod
+from evaluator.model.gangs.membership import Membership, Owner
+from evaluator.model.pod import Pod
 from evaluator.model.pod_demand import Resource
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.policy_events import ReportedState, previously_reported

@@ -251,9 +251,13 @@ class GroupManager:
 
     def accounts(self) -> Sequence[GroupAccount]:
         """Return statistics of each group. Any thread may call it."""
+        return [account for _, account in self.groups()]
+
+    def groups(self) -> Sequence[tuple[Group, GroupAccount]]:
+        """Return each group with its statistics. Any thread may call it."""
         everything = self._members
         return [
-            _account(member, everything.get(Part(part.group, quick=True)))
+            (member.running.group, _account(member, everything.get(Part(part.group, quick=True))))
             for part, member in everything.items()
             if not part.quick
         ]

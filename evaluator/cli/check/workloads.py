@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from evaluator.model.names import EXTENDER_RESOURCE, POLICY_LABEL, PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans.policy_pods import NotApplied, needs_request, sentence
 from evaluator.policy.types import Policy
 

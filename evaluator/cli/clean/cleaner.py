@@ -11,7 +11,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.resources import NODES
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model import node_labels
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_actions import conditions, taints
 from plimsoll.ratelimit import TokenBucket
 

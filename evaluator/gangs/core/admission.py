@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from evaluator.model import gang_labels
-from evaluator.model.gang_membership import GATE, PRIORITY_LABEL
-from evaluator.model.pods import Gate
+from evaluator.model.gangs import labels as gang_labels
+from evaluator.model.gangs.membership import GATE, PRIORITY_LABEL
+from evaluator.model.pod_spec_view import Gate
 from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 

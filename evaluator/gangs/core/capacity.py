@@ -11,10 +11,10 @@ from evaluator.cache.pods import NodeUsage, PodCache
 from evaluator.gangs.core.eligibility import Eligibility
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import gang_of
-from evaluator.model.gang_membership import PlacementConstraints
+from evaluator.model.gangs.membership import PlacementConstraints
 from evaluator.model.node_index import Floats, NodeIndex, Reindex, fixed
 from evaluator.model.pod_record import PodRecord
-from evaluator.model.pods import FINISHED
+from evaluator.model.pod_spec_view import FINISHED
 from evaluator.model.resources import RESOURCES, ExtendedResources
 from evaluator.policy.decide import Decisions
 

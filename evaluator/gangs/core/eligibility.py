@@ -14,10 +14,10 @@ import numpy as np
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.feasible_nodes import NodesForPod
 from evaluator.model.feasibility import is_feasible
-from evaluator.model.gang_membership import PlacementConstraints
+from evaluator.model.gangs.membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, NodeIndex, fixed
-from evaluator.model.objects import Affinity, Pod, PodMeta, PodSpec, Toleration
+from evaluator.model.pod import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.violations import ViolationReasons
 

@@ -10,9 +10,9 @@ from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.pod_shape import shapes
 from evaluator.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.gangs.core.types import GangDecisions, GangTimings, Reservation
-from evaluator.model.gang_membership import GATE, QoS
+from evaluator.model.gangs.membership import GATE, QoS
 from evaluator.model.pod_record import Key, PodRecord
-from evaluator.model.pods import FINISHED
+from evaluator.model.pod_spec_view import FINISHED
 from plimsoll import rfc3339
 
 _NAMED = 10

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.gangs.core.pod_shape import PodShape
-from evaluator.model.gang_membership import PlacementConstraints
+from evaluator.model.gangs.membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Floats, Mask, NodeIndex
 from evaluator.model.resources import RESOURCES, ExtendedResources, ResourceVector

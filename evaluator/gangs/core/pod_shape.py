@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evaluator.model.gang_membership import PlacementConstraints
+from evaluator.model.gangs.membership import PlacementConstraints
 from evaluator.model.names import PolicyKey
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import ExtendedResources, ResourceVector

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from evaluator.gangs.core.pod_shape import PodShape, shapes
-from evaluator.model.gang_membership import Membership, QoS
+from evaluator.model.gangs.membership import Membership, QoS
 from evaluator.model.pod_record import PodRecord
-from evaluator.model.pods import FINISHED
+from evaluator.model.pod_spec_view import FINISHED
 from plimsoll.text import counted
 
 _NO_MEMBERSHIP = Membership()

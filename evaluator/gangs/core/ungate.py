@@ -7,9 +7,9 @@ import msgspec
 
 from evaluator.gangs.core.podgroup import PodGroup, about
 from evaluator.gangs.core.types import GangReason, GangRelease
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 from evaluator.model.pod_record import PodRecord
-from evaluator.model.pods import Gate
+from evaluator.model.pod_spec_view import Gate
 
 Operation = Mapping[str, Any]
 """An operation of a JSON patch (RFC 6902)."""

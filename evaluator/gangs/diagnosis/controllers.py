@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from evaluator.gangs.diagnosis import create_failures
-from evaluator.model.gang_membership import Owner
-from evaluator.model.pods import OwnerReference
+from evaluator.model.gangs.membership import Owner
+from evaluator.model.pod_spec_view import OwnerReference
 
 KINDS = {
     ("batch/v1", "Job"): "jobs",

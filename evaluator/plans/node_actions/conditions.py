@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.model.objects import Node, NodeCondition
+from evaluator.model.node import Node, NodeCondition
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import formatted

@@ -1,6 +1,6 @@
 """Reads from a node what shows that it violated a policy before this process started."""
 
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.node_actions.conditions import own_conditions
 from evaluator.policy.actions import names
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.model.objects import Node, Taint
+from evaluator.model.node import Node, Taint
 from evaluator.plans.node_actions.types import VALUE, OwnTaint, taint_name
 from evaluator.policy.actions.types import TaintEffect
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import NodeCondition
 from evaluator.model.node_index import Floats, Mask, NodeIndex
-from evaluator.model.objects import NodeCondition
 from evaluator.plans.node_actions.limit import Choice
 from evaluator.policy.actions import names
 from evaluator.policy.actions.types import CLUSTER_LIMIT, NodeLimit

@@ -12,7 +12,7 @@ from evaluator.access.review_limits import ReviewLimits
 from evaluator.access.token_review import TokenReviewer
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.api_status import TokenReview
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.sources.agents.identity import Bound, address, bound
 
 _FRESH = 60.0

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 
 _HOSTNAME = "kubernetes.io/hostname"
 _OTHER_NAMES = {"InternalIP", "Hostname"}

@@ -131,6 +131,18 @@ _TEMPLATE = (
     _wide("Selector", _selector),
 )
 
+
+def _api_service(obj: Json, now: float) -> str:
+    service = dig(obj, "spec", "service")
+    return f"{service['namespace']}/{service['name']}" if service else "Local"
+
+
+def _available(obj: Json, now: float) -> str:
+    found = condition(obj, "Available") or {"status": "Unknown"}
+    reason = f" ({found['reason']})" if found["status"] != "True" and found.get("reason") else ""
+    return f"{found['status']}{reason}"
+
+
 _COLUMNS: Mapping[str, Sequence[Column]] = {
     "nodes": (
         NAME,
@@ -226,6 +238,12 @@ _COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("Global-Default", lambda obj, now: bool(obj.get("globalDefault")), type="boolean"),
         AGE,
         Column("PreemptionPolicy", _text("preemptionPolicy", missing="PreemptLowerPriority")),
+    ),
+    "apiservices.apiregistration.k8s.io": (
+        NAME,
+        Column("Service", _api_service),
+        Column("Available", _available),
+        AGE,
     ),
 }
 

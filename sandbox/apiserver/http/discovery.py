@@ -36,17 +36,22 @@ def group_versions(resources: Iterable[Resource]) -> dict[str, list[str]]:
     return groups
 
 
-def document(path: list[str], resources: Iterable[Resource]) -> Json | None:
-    """Return the document of /api, /apis, or a group or version below; None if the group or version does not exist."""
+def document(
+    path: list[str], resources: Iterable[Resource], aggregated_groups: Iterable[Json] = ()
+) -> Json | None:
+    """Return the document of /api, /apis, or a group or version below; None if the group or version does not exist.
+
+    `aggregated_groups`: groups that other programs answer for, as listed by /apis.
+    """
     match path:
         case ["api"]:
             return _legacy_versions()
         case ["apis"]:
-            return _group_list(resources)
+            return _group_list(resources, aggregated_groups)
         case ["api", version]:
             return _resource_list("", version, resources)
         case ["apis", group]:
-            return _one_group(group, resources)
+            return _one_group(group, _groups(resources, aggregated_groups))
         case ["apis", group, version]:
             return _resource_list(group, version, resources)
         case _:
@@ -57,18 +62,19 @@ def _legacy_versions() -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
-def _group_list(resources: Iterable[Resource]) -> Json:
-    groups = [
-        _group(name, versions) for name, versions in group_versions(resources).items() if name
-    ]
+def _groups(resources: Iterable[Resource], aggregated_groups: Iterable[Json]) -> list[Json]:
+    own = [_group(name, versions) for name, versions in group_versions(resources).items() if name]
+    return [*own, *aggregated_groups]
+
+
+def _group_list(resources: Iterable[Resource], aggregated_groups: Iterable[Json]) -> Json:
+    groups = _groups(resources, aggregated_groups)
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def _one_group(name: str, resources: Iterable[Resource]) -> Json | None:
-    versions = group_versions(resources).get(name)
-    if not name or not versions:
-        return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
+def _one_group(name: str, groups: Iterable[Json]) -> Json | None:
+    found = next((group for group in groups if group["name"] == name), None)
+    return None if found is None else {"kind": "APIGroup", "apiVersion": "v1", **found}
 
 
 def _group(name: str, versions: list[str]) -> Json:

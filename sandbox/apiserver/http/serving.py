@@ -13,6 +13,7 @@ from plimsoll.process import metrics as process_metrics
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
+from sandbox.apiserver.http.aggregation import DISCOVERY, Aggregator
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.requests import (
     Target,
@@ -39,7 +40,6 @@ _METRICS = "/metrics"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _METRICS_HEADERS = {"Content-Type": CONTENT_TYPE_LATEST}
 _AGGREGATED = "apidiscovery.k8s.io"
-_AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _NAMESPACE_DELAY = 0.5
 _ACTIONS = frozenset({"binding", "eviction"})
 
@@ -47,9 +47,12 @@ _ACTIONS = frozenset({"binding", "eviction"})
 class Frontend:
     """Handles all requests of one server."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, proxy: ServiceProxy) -> None:
+    def __init__(
+        self, cluster: Cluster, watches: Watches, proxy: ServiceProxy, aggregator: Aggregator
+    ) -> None:
         self._cluster = cluster
         self._proxy = proxy
+        self._aggregator = aggregator
         self._watches = watches
         self._writer = Writer(cluster)
         self._remover = Remover(cluster)
@@ -84,10 +87,10 @@ class Frontend:
             return web.Response(text="ok")
         if request.path == _METRICS:
             return web.Response(body=generate_latest(self._metrics), headers=_METRICS_HEADERS)
-        if request.method == "GET" and (document := self._document(request)) is not None:
+        if (forwarded := await self._forward(request)) is not None:
+            return forwarded
+        if request.method == "GET" and (document := await self._document(request)) is not None:
             return document
-        if (route := self._proxy.route(request)) is not None:
-            return await self._proxy.forward(request, *route)
         target = locate(self._cluster.registry, request.path)
         match request.method:
             case "GET" | "HEAD":
@@ -102,7 +105,15 @@ class Frontend:
                 return await self._delete(request, target)
         raise method_not_allowed()
 
-    def _document(self, request: web.Request) -> web.Response | None:
+    async def _forward(self, request: web.Request) -> web.Response | None:
+        """Return the response of the program that answers for a path; None if this server does. Raises ApiError."""
+        if (service := self._aggregator.serving(request.path)) is not None:
+            return await self._aggregator.forward(request, service)
+        if (route := self._proxy.route(request)) is not None:
+            return await self._proxy.forward(request, *route)
+        return None
+
+    async def _document(self, request: web.Request) -> web.Response | None:
         """Return discovery and other documents about the server; None for other paths."""
         parts = request.path.strip("/").split("/")
         resources = list(self._cluster.registry)
@@ -111,9 +122,11 @@ class Frontend:
                 return _json(dict(discovery.VERSION))
             case ["api" | "apis"] if _AGGREGATED in request.headers.get("Accept", ""):
                 body = discovery.aggregated(resources, legacy=parts == ["api"])
-                return web.Response(body=encode(body), headers={"Content-Type": _AGGREGATED_TYPE})
+                if parts == ["apis"]:
+                    body["items"] += await self._aggregator.discovered()
+                return web.Response(body=encode(body), headers={"Content-Type": DISCOVERY})
             case ["api" | "apis", *rest] if len(rest) < 3:
-                found = discovery.document(parts, resources)
+                found = discovery.document(parts, resources, self._aggregator.groups())
             case ["openapi", "v2"]:
                 # kubectl requests kinds that v3 does not have, such as List; an empty body is a document without kinds.
                 return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF})

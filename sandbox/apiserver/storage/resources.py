@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sandbox.apiserver.kinds import events
+from sandbox.apiserver.kinds.apiservices import APIServices
 from sandbox.apiserver.kinds.behaviour import (
     NamedByRule,
     Namespaces,
@@ -48,6 +49,7 @@ BUILT_IN = (
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), subresources=_STATUS, behaviour=PodDisruptionBudgets()),
     Resource(_SCHEDULING, "v1", "priorityclasses", "PriorityClass", namespaced=False, short_names=("pc",)),
+    Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False, categories=("api-extensions",), subresources=_STATUS, behaviour=APIServices()),
     Resource(_CRDS, "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False, short_names=("crd", "crds"), categories=("api-extensions",), subresources=_STATUS, behaviour=CustomResourceDefinitions()),
 )  # fmt: skip
 

@@ -86,13 +86,6 @@ async def test_healthz_is_ok_at_once_and_readyz_after_the_first_run(client, endp
     assert (await client.get("/readyz")).status == 200
 
 
-async def test_landing_page_has_links(client) -> None:
-    reply = await client.get("/")
-    assert reply.headers["content-type"].startswith("text/html")
-    assert b'<a href="/metrics">' in reply.body
-    assert b"node-a" in reply.body
-
-
 async def test_other_paths_and_methods_are_rejected(client) -> None:
     assert (await client.get("/metric")).status == 404
     reply = await client.get("/metrics", method="POST")

@@ -15,6 +15,7 @@ from agent.web.config import TlsConfig, WebConfigError
 from plimsoll.http.limits import Limits
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Request, Response
+from sandbox.pki import openssl
 from tests.patience import PATIENCE
 
 
@@ -170,7 +171,7 @@ def test_wrong_or_encrypted_key_is_reported_in_a_sentence(plain, authority, tmp_
     with pytest.raises(WebConfigError, match=r"no certificate with its key: .*MISMATCH"):
         tls.build(dataclasses.replace(plain, key_file=str(other)))
     locked = tmp_path / "locked.key"
-    authority._openssl(
+    openssl(
         *("pkey", "-in", plain.key_file, "-aes256", "-passout", "pass:secret", "-out", str(locked))
     )
     with pytest.raises(WebConfigError, match="the key is encrypted"):

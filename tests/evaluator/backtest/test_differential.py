@@ -11,8 +11,9 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy import parse
 from evaluator.readings.store import Store
 from tests.evaluator.conftest import make_tas

@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from evaluator.cache.cluster import ClusterCache, Collection, decode_node, decode_pod, decode_policy
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Node, NodeCondition, NodeSpec, NodeStatus, ObjectMeta, Pod
+from evaluator.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.model.pod import Pod
 from evaluator.policy.types import Policy
 
 KINDS = ("policies", "nodes", "pods")

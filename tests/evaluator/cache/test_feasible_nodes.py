@@ -5,16 +5,13 @@ from hypothesis import strategies as st
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.feasibility import is_feasible
-from evaluator.model.objects import (
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.model.pod import (
     Affinity,
-    Node,
     NodeAffinity,
-    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
-    NodeSpec,
-    NodeStatus,
-    ObjectMeta,
     Pod,
     PodMeta,
     PodSpec,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from evaluator.cache.pods_by_policy import PodsByPolicy, policy_of
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod, PodMeta, PodSpec
+from evaluator.model.pod import Pod, PodMeta, PodSpec
 
 NAMES = ("one", "two", "three")
 

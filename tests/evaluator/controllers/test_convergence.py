@@ -13,8 +13,9 @@ from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.model.objects import Node, ObjectMeta
 from evaluator.plans.node_labels import LabelPlan
 from evaluator.policy.parse import parse
 from evaluator.readings.store import Store

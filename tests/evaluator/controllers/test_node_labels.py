@@ -18,8 +18,9 @@ from evaluator.kubeapi.transport import KubeError
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model import node_labels
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node
 from evaluator.model.node_labels import LabelConflict
-from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy.decide import Decisions
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE

@@ -8,7 +8,7 @@ import pytest
 from evaluator.cache.cluster import ClusterCache
 from evaluator.controllers.policy_pods import PolicyPodController
 from evaluator.metrics import Metrics
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans.event_queue import EventTimings
 from evaluator.policy.parse import parse
 

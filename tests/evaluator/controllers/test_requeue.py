@@ -17,7 +17,7 @@ from evaluator.kubeapi.reflector import Reflector
 from evaluator.kubeapi.resources import LINKED_PODS, NODES
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import REQUEUED_AT
+from evaluator.model.pod import REQUEUED_AT
 from evaluator.plans.requeue import RequeueTimings
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable

@@ -10,9 +10,10 @@ from evaluator.engine import loop as decider
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import Node, ObjectMeta
 from evaluator.policy import parse
 from evaluator.policy.decide import NotReadyError
 from evaluator.policy.scorer_metrics import Scoring

@@ -18,7 +18,8 @@ from evaluator.engine.release import release, unused
 from evaluator.engine.subscription import Subscriptions
 from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Node, NodeMeta, Pod, PodMeta, PodSpec
+from evaluator.model.node import Node, NodeMeta
+from evaluator.model.pod import Pod, PodMeta, PodSpec
 from evaluator.model.steps import finished
 from evaluator.plans import readmitted
 from evaluator.plans.explain import nodes as explain_nodes

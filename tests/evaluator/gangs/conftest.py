@@ -8,7 +8,7 @@ import pytest
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import PodGroup, gang_of
-from evaluator.model.gang_membership import GATE, Membership, Owner, PlacementConstraints, QoS
+from evaluator.model.gangs.membership import GATE, Membership, Owner, PlacementConstraints, QoS
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES

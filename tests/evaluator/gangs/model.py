@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.gangs.core.packing import Capacity
 from evaluator.gangs.core.podgroup import GangKey, PodGroup, gang_of
-from evaluator.model.gang_membership import Membership, Owner, PlacementConstraints, QoS
+from evaluator.model.gangs.membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_record import PodRecord
 from evaluator.model.resources import RESOURCES

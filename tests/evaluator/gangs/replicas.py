@@ -14,7 +14,7 @@ from evaluator.kubeapi.resources import ALL_PODS, NODES
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from evaluator.policy.decide import Decisions
 from tests.patience import PATIENCE
 

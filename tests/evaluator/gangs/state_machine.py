@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
-from evaluator.model.gang_membership import QoS
+from evaluator.model.gangs.membership import QoS
 from tests.evaluator.gangs.invariants import FINALLY, INVARIANTS, LONG, Decision, History
 from tests.evaluator.gangs.model import WHERES, Cluster, Pod
 

@@ -4,7 +4,7 @@ import asyncio
 
 from evaluator.gangs.controller import ANOTHER, UNLISTED
 from evaluator.gangs.core.types import GangState
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 from evaluator.model.names import PolicyKey
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.evaluate import MetricTable

@@ -10,7 +10,7 @@ from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangDecisions, GangHistory, GangState, GangVerdict
 from evaluator.gangs.diagnoser import Diagnoser, DiagnosisTimings
 from evaluator.kubeapi.transport import KubeError
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from evaluator.model.pod_record import decode
 
 TRAIN = GangKey("ns", "train")

@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import PodGroup, about
 from evaluator.gangs.core.types import GangReason, GangState
-from evaluator.model.gang_membership import Membership, Owner, QoS
+from evaluator.model.gangs.membership import Membership, Owner, QoS
 from evaluator.model.pod_record import PodRecord
 from tests.evaluator.gangs import invariants
 from tests.evaluator.gangs.model import ANYWHERE

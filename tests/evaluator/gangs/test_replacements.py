@@ -1,7 +1,7 @@
 """Replacements of admitted pods are released at once; other pods of the same name are not."""
 
 from evaluator.gangs.core.types import GangHistory, GangReason, GangState
-from evaluator.model.gang_membership import Owner
+from evaluator.model.gangs.membership import Owner
 from tests.evaluator.gangs.outcomes import NOW, gang, message, released, remembered, state
 
 

@@ -5,7 +5,7 @@ import pytest
 from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangHistory, GangReason, GangState, GangTimings
-from evaluator.model.gang_membership import Owner
+from evaluator.model.gangs.membership import Owner
 
 NOW = 200.0
 TRAIN = GangKey("default", "train")

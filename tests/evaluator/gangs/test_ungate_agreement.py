@@ -7,7 +7,7 @@ from evaluator.gangs.core.decide import decide
 from evaluator.gangs.core.podgroup import gang_among, gang_of
 from evaluator.gangs.core.types import GangHistory, GangReason, GangTimings
 from evaluator.gangs.core.ungate import due
-from evaluator.model.gang_membership import Owner
+from evaluator.model.gangs.membership import Owner
 from tests.examples import examples
 
 NOW = 1000.0

@@ -6,7 +6,7 @@ from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangReason, GangRelease
 from evaluator.gangs.ungater import Ungater
 from evaluator.metrics import Metrics
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 
 TRAIN = GangKey("default", "train")
 AT = "2027-01-15T08:00:00.000Z"

@@ -12,7 +12,7 @@ import pytest
 
 from evaluator.config import Settings
 from evaluator.metrics import Metrics
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from evaluator.server import gang_webhook
 from evaluator.tls.reload import TlsError
 from plimsoll.http.addresses import Address

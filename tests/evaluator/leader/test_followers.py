@@ -13,9 +13,11 @@ from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.resources import NODES
 from evaluator.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.metrics import Metrics
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import Node, NodeCondition, NodeStatus
 from evaluator.model.node_labels import LabelApply
-from evaluator.model.objects import Node, NodeCondition, NodeStatus, ObjectMeta, Pod, PodSpec
+from evaluator.model.pod import Pod, PodSpec
 from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Policy

@@ -3,21 +3,17 @@
 import pytest
 
 from evaluator.model.feasibility import is_feasible, pinned
-from evaluator.model.objects import (
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
+from evaluator.model.pod import (
     Affinity,
-    Node,
     NodeAffinity,
-    NodeCondition,
     NodeSelector,
     NodeSelectorTerm,
-    NodeSpec,
-    NodeStatus,
-    ObjectMeta,
     Pod,
     PodMeta,
     PodSpec,
     Requirement,
-    Taint,
     Toleration,
 )
 

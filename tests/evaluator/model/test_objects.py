@@ -9,7 +9,7 @@ import pytest
 
 from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.model.node_labels import NodeLabels
-from evaluator.model.objects import REQUEUED_AT
+from evaluator.model.pod import REQUEUED_AT
 from evaluator.model.usage_metrics import ANNOTATIONS
 
 RECORDED = sorted((Path(__file__).parents[1] / "extender/requests").glob("*-nodes-3.json"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from evaluator.model.pod_demand import Resource
-from evaluator.model.pods import PodSpecView, decode
+from evaluator.model.pod_spec_view import PodSpecView, decode
 from evaluator.model.requests import amounts, effective, others, pod_view
 
 MI = 2**20

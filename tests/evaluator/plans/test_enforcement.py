@@ -5,17 +5,9 @@ import pytest
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
 from evaluator.model.names import ENFORCEMENT, POLICY_LABEL, PolicyKey
+from evaluator.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.model.node_labels import LabelConflict
-from evaluator.model.objects import (
-    Node,
-    NodeCondition,
-    NodeMeta,
-    NodeSpec,
-    NodeStatus,
-    Pod,
-    PodMeta,
-    PodSpec,
-)
+from evaluator.model.pod import Pod, PodMeta, PodSpec
 from evaluator.model.steps import finished
 from evaluator.plans import evictions, policy_events
 from evaluator.plans.enforcement import Effects

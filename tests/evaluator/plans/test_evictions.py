@@ -4,18 +4,10 @@ import pytest
 
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.cache.pods_by_policy import PodsByPolicy
+from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import (
-    Node,
-    NodeCondition,
-    NodeSpec,
-    NodeStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Taint,
-)
+from evaluator.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
+from evaluator.model.pod import Pod, PodSpec, PodStatus
 from evaluator.plans import evictions
 from evaluator.plans.evictions import EvictionRate
 from evaluator.policy.decide import Decision, Decisions

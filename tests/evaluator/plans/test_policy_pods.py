@@ -5,7 +5,7 @@ import pytest
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.model.names import PolicyKey
-from evaluator.model.objects import Pod
+from evaluator.model.pod import Pod
 from evaluator.plans.policy_pods import (
     NotApplied,
     event,

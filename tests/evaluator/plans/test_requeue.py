@@ -9,7 +9,7 @@ from evaluator.cache.cluster import decode_node, decode_pod
 from evaluator.cache.feasible_nodes import FeasibleNodes
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import REQUEUED_AT
+from evaluator.model.pod import REQUEUED_AT
 from evaluator.plans import readmitted, requeue
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.plans.requeue import RequeueTimings

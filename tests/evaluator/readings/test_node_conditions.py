@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from evaluator.cache.cluster import decode_node
-from evaluator.model.objects import NodeCondition
+from evaluator.model.node import NodeCondition
 from evaluator.readings.column import NEVER
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions, metric_of
 from evaluator.readings.store import Store

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evaluator.cache.cluster import ClusterCache, decode_node
 from evaluator.cache.pods import PodCache
 from evaluator.model import usage_metrics
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.model.pod_demand import Resource
 from evaluator.model.pod_record import decode
 from evaluator.readings.store import Store

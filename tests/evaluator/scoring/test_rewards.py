@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.pods import kind_of
+from evaluator.model.pod_spec_view import kind_of
 from evaluator.scoring import rewards as module
 from evaluator.scoring.rewards import PodOutcome, Rewards
 from tests.examples import examples

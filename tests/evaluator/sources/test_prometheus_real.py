@@ -12,7 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from evaluator.model.objects import Address, Node, NodeStatus, ObjectMeta
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Address, Node, NodeStatus
 from evaluator.sources.formats.answer import SourceError
 from evaluator.sources.formats.node_join import NodeNames
 from evaluator.sources.prometheus import Access, Prometheus

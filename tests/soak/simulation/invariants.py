@@ -12,7 +12,7 @@ from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
 from evaluator.model import node_labels
-from evaluator.model.objects import Node
+from evaluator.model.node import Node
 from evaluator.plans.status import statuses
 from evaluator.policy import parse
 from evaluator.policy.decide import decide

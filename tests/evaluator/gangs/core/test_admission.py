@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs.core import admission
 from evaluator.gangs.core.admission import BadReviewError, Result
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from tests.examples import examples
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

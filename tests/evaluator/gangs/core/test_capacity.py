@@ -12,7 +12,7 @@ from evaluator.cache.cluster import ClusterCache, decode_node
 from evaluator.cache.pods import PodCache
 from evaluator.gangs.core.capacity import CapacityTracker
 from evaluator.gangs.core.pod_shape import shape
-from evaluator.model.gang_membership import GATE
+from evaluator.model.gangs.membership import GATE
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod_record import PodRecord, decode

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluator.gangs.core.types import GangReason, GangState, GangTimings
-from evaluator.model.gang_membership import Owner, QoS
+from evaluator.model.gangs.membership import Owner, QoS
 from tests.evaluator.gangs.outcomes import (
     TERMS,
     gang,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluator.cache.pods import PodCache
 from evaluator.gangs.core.index import GangIndex
 from evaluator.gangs.core.podgroup import GangKey, gang_among
-from evaluator.model.gang_membership import ADMITTED, GATE
+from evaluator.model.gangs.membership import ADMITTED, GATE
 from evaluator.model.pod_record import PodRecord, decode
 
 TRAIN = GangKey("shop", "train")

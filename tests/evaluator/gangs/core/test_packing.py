@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator.gangs.core.packing import Capacity, Packing
 from evaluator.gangs.core.pod_shape import PodShape, shapes
-from evaluator.model.gang_membership import PlacementConstraints
+from evaluator.model.gangs.membership import PlacementConstraints
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.resources import RESOURCES
 

@@ -4,7 +4,7 @@ from evaluator.gangs.core import messages
 from evaluator.gangs.core.decide import deciding
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangHistory, GangReason, GangState
-from evaluator.model.gang_membership import Owner
+from evaluator.model.gangs.membership import Owner
 from tests.evaluator.gangs.outcomes import (
     NOW,
     SEEN,

@@ -6,8 +6,8 @@ from evaluator.gangs.core import ungate
 from evaluator.gangs.core.podgroup import GangKey
 from evaluator.gangs.core.types import GangReason, GangRelease
 from evaluator.gangs.core.ungate import due
-from evaluator.model import pods
-from evaluator.model.gang_membership import ADMITTED, GATE, Owner
+from evaluator.model import pod_spec_view
+from evaluator.model.gangs.membership import ADMITTED, GATE, Owner
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 
@@ -28,7 +28,9 @@ def patch(known, at=AT):
             ungate.GatedPodMetadata(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
             ),
-            ungate.GatedPodSpec([pods.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
+            ungate.GatedPodSpec(
+                [pod_spec_view.Gate(gate["name"]) for gate in spec["schedulingGates"]]
+            ),
         ),
         at,
     )

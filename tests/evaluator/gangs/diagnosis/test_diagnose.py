@@ -6,7 +6,7 @@ import pytest
 from evaluator.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.gangs.diagnosis.controllers import ControllerObject, PodController
 from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.model.gang_membership import Membership, Owner
+from evaluator.model.gangs.membership import Membership, Owner
 from evaluator.model.pod_record import PodRecord
 
 KINDS = {

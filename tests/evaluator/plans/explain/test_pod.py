@@ -6,22 +6,10 @@ from dataclasses import replace
 import pytest
 
 from evaluator.model.feasibility import is_feasible, obstacles
-from evaluator.model.gang_membership import GATE, GROUP_LABEL
+from evaluator.model.gangs.membership import GATE, GROUP_LABEL
 from evaluator.model.names import POLICY_LABEL, PolicyKey
-from evaluator.model.objects import (
-    Node,
-    NodeCondition,
-    NodeMeta,
-    NodeSpec,
-    NodeStatus,
-    Pod,
-    PodCondition,
-    PodMeta,
-    PodSpec,
-    PodStatus,
-    SchedulingGate,
-    Taint,
-)
+from evaluator.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
+from evaluator.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus, SchedulingGate
 from evaluator.model.steps import finished
 from evaluator.plans.explain.pod import PodContext, explain_pod
 from evaluator.policy.decide import decide

@@ -2,8 +2,8 @@
 
 import pytest
 
+from evaluator.model.node import NodeCondition
 from evaluator.model.node_index import NodeIndex
-from evaluator.model.objects import NodeCondition
 from evaluator.model.steps import finished
 from evaluator.plans.node_actions.plan import planning
 from evaluator.plans.node_actions.report import limit_conditions

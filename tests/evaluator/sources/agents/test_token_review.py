@@ -8,7 +8,8 @@ from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.access.review_limits import ReviewLimits, network
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.api_status import ReviewedUser, TokenReview
-from evaluator.model.objects import ObjectMeta, Pod, PodSpec
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.pod import Pod, PodSpec
 from evaluator.sources.agents.identity import address
 from evaluator.sources.agents.token_review import TokenAuthenticator
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from evaluator.model.objects import Address, Node, NodeStatus, ObjectMeta
+from evaluator.model.metadata import ObjectMeta
+from evaluator.model.node import Address, Node, NodeStatus
 from evaluator.sources.formats.node_join import NodeNames
 
 

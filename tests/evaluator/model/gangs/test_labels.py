@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evaluator.model.gang_labels import membership
-from evaluator.model.gang_membership import ADMITTED, GATE, Membership, Owner, QoS
+from evaluator.model.gangs.labels import membership
+from evaluator.model.gangs.membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.model.names import PolicyKey
-from evaluator.model.pods import decode
+from evaluator.model.pod_spec_view import decode
 from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from evaluator.model.gang_membership import ADMITTED
+from evaluator.model.gangs.membership import ADMITTED
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod uses no resources."""

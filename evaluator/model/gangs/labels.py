@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from evaluator.model import feasibility, qos
-from evaluator.model.gang_membership import (
+from evaluator.model.gangs.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
@@ -22,9 +22,9 @@ from evaluator.model.gang_membership import (
     PlacementConstraints,
 )
 from evaluator.model.names import POLICY_LABEL, PolicyKey
-from evaluator.model.objects import Affinity, PodSpec, Toleration
-from evaluator.model.pods import PodMetadata, PodSpecView
-from evaluator.model.pods import PodSpecFields as WorkloadSpec
+from evaluator.model.pod import Affinity, PodSpec, Toleration
+from evaluator.model.pod_spec_view import PodMetadata, PodSpecView
+from evaluator.model.pod_spec_view import PodSpecFields as WorkloadSpec
 from plimsoll import int64, rfc3339
 from plimsoll.text import shown
 

@@ -1,0 +1,1 @@
+"""Labels and annotations of gangs' pods, as decoded. Pure."""
