@@ -1,11 +1,14 @@
 """Recordings from OpenMetrics files, in parts: memory does not grow with their length."""
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from evaluator.backtest.run import Resources
-from evaluator.backtest.samples import Merge, Recording
+from evaluator.backtest.samples import Merge, Recording, consecutive
+from evaluator.cli.backtest import cache
+from evaluator.cli.backtest.content import Content, Metrics, Part
 from evaluator.cli.backtest.openmetrics import SeriesTable, TextSeries
 from evaluator.cli.backtest.recording import Joined, allocatable, joined, names_of, one_series
 from evaluator.cli.backtest.source import BacktestError, Request
@@ -16,85 +19,93 @@ _PART = 4_000_000
 
 
 class Dump:
-    """A source of recordings: the samples of all files, which were read."""
+    """A source of recordings: the content of files."""
 
-    def __init__(
-        self,
-        series: Sequence[TextSeries],
-        join: Joined,
-        spill: Spill,
-        request: Request,
-        *,
-        part: int,
-    ) -> None:
-        """`join` has at least one series. `part`: samples of one part. Raises BacktestError."""
-        self._most = part
-        self._spill = spill
-        self._join = join
+    def __init__(self, content: Content, request: Request) -> None:
+        """Raises BacktestError."""
+        self._content = content
         self._stale_after = request.stale_after
-        known = [series[number] for own in join.metrics.values() for number, _ in own]
-        first = min(one.first for one in known)
-        self.period = request.period(first, max(one.last for one in known))
+        first = content.first
+        self.period = request.period(first, content.last)
         self.start = max(self.period.begin - request.warm_up, min(first, self.period.begin))
-        self.nodes = join.nodes
-        self.allocatable: Resources = allocatable(series)
+        self.nodes = content.nodes
+        self.allocatable: Resources = content.allocatable
 
     def close(self) -> None:
         """Delete temporary files."""
-        self._spill.close()
+        self._content.close()
 
     def parts(self) -> Iterator[tuple[Recording, float]]:
         """Yield consecutive parts. Raises BacktestError."""
-        merges = {metric: Merge(self._stale_after) for metric in self._join.metrics}
-        until, pieces = self.start, list[Piece]()
-        for hours in self._spill.parts(self._most):
-            if hours.end <= self.start - self._stale_after:
+        waiting = list[Metrics]()
+        for end, load in self._content.parts():
+            if end <= self.start - self._stale_after:
                 continue
-            pieces += hours.pieces
-            until = min(hours.end, self.period.end)
-            if hours.end > self.start:
-                yield self._part(pieces, merges), until
-                pieces = []
-            if hours.end >= self.period.end:
+            waiting.append(load())
+            if end > self.start:
+                yield self._recording(waiting), min(end, self.period.end)
+                waiting = []
+            if end >= self.period.end:
                 return
-        yield self._part(pieces, merges), self.period.end
+        yield self._recording(waiting), self.period.end
 
-    def _part(self, pieces: list[Piece], merges: Mapping[str, Merge]) -> Recording:
-        try:
-            found = self._spill.read(pieces)
-        except OSError as error:
-            raise BacktestError(f"temporary file: {error.strerror}") from error
-        metrics = {
-            metric: merges[metric].part(
-                {
-                    number: one_series(node, *found[number])
-                    for number, node in own
-                    if number in found
-                }
-            )
-            for metric, own in self._join.metrics.items()
-        }
-        return Recording(self.nodes, metrics)
+    def _recording(self, parts: Sequence[Metrics]) -> Recording:
+        metrics = {name for part in parts for name in part}
+        found = {name: consecutive([part[name] for part in parts]) for name in metrics}
+        return Recording(self.nodes, found)
 
 
-def read_files(files: Collection[str], request: Request, *, part: int = _PART) -> Dump:
-    """Read OpenMetrics files. `part`: samples of one part. Raises BacktestError, OpenMetricsError."""
+def read_files(
+    files: Sequence[str], request: Request, *, cached: str = "", part: int = _PART
+) -> Dump:
+    """Read OpenMetrics files. `cached`: a folder of caches, if one is used. `part`: samples of one part.
+
+    Raises BacktestError, OpenMetricsError.
+    """
+    if not cached:
+        content = _read(files, request, part)
+    else:
+        folder = cache.folder_of(cached, files, request)
+        if not folder.exists():
+            text = _read(files, request, part)
+            try:
+                cache.write(folder, text)
+            finally:
+                text.close()
+        content = cache.read(folder)
+    try:
+        return Dump(content, request)
+    except BaseException:
+        content.close()
+        raise
+
+
+def _read(files: Sequence[str], request: Request, part: int) -> Content:
+    """Read the samples of text files into memory or a temporary file. Raises BacktestError, OpenMetricsError."""
     spill = Spill()
     try:
-        series = _read(files, request, spill)
+        series = _series(files, request, spill)
         join = joined(series, request.metrics, request.node_label)
         if not any(join.metrics.values()):
             raise BacktestError(
                 f"{', '.join(files)}: no line is a sample of {', '.join(sorted(request.metrics))} on a node: dump these series, "
                 "with their labels node or instance"
             )
-        return Dump(series, join, spill, request, part=part)
     except BaseException:
         spill.close()
         raise
+    known = [series[number] for own in join.metrics.values() for number, _ in own]
+    return Content(
+        min(one.first for one in known),
+        max(one.last for one in known),
+        join.nodes,
+        allocatable(series),
+        partial(_parts, join, spill, part, request.stale_after),
+        spill.close,
+    )
 
 
-def _read(files: Collection[str], request: Request, spill: Spill) -> Sequence[TextSeries]:
+def _series(files: Sequence[str], request: Request, spill: Spill) -> Sequence[TextSeries]:
     def take(table: SeriesTable) -> None:
         try:
             for number, one in enumerate(table.series):
@@ -115,3 +126,23 @@ def _read(files: Collection[str], request: Request, spill: Spill) -> Sequence[Te
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
     take(table)
     return table.series
+
+
+def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterator[Part]:
+    merges = {metric: Merge(stale_after) for metric in join.metrics}
+
+    def load(pieces: list[Piece]) -> Metrics:
+        try:
+            found = spill.read(pieces)
+        except OSError as error:
+            raise BacktestError(f"temporary file: {error.strerror}") from error
+        return {
+            metric: merges[metric].part(
+                {n: one_series(node, *found[n]) for n, node in own if n in found}
+            )
+            for metric, own in join.metrics.items()
+        }
+
+    for hours in spill.parts(most):
+        loaded: Callable[[], Metrics] = partial(load, hours.pieces)
+        yield hours.end, loaded

@@ -34,6 +34,8 @@ def main(argv: Sequence[str]) -> int:
     given = command.parse_args(argv)
     if given.stale_after < given.step:
         command.error("--staleAfter must be at least --step, or every reading is stale")
+    if given.cache and given.prometheus:
+        command.error("--cache is for --openmetrics")
     if given.prometheus and not given.begin:
         command.error("--prometheus needs --from, such as --from 7d")
     try:
@@ -74,7 +76,7 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
         given.node_label,
     )
     if not given.prometheus:
-        return read_files(given.openmetrics, request)
+        return read_files(given.openmetrics, request, cached=given.cache)
     access = Access(
         given.prometheus,
         token_file=given.token_file,
