@@ -38,7 +38,8 @@ from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 from plimsoll import logs
 from plimsoll.http.types import Request
 from wire.codec import Delta
@@ -144,7 +145,9 @@ class Bench:
         self.store = Store(stale_after=60.0, started=time.monotonic())
         self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
         self.operations = OpsServer(
-            self.decider, figures, explain=ExplainPages(self.decider, cluster, clock=time.monotonic)
+            self.decider,
+            figures,
+            reports=Reports(PageSources(self.decider, cluster, clock=time.monotonic)),
         )
         cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])

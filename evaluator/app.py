@@ -17,6 +17,7 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
 from evaluator.kubeapi import resources
@@ -26,15 +27,18 @@ from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
+from evaluator.policy.actions.names import own_prefixes
 from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
+from evaluator.server import ops_port
 from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
@@ -74,6 +78,7 @@ class Service:
             self._metrics,
             rewards=lambda: self._writers.rewards,
         )
+        self._violation_times = ViolationTimes()
         readings = WithNodeConditions(self._sources.readings, self._conditions)
         self._decider = DecisionLoop(
             self._cluster,
@@ -83,6 +88,7 @@ class Service:
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
             taint_prefix=settings.taint_prefix,
+            violation_times=self._violation_times if settings.explain else None,
             scoring=host.scoring,
             scorers_take=host.metrics_used,
             similar=SimilarMetrics(
@@ -119,6 +125,7 @@ class Service:
             effects=effects,
         )
         self._writers.listen(self._cluster, self._decider)
+        self._agents = self._intake(store, subscriptions)
         self._custom_metrics = (
             CustomMetricsPort(
                 settings,
@@ -132,6 +139,12 @@ class Service:
             if settings.custom_metrics_port
             else None
         )
+        operations = OpsServer(
+            self._decider,
+            self._metrics,
+            reports=self._reports(effects),
+            waiting_for=lambda: host.waiting_for,
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -142,20 +155,18 @@ class Service:
                 scoring=host.routes(),
             ),
             scorers=host.separate_routes(),
-            operations=OpsServer(
-                self._decider,
-                self._metrics,
-                explain=self._explain_pages(effects) if settings.explain else None,
-                waiting_for=lambda: host.waiting_for,
-            ),
-            agents=self._intake(store, subscriptions),
+            operations=ops_port.server(settings, api, self._metrics, operations.answer),
+            agents=self._agents,
             custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
         self._decider.give_way(lambda: self._ports.busy)
 
-    def _explain_pages(self, effects: Effects) -> ExplainPages:
-        gangs = self._writers.gangs
-        return ExplainPages(
+    def _reports(self, effects: Effects) -> Reports | None:
+        """Return what the pages of the ops port show; None if they are off."""
+        if not self._settings.explain:
+            return None
+        writers, gangs = self._writers, self._writers.gangs
+        sources = PageSources(
             self._decider,
             self._cluster,
             clock=time.monotonic,
@@ -165,7 +176,15 @@ class Service:
                 self._cluster.pods.objects, lambda: self._decider.latest
             ),
             gang_explainer=gangs.gang_explainer if gangs else None,
+            since=self._violation_times.since,
+            is_leader=writers.is_leader,
+            leader=writers.leader,
+            agents=lambda: self._agents.connected if AGENTS in self._settings.sources else None,
+            readings_from=self._settings.sources,
+            actions=writers.actions,
+            taint_prefixes=own_prefixes(self._settings.taint_prefix),
         )
+        return Reports(sources)
 
     def _intake(self, store: Store, subscriptions: Subscriptions) -> AgentServer:
         agents = AgentServer(
@@ -174,6 +193,8 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_similar=self._similar_reported,
+            patterns=self._decider.served.patterns,
+            on_matching=self._matching_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.authorizer(
                 self._settings,
@@ -199,6 +220,10 @@ class Service:
 
     def _similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
         if self._decider.similar.report(names):
+            self._decider.touch()
+
+    def _matching_reported(self, names: Sequence[str]) -> None:
+        if self._decider.served.found(names):
             self._decider.touch()
 
     def _reported(self, changed: bool) -> None:

@@ -19,6 +19,16 @@ class WatchStaleness:
         self._last_seen[kind] = at
         return before is not None and at - before > self._bound
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that are watched, or could be."""
+        return tuple(self._last_seen)
+
+    def is_stale(self, kind: str, now: float) -> bool:
+        """Return whether the last activity of a kind was too long ago."""
+        at = self._last_seen[kind]
+        return at is not None and now - at > self._bound
+
     def age(self, kind: str, now: float) -> float | None:
         """Return the seconds since the last activity; None if there was none."""
         at = self._last_seen[kind]
@@ -29,5 +39,5 @@ class WatchStaleness:
         return [
             f"updates of {kind} from the API server (none for {now - at:.0f} s)"
             for kind, at in self._last_seen.items()
-            if at is not None and now - at > self._bound
+            if at is not None and self.is_stale(kind, now)
         ]

@@ -1,6 +1,6 @@
 """Builds the controllers, connects them to the caches and decisions, and elects the leader that writes."""
 
-from collections.abc import Coroutine, Set
+from collections.abc import Coroutine, Mapping, Set
 from typing import Any
 
 from evaluator.cache.cluster import ClusterCache
@@ -25,11 +25,12 @@ from evaluator.leader.elector import Leader
 from evaluator.leader.lease import LeaseTimings
 from evaluator.leader.write_fence import WriteFence
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans import requeue
 from evaluator.plans.enforcement import Effects
 from evaluator.plans.evictions import EvictionRate
-from evaluator.plans.node_actions.types import ActionSettings
+from evaluator.plans.node_actions.types import ActionSettings, PolicyActions
 from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.scoring.rewards import Rewards
 from plimsoll.ratelimit import TokenBucket
@@ -97,7 +98,7 @@ class ControllerManager:
             effects,
             pods_of=self._pods.counts_of,
             similar_to=decider.similar.to,
-            actions=lambda: self._planner.latest.policies,
+            actions=self.actions,
             status_of=cluster.status_of,
             is_leader=reports,
         )
@@ -107,7 +108,7 @@ class ControllerManager:
             metrics,
             lambda: node_labels.conflicts,
             similar_to=decider.similar.to,
-            actions=lambda: self._planner.latest.policies,
+            actions=self.actions,
             status_of=cluster.status_of,
             is_leader=reports,
         )
@@ -141,6 +142,18 @@ class ControllerManager:
                 fence=self._fence,
                 list_anew=all_pods.list_anew,
             )
+
+    def is_leader(self) -> bool:
+        """Return whether this replica may write."""
+        return self._fence.is_leader()
+
+    def leader(self) -> str:
+        """Return the replica that holds the lease, as last read; empty if none does, or without leader election."""
+        return self._leader.holder
+
+    def actions(self) -> Mapping[PolicyKey, PolicyActions]:
+        """Return the current plan of taints and conditions, by policy."""
+        return self._planner.latest.policies
 
     @property
     def rewards(self) -> Rewards:

@@ -12,6 +12,7 @@ from evaluator.engine.release import release, unused
 from evaluator.engine.served_metrics import ServedMetrics
 from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import Metrics
 from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.records import records
@@ -70,6 +71,7 @@ class DecisionLoop:
         served: ServedMetrics | None = None,
         slice_: float = _SLICE,
         taint_prefix: str = DOMAIN,
+        violation_times: ViolationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -84,6 +86,7 @@ class DecisionLoop:
         self._slice = slice_
         self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
+        self._violation_times = violation_times
         self._clock = clock
         self._decisions = Decisions()
         self._replaced: list[Decisions] = []
@@ -197,7 +200,7 @@ class DecisionLoop:
             self._most_metrics,
             observed=named[1],
             always=self._scorers_take,
-            served=self.served.wanted,
+            served=measured(self.served.wanted),
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -234,6 +237,8 @@ class DecisionLoop:
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
         yield from self._gauges.show(decisions)
+        if self._violation_times is not None:
+            yield from self._violation_times.update(decisions, now)
         self._replaced.append(before)
         del before
         yield from release(unused(self._replaced))

@@ -61,6 +61,11 @@ class Leader:
         """Whether this replica holds the lease as far as it knows; `WriteFence` decides on writes."""
         return self._seen.renewed is not None
 
+    @property
+    def holder(self) -> str:
+        """The replica that holds the lease, as it was last read; empty if none does."""
+        return self._seen.holder
+
     async def run(self) -> None:
         """Acquire, renew, wait or step down, until cancelled."""
         while True:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.model.node_index import Mask, NodeIndex
+from evaluator.model.node_index import Floats, Mask, NodeIndex
 from evaluator.model.pod_demand import PodView
 from evaluator.policy.decide import Decision
 from evaluator.policy.types import StrategyName
@@ -49,6 +49,41 @@ class Explanation(NamedTuple):
 
     head: dict[str, Any]
     nodes: Iterator[tuple[str, dict[str, Any]]]
+
+
+def node_facts(view: ClusterSnapshot, node: str) -> dict[str, Any]:
+    """Return what scorers know of a node, by resource and metric: milli-CPU, bytes or units; null if unknown."""
+    position = view.nodes.position.get(node)
+    if position is None:
+        return {}
+    amounts = {
+        "allocatable": view.allocatable,
+        "requested": view.requested,
+        "recentlyBound": view.recently_bound,
+    }
+    return {
+        **{
+            field: {str(name): _number(float(values[position])) for name, values in found.items()}
+            for field, found in amounts.items()
+        },
+        "usage": {
+            str(resource): {
+                "free": _number(float(one.free[position])),
+                "deviation": _number(float(one.deviation[position])),
+                "forecast": _number(float(one.forecast[position])),
+            }
+            for resource, one in view.usage.items()
+        },
+        "congestion": None
+        if view.congestion is None
+        else _number(float(view.congestion[position])),
+        "readings": _row(view.readings, position),
+        "annotations": _row(view.annotations, position),
+    }
+
+
+def _row(columns: Mapping[str, Floats], position: int) -> dict[str, Any]:
+    return {name: _number(float(values[position])) for name, values in columns.items()}
 
 
 def of_scorer(

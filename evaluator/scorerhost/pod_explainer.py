@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from evaluator.cache.pods import PodCache
 from evaluator.cache.pods_by_policy import policy_of as policy_of_pod
@@ -67,6 +68,12 @@ class PodExplainer:
         namespace, _, rest = name.partition("/")
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
+
+    def facts_of(self, node: str) -> dict[str, Any]:
+        """Return what scorers know of a node; empty while they are not ready."""
+        if self.waiting_for or not self.runner.scorers:
+            return {}
+        return explain.node_facts(self.runner.view(next(iter(self.runner.scorers))), node)
 
     def opinions(self, pod: PodRecord) -> Iterator[Opinion]:
         """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""

@@ -13,9 +13,11 @@ from prometheus_client.samples import Sample
 from evaluator.engine.loop import DecisionLoop
 from evaluator.metrics import SLICE, Metrics
 from evaluator.server.pages.as_json import error, parts
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.browser import PATHS, BrowserPages
+from evaluator.server.pages.explain import ExplainPages, Reports
 from evaluator.server.pages.slices import WAITING
 from plimsoll.fairlock import FairLock, TooManyWaitError
+from plimsoll.html import assets
 from plimsoll.http.limits import Limits
 from plimsoll.http.pieces import unhurried
 from plimsoll.http.routes import Route, Routes
@@ -37,7 +39,7 @@ _EOF = b"# EOF\n"
 
 
 class OpsServer:
-    """/healthz, /readyz, /metrics, and the pages of `explain` below /explain (None: they are off).
+    """/healthz, /readyz, /metrics, and pages with `reports` (None: they are off), as JSON at /explain and for a browser.
 
     The port has no authentication, so pages must not delay kube-scheduler: they are built one at a time, with pauses as
     long as the work.
@@ -48,20 +50,21 @@ class OpsServer:
         decider: DecisionLoop,
         metrics: Metrics,
         *,
-        explain: ExplainPages | None = None,
+        reports: Reports | None = None,
         waiting_for: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`waiting_for`: what else must be there before this replica is ready."""
         self._decider = decider
         self._metrics = metrics
-        self._explain = explain
+        self._explain = ExplainPages(reports) if reports else None
+        self._browser = BrowserPages(reports) if reports else None
         self._waiting_for = waiting_for
         self._scraping = FairLock(WAITING)
 
     @property
     def answer(self) -> Handler:
         """The routes of the port."""
-        explain = self._explain
+        explain, browser = self._explain, self._browser
         routes = {
             "/healthz": Route(self._health),
             "/readyz": Route(self._readiness),
@@ -69,6 +72,9 @@ class OpsServer:
             "/explain": Route(explain.root if explain else self._switched_off),
             "/explain/": Route(explain.below if explain else self._switched_off),
         }
+        if browser is not None:
+            routes |= {path: Route(browser.answer) for path in PATHS}
+            routes[assets.FOLDER] = Route(browser.asset)
         return _unless_too_many_wait(Routes(routes, plain_rejection).answer)
 
     async def _health(self, _request: Request) -> Response:

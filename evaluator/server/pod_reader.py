@@ -7,7 +7,7 @@ from http import HTTPStatus
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.transport import KubeError
 from evaluator.model.pod import Pod
-from evaluator.server.pages.explain import UnreadablePodError
+from evaluator.server.pages.sources import UnreadablePodError
 from plimsoll.ratelimit import TokenBucket
 
 _RATE, _BURST = 5.0, 10

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from plimsoll.html import assets
 from plimsoll.text import printable
@@ -57,6 +57,7 @@ class Templates:
             lstrip_blocks=True,
         )
         made.filters["segment"] = segment
+        made.filters["query"] = query
         made.globals["assets"] = {asset.kind: asset.path for asset in assets.load().values()}
         return made
 
@@ -79,6 +80,11 @@ def segment(name: str) -> str:
     """Return a name as one segment of a path. A dot before a last `json` is encoded: the suffix means the page as JSON."""
     quoted = quote(name, safe="")
     return f"{quoted.removesuffix(_JSON)}%2Ejson" if quoted.endswith(_JSON) else quoted
+
+
+def query(values: Mapping[str, Any]) -> str:
+    """Return a link to the same page with these query parameters; empty ones are left out."""
+    return f"?{urlencode({name: value for name, value in values.items() if value})}"
 
 
 def root_of(path: str) -> str:

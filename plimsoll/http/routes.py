@@ -19,11 +19,12 @@ class Route:
 
 
 class Routes:
-    """A handler made of routes by exact path, or by prefix for keys that end with a slash."""
+    """A handler made of routes by exact path, or by prefix for keys that end with a slash; `/` is exact."""
 
     def __init__(self, routes: Mapping[str, Route], refuse: Refuse) -> None:
-        self._exact = {path: route for path, route in routes.items() if not path.endswith("/")}
-        self._below = {path: route for path, route in routes.items() if path.endswith("/")}
+        below = {path for path in routes if path.endswith("/") and path != "/"}
+        self._exact = {path: route for path, route in routes.items() if path not in below}
+        self._below = {path: route for path, route in routes.items() if path in below}
         self._refuse = refuse
 
     async def answer(self, request: Request) -> Response:

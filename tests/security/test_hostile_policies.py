@@ -16,7 +16,8 @@ from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta
 
@@ -88,8 +89,8 @@ async def test_page_of_the_largest_policy_is_bounded(evaluator):
     """300 metrics of 5,000 nodes would be 119 MB."""
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()
-    pages = ExplainPages(decider, ClusterCache(), clock=lambda: NOW)
-    operations = ops.OpsServer(decider, figures, explain=pages)
+    sources = PageSources(decider, ClusterCache(), clock=lambda: NOW)
+    operations = ops.OpsServer(decider, figures, reports=Reports(sources))
     assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
     for path in ("/explain/tenant/huge", "/explain"):
         response = await operations.answer(Request("GET", path, {}, {}))

@@ -3,14 +3,14 @@
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from evaluator.backtest.intervals import Period
 from evaluator.backtest.run import Resources
-from evaluator.backtest.samples import Recording, Samples, Series, merged
+from evaluator.backtest.samples import Merge, Recording, Samples, Series
 from evaluator.cli.backtest.recording import ALLOCATABLE, NODE_INFO, Labels, join_of, one_series
 from evaluator.cli.backtest.source import BacktestError, Request
 from evaluator.model.node_index import Floats, NodeIndex
@@ -48,6 +48,7 @@ class PrometheusHistory:
         self._url = access.url
         self._join: Callable[[Labels], str | None] = lambda _labels: None
         self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._merges = {metric: Merge(request.stale_after) for metric in request.metrics}
         self.period = Period(0, 0)
         self.start = 0.0
         self.nodes = NodeIndex()
@@ -147,18 +148,20 @@ class PrometheusHistory:
                 group.create_task(self._window(metric, at, min(at + (points - 1) * step, end)))
                 for at in starts
             ]
-        by_series: dict[tuple[tuple[str, str], ...], list[_Window]] = {}
+        by_series: dict[_Key, list[_Window]] = {}
         for task in tasks:
             for one in task.result():
                 by_series.setdefault(tuple(sorted(one.labels.items())), []).append(one)
-        return merged([*self._series(by_series.values())], self._request.stale_after)
+        return self._merges[metric].part(dict(self._series(by_series)))
 
-    def _series(self, groups: Iterable[list["_Window"]]) -> Iterator[Series]:
-        for group in groups:
+    def _series(
+        self, groups: Mapping["_Key", Sequence["_Window"]]
+    ) -> Iterator[tuple["_Key", Series]]:
+        for key, group in groups.items():
             node = self.nodes.position.get(self._join(group[0].labels) or "", -1)
             if node >= 0:
                 times = np.concatenate([one.times for one in group])
-                yield one_series(node, times, np.concatenate([one.values for one in group]))
+                yield key, one_series(node, times, np.concatenate([one.values for one in group]))
 
     async def _window(self, metric: str, begin: float, end: float) -> list["_Window"]:
         """Return the samples of a metric in [begin, end]; a series with its own name precedes node_exporter's."""
@@ -186,6 +189,10 @@ class PrometheusHistory:
         async with self._slots:
             body, _ = await self._api.request("query_range", parameters)
         return prometheus_vector.matrix(body)
+
+
+_Key = tuple[tuple[str, str], ...]
+"""The labels of a series."""
 
 
 class _Window(NamedTuple):

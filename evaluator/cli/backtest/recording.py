@@ -1,4 +1,4 @@
-"""Makes a recording of series: finds the node of each series as the evaluator does live."""
+"""Finds the node of each recorded series as the evaluator does live."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.backtest.run import Resources
-from evaluator.backtest.samples import Recording, Series, merged
+from evaluator.backtest.samples import Series
 from evaluator.cli.backtest.openmetrics import TextSeries
 from evaluator.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.model.node_index import Floats, NodeIndex
@@ -20,12 +20,11 @@ _EXPORTER = "node_"
 Labels = Mapping[str, str]
 
 
-class Recorded(NamedTuple):
-    """A recording, the allocatable resources of its nodes, and the number of series that belong to no node."""
+class Joined(NamedTuple):
+    """Which series are which metrics of which nodes: metric → (number of the series, position of the node)."""
 
-    recording: Recording
-    allocatable: Resources
-    unjoined: int
+    nodes: NodeIndex
+    metrics: Mapping[str, Sequence[tuple[int, int]]]
 
 
 def names_of(metrics: Collection[str]) -> frozenset[str]:
@@ -33,40 +32,33 @@ def names_of(metrics: Collection[str]) -> frozenset[str]:
     return frozenset(metrics) | {_EXPORTER + name for name in metrics} | {NODE_INFO, ALLOCATABLE}
 
 
-def recorded(
-    series: Sequence[TextSeries], metrics: Collection[str], label: str, stale_after: float
-) -> Recorded:
-    """Return the recording of some metrics. `label`: the label with a node's name; without it, `instance` counts."""
-    join = join_of(_infos(series), label)
-    joined: dict[str, dict[str, list[TextSeries]]] = {metric: {} for metric in metrics}
-    unjoined = 0
-    for one in series:
+def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -> Joined:
+    """Find the nodes of series. `label`: the label with a node's name; without it, `instance` counts."""
+    infos = _infos(series)
+    join = join_of(infos, label)
+    found: dict[str, dict[str, list[int]]] = {metric: {} for metric in metrics}
+    for number, one in enumerate(series):
         node = join(one.labels)
-        for metric in {one.name, one.name.removeprefix(_EXPORTER)} & joined.keys():
-            if node is None:
-                unjoined += 1
-            else:
-                joined[metric].setdefault(node, []).append(one)
-    known = {labels["node"] for labels in _infos(series)}
-    nodes = NodeIndex(sorted(known.union(*joined.values())))
-    found = {
-        metric: merged([*_series(metric, by_node, nodes)], stale_after)
-        for metric, by_node in joined.items()
-    }
-    return Recorded(Recording(nodes, found), _allocatable(series), unjoined)
+        for metric in {one.name, one.name.removeprefix(_EXPORTER)} & found.keys():
+            if node is not None:
+                found[metric].setdefault(node, []).append(number)
+    nodes = NodeIndex(sorted({labels["node"] for labels in infos}.union(*found.values())))
+    return Joined(
+        nodes,
+        {
+            metric: [
+                (number, nodes.position[node])
+                for node, own in by_node.items()
+                for number in _named(metric, own, series)
+            ]
+            for metric, by_node in found.items()
+        },
+    )
 
 
-def _series(
-    metric: str, by_node: Mapping[str, list[TextSeries]], nodes: NodeIndex
-) -> Iterable[Series]:
-    for node, own in by_node.items():
-        exact = [one for one in own if one.name == metric]
-        for one in exact or own:
-            times, values = np.array(one.times), np.array(one.values)
-            if len(times) > 1 and (np.diff(times) < 0).any():  # several files in any order
-                order = np.argsort(times, kind="stable")
-                times, values = times[order], values[order]
-            yield one_series(nodes.position[node], times, values)
+def _named(metric: str, numbers: Sequence[int], series: Sequence[TextSeries]) -> Sequence[int]:
+    """Return the series with the metric's own name, else those with node_exporter's."""
+    return [number for number in numbers if series[number].name == metric] or numbers
 
 
 def one_series(node: int, times: Floats, values: Floats) -> Series:
@@ -90,10 +82,10 @@ def _node(info: Labels) -> Node:
     return Node(NodeMeta(name=info["node"]), status=NodeStatus(addresses=[address]))
 
 
-def _allocatable(series: Iterable[TextSeries]) -> Resources:
+def allocatable(series: Iterable[TextSeries]) -> Resources:
     """Return the last allocatable resources of each node."""
     found: dict[str, dict[str, float]] = {}
     for one in series:
-        if one.name == ALLOCATABLE and one.values and (node := one.labels.get("node")):
-            found.setdefault(node, {})[one.labels.get("resource", "")] = one.values[-1]
+        if one.name == ALLOCATABLE and (node := one.labels.get("node")):
+            found.setdefault(node, {})[one.labels.get("resource", "")] = one.last_value
     return found

@@ -8,8 +8,10 @@ import numpy as np
 from evaluator.model.node import Node
 from evaluator.model.node_index import Mask, NodeIndex
 from evaluator.model.steps import Steps
+from evaluator.plans.explain.policy_nodes import Since, never, timers, violated_seconds
 from evaluator.plans.explain.readings import ShownReading, readings_of
-from evaluator.policy.decide import Decisions
+from evaluator.plans.explain.states import NodeState, states_of
+from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.label_sets import assignments_of
 from evaluator.policy.types import StrategyName
 from evaluator.policy.violations import some_reasons
@@ -42,25 +44,31 @@ class _ByNode:
         return int(self._counts[position]) - len(self.of(position))
 
 
-def nodes(decisions: Decisions) -> Steps[Iterator[tuple[str, dict[str, Any]]]]:
-    """Return all nodes, evaluated lazily, with the policies that they violate and the labels that they should have."""
-    size = len(decisions.table.nodes)
-    violated, labelled = _ByNode(size), _ByNode(size)
+def nodes(
+    decisions: Decisions, among: Mask | None = None
+) -> Steps[Iterator[tuple[str, dict[str, Any]]]]:
+    """Return nodes, evaluated lazily, with the policies that they violate and the labels that they should have.
+
+    `among`, shape (nodes,): which of them; all by default.
+    """
+    names = decisions.table.nodes
+    among = names.all if among is None else among
+    violated, labelled = _ByNode(len(names)), _ByNode(len(names))
     for key, decision in decisions.policies.items():
         for strategy, state in decision.states.items():
             if strategy is not StrategyName.LABELING:
-                violated.add(state.found.violated, str(key), strategy.value)
+                violated.add(state.found.violated & among, str(key), strategy.value)
                 yield
     for label, value, where in assignments_of(decisions.labels).assignments:
-        labelled.add(where.mask, label, value)
+        labelled.add(where.mask & among, label, value)
         yield
-    return _listed(decisions, violated, labelled)
+    return _listed(names, among, violated, labelled)
 
 
 def _listed(
-    decisions: Decisions, violated: _ByNode, labelled: _ByNode
+    names: NodeIndex, among: Mask, violated: _ByNode, labelled: _ByNode
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    for position, name in enumerate(decisions.table.nodes):
+    for position in among.nonzero()[0].tolist():
         policies: dict[str, list[str]] = {}
         for policy, strategy in violated.of(position):
             policies.setdefault(policy, []).append(strategy)
@@ -72,35 +80,62 @@ def _listed(
             )
             if left
         }
-        yield name, {"violates": policies, "labels": dict(labelled.of(position)), **more}
+        yield names[position], {"violates": policies, "labels": dict(labelled.of(position)), **more}
 
 
 def node(
-    name: str, decisions: Decisions, readings: Readings, *, now: float
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each policy with its verdict on one node, at `now` (seconds, the store's clock)."""
+    name: str, decisions: Decisions, readings: Readings, *, now: float, since: Since = never
+) -> Steps[list[tuple[str, dict[str, Any]]]]:
+    """Return each policy with its verdict on one node, at `now` (seconds, the store's clock), in steps."""
     one, position = NodeIndex([name]), decisions.table.nodes.position[name]
     among = np.zeros(len(decisions.table.nodes), dtype=bool)
     among[position] = True
     known: dict[str, ShownReading] = {}
+    found = []
     for key, decision in decisions.policies.items():
         for metric in decision.policy.metrics - known.keys():
             (known[metric],) = readings_of(readings.column(metric, one, now))
-        yield (
-            str(key),
-            {
-                "mode": "observe" if decision.policy.observed else "enforce",
-                **{
-                    strategy.value: some_reasons(reasons, among, decisions.table.nodes).get(name)
-                    for strategy, reasons in decision.violations.items()
+        yield
+        codes = yield from states_of(decision, decisions.table)
+        found.append(
+            (
+                str(key),
+                {
+                    "state": NodeState(int(codes[position])).word,
+                    "mode": "observe" if decision.policy.observed else "enforce",
+                    **{
+                        strategy.value: some_reasons(reasons, among, decisions.table.nodes).get(
+                            name
+                        )
+                        for strategy, reasons in decision.violations.items()
+                    },
+                    "violatedSeconds": violated_seconds(decision, name, since, now),
+                    "timers": timers(decision, position, now),
+                    "awaited": name in decision.unreported,
+                    "labels": assignments_of(decision.labels).at(position),
+                    "rules": list(_rules(decision, position)),
+                    "readings": {
+                        metric: known[metric].as_json(now)
+                        for metric in sorted(decision.policy.metrics)
+                    },
                 },
-                "awaited": name in decision.unreported,
-                "labels": assignments_of(decision.labels).at(position),
-                "readings": {
-                    metric: known[metric].as_json(now) for metric in sorted(decision.policy.metrics)
-                },
-            },
+            )
         )
+        yield
+    return found
+
+
+def _rules(decision: Decision, position: int) -> Iterator[dict[str, Any]]:
+    """Yield the rules of a policy, and whether the node violates each; null where a rule only ranks."""
+    for name, strategy in decision.policy.strategies.items():
+        state = decision.states.get(name)
+        for number, rule in enumerate(strategy.rules):
+            yield {
+                "strategy": name.value,
+                "rule": str(rule),
+                "metric": rule.metric,
+                "violated": bool(state.found.per_rule[position, number]) if state else None,
+            }
 
 
 def head(name: str, found: Node | None, decisions: Decisions) -> dict[str, Any]:

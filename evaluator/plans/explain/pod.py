@@ -18,6 +18,7 @@ from evaluator.model.steps import Steps
 from evaluator.plans import policy_pods
 from evaluator.plans.explain.policy import MOST_READINGS, Explanation
 from evaluator.plans.explain.readings import ShownReading, readings_of
+from evaluator.plans.explain.window import Window
 from evaluator.policy import rule_options
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.types import Rule, StrategyName
@@ -58,19 +59,23 @@ class _Checked(NamedTuple):
 
 
 def explain_pod(
-    pod: Pod, context: PodContext, readings: Readings, *, now: float
+    pod: Pod,
+    context: PodContext,
+    readings: Readings,
+    *,
+    now: float,
+    window: Window | None = None,
 ) -> Steps[Explanation]:
     """Return the explanation of a pod at `now` (seconds, the store's clock), in steps.
 
-    At most `MOST_READINGS` readings are shown: nodes that the policy refuses first, then those that are left.
+    Nodes that the policy refuses come first, then those that are left; `window`: which of them are shown. By default at
+    most `MOST_READINGS` readings are shown.
     """
     decision = context.decision
     policy, acts = _policy(pod, context)
     checked = yield from _checked(pod, context, decision if acts else None)
     rules = _rules(decision)
-    order = [*checked.refused, *checked.unreported, *checked.by_scorers, *checked.left]
-    most = max(1, MOST_READINGS // max(1, len(rules)))
-    shown = [*order, *checked.obstacles][:most]
+    shown, extent = _shown(checked, window, len(rules))
     yield
     columns: dict[str, Iterator[ShownReading]] = {}
     for metric in sorted({rule.metric for rule in rules}):
@@ -98,9 +103,29 @@ def explain_pod(
             "refusedByScorers": len(checked.by_scorers),
             "left": len(checked.left),
         },
-        **({"nodesMore": total - len(shown)} if len(shown) < total else {}),
+        **extent,
     }
     return Explanation(head, _nodes(context, checked, reasons, acts, shown, columns, now))
+
+
+def _shown(
+    checked: _Checked, window: Window | None, rules: int
+) -> tuple[Sequence[str], dict[str, Any]]:
+    """Return the nodes to show, and how many there are as a field."""
+    groups: dict[str, Sequence[str]] = {
+        "refusedByPolicy": checked.refused,
+        "awaitingReadings": checked.unreported,
+        "refusedByScorers": checked.by_scorers,
+        "left": checked.left,
+        "notFeasible": list(checked.obstacles),
+    }
+    order = [name for group in groups.values() for name in group]
+    if window is None:
+        most = max(1, MOST_READINGS // max(1, rules))
+        more = len(order) - most
+        return order[:most], {"nodesMore": more} if more > 0 else {}
+    chosen = [name for name in groups.get(window.state, order) if window.search in name]
+    return window.of(chosen), {"window": window.described(len(chosen), len(order))}
 
 
 def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]:

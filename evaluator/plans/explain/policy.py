@@ -12,6 +12,7 @@ from evaluator.model.node_index import NodeIndex, union
 from evaluator.model.steps import Steps
 from evaluator.plans import enforcement
 from evaluator.plans.enforcement import NO_EFFECTS, Effects
+from evaluator.plans.explain import words
 from evaluator.plans.explain.readings import ShownReading, readings_of
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.durations import StrategyState
@@ -44,14 +45,19 @@ def overview(
 ) -> Iterator[dict[str, Any]]:
     """Yield up to `MOST_POLICIES` policies with their violating nodes."""
     for key, decision in islice(policies.items(), MOST_POLICIES):
-        yield {
-            "policy": str(key),
-            "explain": f"/explain/{key.namespace}/{key.name}",
-            **_violators(decision, StrategyName.DONTSCHEDULE, table),
-            **_violators(decision, StrategyName.DESCHEDULE, table),
-            "enforcement": "observe" if decision.policy.observed else "enforce",
-            "problems": list(decision.problems),
-        }
+        yield row(key, decision, table)
+
+
+def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any]:
+    """Return one policy of a list, with some of the violating nodes."""
+    return {
+        "policy": str(key),
+        "explain": f"/explain/{key.namespace}/{key.name}",
+        **_violators(decision, StrategyName.DONTSCHEDULE, table),
+        **_violators(decision, StrategyName.DESCHEDULE, table),
+        "enforcement": "observe" if decision.policy.observed else "enforce",
+        "problems": list(decision.problems),
+    }
 
 
 def _violators(decision: Decision, name: StrategyName, table: MetricTable) -> dict[str, Any]:
@@ -68,17 +74,19 @@ def explain(
     now: float,
     effects: Effects = NO_EFFECTS,
     node: str = "",
+    shown: NodeIndex | None = None,
 ) -> Steps[Explanation | None]:
     """Return the explanation of one policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
 
-    Results are those of the decisions; `readings` may be newer. At most `MOST_READINGS` readings are shown, violating
-    nodes first, or only `node` if given.
+    Results are those of the decisions; `readings` may be newer. `shown`: the nodes to show. By default these are `node`
+    if given, else all, with at most `MOST_READINGS` readings, violating nodes first.
     """
     decision = decisions.policies.get(key)
     if decision is None:
         return None
     table = decisions.table
-    shown = _shown(decision, table.nodes, node)
+    if shown is None:
+        shown = _shown(decision, table.nodes, node)
     yield
     strategies = {}
     for name, strategy in decision.policy.strategies.items():
@@ -89,7 +97,11 @@ def explain(
             rules.append(_rule(decision.states[name], number, table, now=now))
             yield
         operator = "allOf" if strategy.all_of else "anyOf"
-        strategies[name.value] = {"logicalOperator": operator, "rules": rules}
+        strategies[name.value] = {
+            "logicalOperator": operator,
+            "words": words.strategy(decision.policy, name),
+            "rules": rules,
+        }
     rows: list[Iterator[ShownReading]] = []
     for metric in sorted(decision.policy.metrics):
         rows.append(readings_of(readings.column(metric, shown, now)))
@@ -147,6 +159,7 @@ def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) 
     rule, timers = state.rules[number], state.timers.get(number)
     found: dict[str, Any] = {
         "rule": str(rule),
+        "words": words.rule(rule),
         **_some("broken", table.nodes, state.found.per_rule[:, number]),
     }
     if rule.labels:
@@ -179,6 +192,7 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[s
     return {
         "scheduleonmetric": {
             "metric": rule.metric,
+            "words": words.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
             "order": better.get(
                 rule.operator.value, "none: every node with a reading scores the same"
             ),

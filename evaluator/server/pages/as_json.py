@@ -1,13 +1,18 @@
 """Pages as JSON, in pieces."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from evaluator.server.pages.report import Report
+from plimsoll.html import headers
+from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Parts, Response
 
+_TYPE = "application/json"
 _READABLE = 64 << 10
 """Largest JSON in bytes that is indented; larger pages are for programs."""
 _BATCH = 50
@@ -24,16 +29,30 @@ def entry(name: str, value: object) -> bytes:
     return b"%s: %s" % (msgspec.json.encode(name), msgspec.json.encode(value))
 
 
-def page(head: dict[str, Any], **lists: tuple[bytes, Sequence[bytes]]) -> Response:
-    """A JSON object: some fields, then lists (brackets, encoded entries) with one entry a line, readable and greppable.
+async def page(report: Report) -> Response:
+    """A JSON object: some fields, then lists with one entry a line, readable and greppable.
 
-    The body stays in pieces: joining megabytes takes milliseconds.
+    Entries are made and encoded in slices. The body stays in pieces: joining megabytes takes milliseconds.
     """
+    lists = [
+        (name, b"{}", await unhurried(itertools.starmap(entry, found)))
+        for name, found in report.objects.items()
+    ]
+    lists += [
+        (name, b"[]", await unhurried(map(msgspec.json.encode, found)))
+        for name, found in report.arrays.items()
+    ]
+    return _response(report.head, lists)
+
+
+def _response(
+    head: Mapping[str, Any], lists: Iterable[tuple[str, bytes, Sequence[bytes]]]
+) -> Response:
     fields = msgspec.json.encode(head)
     if len(fields) < _READABLE:
         fields = msgspec.json.format(fields, indent=2)
     pieces = [fields.removesuffix(b"}").rstrip()]
-    for name, (brackets, entries) in lists.items():
+    for name, brackets, entries in lists:
         begin, end = brackets[:1], brackets[1:]
         pieces.append(b',\n  "%s": %s' % (name.encode(), begin))
         for batch in range(0, len(entries), _BATCH):
@@ -41,7 +60,7 @@ def page(head: dict[str, Any], **lists: tuple[bytes, Sequence[bytes]]) -> Respon
             pieces.append((b",\n    " if batch else b"\n    ") + lines)
         pieces.append(b"\n  " + end if entries else end)
     pieces.append(b"\n}\n")
-    return Response(HTTPStatus.OK, parts(pieces), "application/json")
+    return Response(HTTPStatus.OK, parts(pieces), _TYPE, headers.UNCACHED)
 
 
 def error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
@@ -55,4 +74,4 @@ def error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
         "code": int(status),
     }
     body = msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
-    return Response(status, parts([body]), "application/json")
+    return Response(status, parts([body]), _TYPE, headers.UNCACHED)

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from evaluator.model.objects import Node, NodeMeta
 
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods_by_namespace import PodsByNamespace
@@ -11,6 +10,7 @@ from evaluator.metrics import Metrics
 from evaluator.metrics_api.api import CustomMetricsApi
 from evaluator.metrics_api.lists import MetricLists
 from evaluator.metrics_api.readings import CurrentReadings
+from evaluator.model.node import Node, NodeMeta
 from evaluator.model.pod_record import PodRecord
 from evaluator.policy.decide import Decisions
 from evaluator.readings.store import Store

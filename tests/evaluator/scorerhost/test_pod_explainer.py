@@ -31,7 +31,8 @@ from evaluator.scoring.plugins.pigeon_options import PigeonOptions
 from evaluator.scoring.plugins.template import Template
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from evaluator.server import ops
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 from wire.codec import Delta
 
 NODES = NodeIndex(["a", "b", "c"])
@@ -120,8 +121,8 @@ async def get(pod_explainer, metrics, serve):
         metrics,
         clock=lambda: 0.0,
     )
-    pages = ExplainPages(decider, cluster, clock=lambda: 0.0, pod_explainer=pod_explainer)
-    operations = ops.OpsServer(decider, metrics, explain=pages)
+    sources = PageSources(decider, cluster, clock=lambda: 0.0, pod_explainer=pod_explainer)
+    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

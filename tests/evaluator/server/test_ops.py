@@ -19,7 +19,8 @@ from evaluator.model.node import Node
 from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import ExplainPages, UnreadablePodError
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources, UnreadablePodError
 from wire.codec import Delta
 
 
@@ -72,7 +73,7 @@ def pod_explainer():
 
 @pytest.fixture
 async def port(world, serve, explaining, pod_explainer):
-    pages = ExplainPages(
+    sources = PageSources(
         world.decider,
         world.cluster,
         clock=world.clock,
@@ -82,7 +83,7 @@ async def port(world, serve, explaining, pod_explainer):
     operations = ops.OpsServer(
         world.decider,
         world.metrics,
-        explain=pages if explaining else None,
+        reports=Reports(sources) if explaining else None,
         waiting_for=lambda: pod_explainer.waiting_for if pod_explainer else (),
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port
@@ -283,12 +284,17 @@ async def test_nodes_are_listed_with_the_policies_that_they_violate(world, get, 
         "node-b": {"violates": {}, "labels": {}},
     }
     page = json.loads((await get("/explain?node=node-a"))[1])
+    rule = {"strategy": "dontschedule", "rule": "m Equals 1", "metric": "m", "violated": True}
     assert page["policies"]["ns/demo"] == {
+        "state": "violated",
         "mode": "enforce",
         "dontschedule": "violating demo: m Equals 1",
         "deschedule": None,
+        "violatedSeconds": {},
+        "timers": [],
         "awaited": False,
         "labels": {},
+        "rules": [rule],
         "readings": {"m": {"value": 1.0, "ageSeconds": 0.0, "state": "fresh"}},
     }
     assert (await get("/explain?node=nowhere"))[0] == 404

@@ -3,12 +3,12 @@
 import csv
 import io
 import json
-import shutil
 
 import pytest
 import yaml
 
 from evaluator.cli.backtest import main
+from tests import chromium
 from tests.evaluator.conftest import make_tas
 
 BEGIN = 1_763_164_800
@@ -80,22 +80,11 @@ def test_sensitivity_varies_target_for_and_clear_after(backtest):
 
 
 async def test_the_page_works_in_chromium_without_network(backtest, tmp_path):
-    api = pytest.importorskip("playwright.async_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not on PATH")
     (tmp_path / "page.html").write_text(backtest("--output=html"))
-    requests, errors, dialogs = [], [], []
-    async with api.async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"], timeout=300_000
-        )
-        page = await browser.new_page()
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda message: errors.append(message.text))
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-        await page.goto(f"file://{tmp_path / 'page.html'}", timeout=300_000)
+    url = f"file://{tmp_path / 'page.html'}"
+    async with chromium.launched() as browser, chromium.tab(browser) as tab:
+        await tab.show(url)
+        page = tab.page
         assert await page.title() == "Backtest 2025-11-15T00:00:00Z to 2025-11-15T00:59:00Z"
         assert await page.locator(".strips svg[role=img]").count() == 3
         assert await page.locator("rect.dontschedule").count() > 30
@@ -103,10 +92,9 @@ async def test_the_page_works_in_chromium_without_network(backtest, tmp_path):
         assert "does not simulate that placement changes load" in await page.inner_text("p.note")
         box = await page.locator("rect.dontschedule").first.bounding_box()
         assert box["width"] > 1
-        await browser.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    assert errors == []
-    assert dialogs == []
+    assert tab.others(url) == []
+    assert tab.errors == []
+    assert tab.dialogs == []
 
 
 def test_the_page_has_strips_for_a_limited_number_of_nodes(backtest):

@@ -17,7 +17,8 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
 
 NOW = 1000.0
 POLICY = PolicyKey("default", "healthy")
@@ -89,8 +90,8 @@ async def get(serve, gang_explainer):
     store = Store(stale_after=30.0, started=0.0)
     cluster = ClusterCache()
     decider = DecisionLoop(cluster, store, Subscriptions(), metrics)
-    pages = ExplainPages(decider, cluster, clock=lambda: 0.0, gang_explainer=gang_explainer)
-    operations = ops.OpsServer(decider, metrics, explain=pages)
+    sources = PageSources(decider, cluster, clock=lambda: 0.0, gang_explainer=gang_explainer)
+    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

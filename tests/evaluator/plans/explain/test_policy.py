@@ -66,22 +66,35 @@ def test_whole_explanation_is_as_documented(store, explained):
         "strategies": {
             "dontschedule": {
                 "logicalOperator": "anyOf",
+                "words": "Pods of this policy are not scheduled on nodes where any of these rules holds",
                 "rules": [
-                    {"rule": "m GreaterThan 5", "broken": ["b"]},
-                    {"rule": "m LessThan 0", "broken": []},
+                    {"rule": "m GreaterThan 5", "words": "m is greater than 5", "broken": ["b"]},
+                    {"rule": "m LessThan 0", "words": "m is less than 0", "broken": []},
                 ],
             },
             "deschedule": {
                 "logicalOperator": "allOf",
-                "rules": [{"rule": "m GreaterThan 9", "broken": ["b"]}],
+                "words": "Pods of this policy should leave nodes where this rule holds",
+                "rules": [
+                    {"rule": "m GreaterThan 9", "words": "m is greater than 9", "broken": ["b"]}
+                ],
             },
             "labeling": {
                 "logicalOperator": "anyOf",
-                "rules": [{"rule": "m GreaterThan 9", "broken": ["b"], "labels": {key: "yes"}}],
+                "words": "Nodes get the labels of each rule that holds",
+                "rules": [
+                    {
+                        "rule": "m GreaterThan 9",
+                        "words": "m is greater than 9",
+                        "broken": ["b"],
+                        "labels": {key: "yes"},
+                    }
+                ],
             },
         },
         "scheduleonmetric": {
             "metric": "m",
+            "words": "Pods of this policy prefer nodes where m is lowest",
             "order": "lower is better",
             "scores": {"a": 10, "b": 9},
         },
