@@ -66,11 +66,14 @@ async def test_unavailable_service_has_a_next_step(api, check):
     await register(api, "plimsoll-evaluator")
 
     watched = {"watch": "true", "resourceVersion": "0"}
-    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
-        async with session.get(f"{api.url}{API_SERVICES}", params=watched) as events:
-            async for event in events.content:
-                if b"ServiceNotFound" in event and b"v1beta2" in event:
-                    break
+    async with (
+        asyncio.timeout(PATIENCE),
+        aiohttp.ClientSession() as session,
+        session.get(f"{api.url}{API_SERVICES}", params=watched) as events,
+    ):
+        async for event in events.content:
+            if b"ServiceNotFound" in event and b"v1beta2" in event:
+                break
     status, out = await check()
     assert status == 1
     assert 'service/plimsoll-evaluator in "plimsoll" is not present' in out
