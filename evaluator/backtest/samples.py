@@ -120,8 +120,10 @@ def _last_of(one: Series) -> Series:
 
 
 def _in_time_order(parts: Sequence[Series]) -> Samples:
+    parts = [one for one in parts if len(one.times)]
     if not parts:
         return empty()
+    parts = sorted(parts, key=lambda one: float(one.times[0]))
     times = np.concatenate([one.times for one in parts])
     lengths = [len(one.times) for one in parts]
     # The first samples of all nodes, then the second ones, and so on, are nearly in order: sorting that is much faster.

@@ -19,9 +19,16 @@ class Dump:
     """A source of recordings: the samples of all files, which were read."""
 
     def __init__(
-        self, series: Sequence[TextSeries], join: Joined, spill: Spill, request: Request
+        self,
+        series: Sequence[TextSeries],
+        join: Joined,
+        spill: Spill,
+        request: Request,
+        *,
+        part: int,
     ) -> None:
-        """`join` has at least one series. Raises BacktestError."""
+        """`join` has at least one series. `part`: samples of one part. Raises BacktestError."""
+        self._most = part
         self._spill = spill
         self._join = join
         self._stale_after = request.stale_after
@@ -40,7 +47,7 @@ class Dump:
         """Yield consecutive parts. Raises BacktestError."""
         merges = {metric: Merge(self._stale_after) for metric in self._join.metrics}
         until, pieces = self.start, list[Piece]()
-        for hours in self._spill.parts(_PART):
+        for hours in self._spill.parts(self._most):
             if hours.end <= self.start - self._stale_after:
                 continue
             pieces += hours.pieces
@@ -70,17 +77,24 @@ class Dump:
         return Recording(self.nodes, metrics)
 
 
-def read_files(files: Collection[str], request: Request) -> Dump:
-    """Read OpenMetrics files. Raises BacktestError, OpenMetricsError."""
+def read_files(files: Collection[str], request: Request, *, part: int = _PART) -> Dump:
+    """Read OpenMetrics files. `part`: samples of one part. Raises BacktestError, OpenMetricsError."""
     spill = Spill()
     try:
-        return _read(files, request, spill)
+        series = _read(files, request, spill)
+        join = joined(series, request.metrics, request.node_label)
+        if not any(join.metrics.values()):
+            raise BacktestError(
+                f"{', '.join(files)}: no line is a sample of {', '.join(sorted(request.metrics))} on a node: dump these series, "
+                "with their labels node or instance"
+            )
+        return Dump(series, join, spill, request, part=part)
     except BaseException:
         spill.close()
         raise
 
 
-def _read(files: Collection[str], request: Request, spill: Spill) -> Dump:
+def _read(files: Collection[str], request: Request, spill: Spill) -> Sequence[TextSeries]:
     def take(table: SeriesTable) -> None:
         try:
             for number, one in enumerate(table.series):
@@ -100,10 +114,4 @@ def _read(files: Collection[str], request: Request, spill: Spill) -> Dump:
         except OSError as error:
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
     take(table)
-    join = joined(table.series, request.metrics, request.node_label)
-    if not any(join.metrics.values()):
-        raise BacktestError(
-            f"{', '.join(files)}: of {table.lines:,} lines, none is a sample of {', '.join(sorted(request.metrics))} on a "
-            "node: dump these series, with their labels node or instance"
-        )
-    return Dump(table.series, join, spill, request)
+    return table.series

@@ -4,43 +4,53 @@ A dump is sorted by series, so thousands of lines begin with the same name and l
 JSON decoder reads. Lines that are anything else are left to the caller.
 """
 
-from typing import TypeAlias
+import functools
+import re
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from evaluator.readings.column import Floats
 
-Pairs: TypeAlias = Floats
-"""Values and times, shape (lines, 2)."""
-
 _IN_NUMBERS = b"0123456789+-.eE"
+_SEPARATED = bytes.maketrans(b" ", b",")
 _decoder = msgspec.json.Decoder(list[float])
 
 
-def find(block: bytes, begin: int, head: bytes) -> tuple[int, int]:
-    """Return the end and the number of the lines from `begin` on that begin with `head` and a space; 0 lines if others are
-    among them.
+class Run(NamedTuple):
+    """Consecutive lines of one series: where they end in their block, how many they are, and `value time` of each line."""
+
+    end: int
+    lines: int
+    text: bytes
+
+    def numbers(self) -> Floats | None:
+        """Return values and times, shape (lines, 2); None if one is not a number of JSON, such as 01 or 1e999."""
+        listed = self.text[1:-1].translate(_SEPARATED, b"\n")
+        try:
+            found = _decoder.decode(b"[" + listed + b"]")
+        except msgspec.DecodeError:
+            return None
+        return np.fromiter(found, np.float64, 2 * self.lines).reshape(-1, 2)
+
+
+def find(block: bytes, begin: int, head: bytes, shortest: int) -> Run | None:
+    """Return the run of lines from `begin` on that begin with `head`; None if it has other lines among them, or too few lines,
+    or if anything but two numbers follows a head.
     """
-    beginning = b"\n" + head + b" "
-    last = block.rfind(beginning, begin)
+    last = block.rfind(b"\n" + head + b" ", begin)
     end = block.index(b"\n", last + 1 if last >= 0 else begin) + 1
     lines = block.count(b"\n", begin, end)
-    alone = block.count(beginning, begin, end) == lines - 1
-    return end, lines if alone else 0
-
-
-def numbers(run: bytes, head: bytes, lines: int) -> bytes | None:
-    """Return ` value time` of each line; None if a line has anything but two numbers after its head."""
-    text = run[len(head) :].replace(b"\n" + head, b"\n")
-    return text if text.translate(None, _IN_NUMBERS) == b"  \n" * lines else None
-
-
-def parse(text: bytes) -> Pairs | None:
-    """Return the numbers of lines; None if one is not a number of JSON, such as 01 or 1e999, which float() reads."""
-    listed = text[1:-1].replace(b"\n", b"").replace(b" ", b",")
-    try:
-        found = _decoder.decode(b"[" + listed + b"]")
-    except msgspec.DecodeError:
+    if lines < shortest:
         return None
-    return np.array(found).reshape(-1, 2)
+    text, heads = _ends_before(head).subn(b"\n", block[begin + len(head) : end])
+    if heads != lines - 1 or text.translate(None, _IN_NUMBERS) != b"  \n" * lines:
+        return None
+    return Run(end, lines, text)
+
+
+@functools.lru_cache(maxsize=8)
+def _ends_before(head: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of the end of a line and the next head; bytes.replace() takes twice as long for long heads."""
+    return re.compile(re.escape(b"\n" + head))
