@@ -24,7 +24,7 @@ from evaluator.backtest.intervals import Period
 from evaluator.backtest.replay import Timing
 from evaluator.backtest.run import Backtest
 from evaluator.backtest.samples import Recording, Samples
-from evaluator.cli.backtest.openmetrics import SeriesTable
+from evaluator.cli.backtest.inputs.openmetrics import SeriesTable
 from evaluator.model.node_index import NodeIndex
 from evaluator.policy.parse import parse
 from evaluator.runtime import gc_tuning

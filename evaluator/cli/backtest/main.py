@@ -12,14 +12,14 @@ from evaluator.backtest.report import report, sensitivity
 from evaluator.backtest.run import ALL_ACTIONS, Backtest, warm_up
 from evaluator.backtest.variants import longest, variants
 from evaluator.cli.backtest import gate, policies, text
-from evaluator.cli.backtest.dump import read_files
-from evaluator.cli.backtest.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs.prometheus import PrometheusHistory
+from evaluator.cli.backtest.inputs.source import BacktestError, Request, Source
 from evaluator.cli.backtest.options import PROGRAM, parser
 from evaluator.cli.backtest.page import as_html
 from evaluator.cli.backtest.policies import PoliciesError
 from evaluator.cli.backtest.progress import Progress
-from evaluator.cli.backtest.prometheus import PrometheusHistory
-from evaluator.cli.backtest.source import BacktestError, Request, Source
 from evaluator.cli.backtest.table import as_csv
 from evaluator.policy.types import Policy
 from evaluator.runtime import gc_tuning

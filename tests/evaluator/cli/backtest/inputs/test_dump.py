@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluator.cli.backtest.dump import read_files
-from evaluator.cli.backtest.source import BacktestError, Request
+from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.source import BacktestError, Request
 
 BEGIN = 1_763_164_800
 REQUEST = Request(["load1"], "", "", 15.0, 300.0, 300.0, "node")

@@ -7,12 +7,18 @@ from pathlib import Path
 
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Merge, Recording, consecutive
-from evaluator.cli.backtest import cache
-from evaluator.cli.backtest.content import Content, Metrics, Part
-from evaluator.cli.backtest.openmetrics import SeriesTable, TextSeries
-from evaluator.cli.backtest.recording import Joined, allocatable, joined, names_of, one_series
-from evaluator.cli.backtest.source import BacktestError, Request
-from evaluator.cli.backtest.spill import Piece, Spill
+from evaluator.cli.backtest.inputs import cache
+from evaluator.cli.backtest.inputs.content import Content, Metrics, Part
+from evaluator.cli.backtest.inputs.openmetrics import SeriesTable, TextSeries
+from evaluator.cli.backtest.inputs.recording import (
+    Joined,
+    allocatable,
+    joined,
+    names_of,
+    one_series,
+)
+from evaluator.cli.backtest.inputs.source import BacktestError, Request
+from evaluator.cli.backtest.inputs.spill import Piece, Spill
 
 _PART = 4_000_000
 """Samples of one part."""

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from evaluator.backtest.samples import Samples
-from evaluator.cli.backtest.content import Content, Metrics, Part
-from evaluator.cli.backtest.source import BacktestError, Request
+from evaluator.cli.backtest.inputs.content import Content, Metrics, Part
+from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.model.node_index import NodeIndex
 
 _VERSION = 1
