@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import numpy as np
 
-from evaluator.cli.backtest import runs
-from evaluator.cli.backtest.runs import Run
+from evaluator.cli.backtest.inputs import runs
+from evaluator.cli.backtest.inputs.runs import Run
 from evaluator.readings.column import Floats
 from plimsoll.text import SentenceError
 
