@@ -33,6 +33,7 @@ from evaluator.readings.node_conditions import NodeConditions, WithNodeCondition
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
+from evaluator.server import ops_port
 from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
@@ -138,6 +139,12 @@ class Service:
             if settings.custom_metrics_port
             else None
         )
+        operations = OpsServer(
+            self._decider,
+            self._metrics,
+            reports=self._reports(effects),
+            waiting_for=lambda: host.waiting_for,
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -148,12 +155,7 @@ class Service:
                 scoring=host.routes(),
             ),
             scorers=host.separate_routes(),
-            operations=OpsServer(
-                self._decider,
-                self._metrics,
-                reports=self._reports(effects),
-                waiting_for=lambda: host.waiting_for,
-            ),
+            operations=ops_port.server(settings, api, self._metrics, operations.answer),
             agents=self._agents,
             custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
@@ -191,6 +193,8 @@ class Service:
             interval=self._settings.sync_period,
             on_report=self._reported,
             on_similar=self._similar_reported,
+            patterns=self._decider.served.patterns,
+            on_matching=self._matching_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.authorizer(
                 self._settings,
@@ -216,6 +220,10 @@ class Service:
 
     def _similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
         if self._decider.similar.report(names):
+            self._decider.touch()
+
+    def _matching_reported(self, names: Sequence[str]) -> None:
+        if self._decider.served.found(names):
             self._decider.touch()
 
     def _reported(self, changed: bool) -> None:

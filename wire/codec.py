@@ -14,6 +14,8 @@ from wire import telemetry_pb2 as pb
 _MOST_SAMPLES = 2**31 - 1
 MOST_SIMILAR, MOST_NAMES = 50, 3
 """Metrics with similar names in one report, and names of each."""
+MOST_MATCHING, MOST_MATCHING_BYTES = 500, 24 << 10
+"""Names that match patterns in one report, and bytes of them all."""
 _SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}", re.ASCII)
 
 
@@ -48,6 +50,8 @@ class Delta:
     unread: Iterable[str] = ()
     similar: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Absent metrics and the node's series with similar names."""
+    matching: tuple[str, ...] = ()
+    """Metrics that match the subscription's patterns."""
 
 
 def encode(
@@ -82,6 +86,16 @@ def add_similar(
             report.similar.add(index=index, names=similar[name])
 
 
+def add_matching(report: pb.Report, names: Iterable[str]) -> None:
+    """Add the names of metrics that match the subscription's patterns, as many as a report may have."""
+    size = 0
+    for name in names:
+        size += len(name)
+        if len(report.matching) == MOST_MATCHING or size > MOST_MATCHING_BYTES:
+            return
+        report.matching.append(name)
+
+
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """Return a report's changes to a subscription's metrics; a full report covers all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
@@ -111,7 +125,7 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:
         absent += [name for name in metrics if name not in named]
-    return Delta(values, absent, several, unread, _similar(report, metrics))
+    return Delta(values, absent, several, unread, _similar(report, metrics), _matching(report))
 
 
 def _similar(report: pb.Report, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -126,6 +140,13 @@ def _similar(report: pb.Report, metrics: Sequence[str]) -> dict[str, tuple[str, 
             raise MalformedReportError("similar names that are too many or no names of series")
         found[metrics[entry.index]] = names
     return found
+
+
+def _matching(report: pb.Report) -> tuple[str, ...]:
+    names = tuple(report.matching)
+    if len(names) > MOST_MATCHING or not all(map(_SERIES.fullmatch, names)):
+        raise MalformedReportError("matching names that are too many or no names of series")
+    return names
 
 
 def _same(one: float, other: float) -> bool:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14wire/telemetry.proto\x12\x15plimsoll.telemetry.v1\"H\n\x0cSubscription\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x13\n\x0binterval_ms\x18\x03 \x01(\r\"\xf7\x01\n\x06Report\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07indices\x18\x05 \x03(\r\x12\x0e\n\x06values\x18\x06 \x03(\x01\x12\x0e\n\x06\x61\x62sent\x18\x07 \x03(\r\x12/\n\x07several\x18\x08 \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Several\x12\x0e\n\x06unread\x18\t \x03(\r\x12/\n\x07similar\x18\n \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Similar\")\n\x07Several\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07samples\x18\x02 \x01(\r\"\'\n\x07Similar\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05names\x18\x02 \x03(\t2]\n\tTelemetry\x12P\n\x06Stream\x12\x1d.plimsoll.telemetry.v1.Report\x1a#.plimsoll.telemetry.v1.Subscription(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14wire/telemetry.proto\x12\x15plimsoll.telemetry.v1\"Z\n\x0cSubscription\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x13\n\x0binterval_ms\x18\x03 \x01(\r\x12\x10\n\x08patterns\x18\x04 \x03(\t\"\x89\x02\n\x06Report\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07indices\x18\x05 \x03(\r\x12\x0e\n\x06values\x18\x06 \x03(\x01\x12\x0e\n\x06\x61\x62sent\x18\x07 \x03(\r\x12/\n\x07several\x18\x08 \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Several\x12\x0e\n\x06unread\x18\t \x03(\r\x12/\n\x07similar\x18\n \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Similar\x12\x10\n\x08matching\x18\x0b \x03(\t\")\n\x07Several\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07samples\x18\x02 \x01(\r\"\'\n\x07Similar\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05names\x18\x02 \x03(\t2]\n\tTelemetry\x12P\n\x06Stream\x12\x1d.plimsoll.telemetry.v1.Report\x1a#.plimsoll.telemetry.v1.Subscription(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,13 +32,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'wire.telemetry_pb2', _globa
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_SUBSCRIPTION']._serialized_start=47
-  _globals['_SUBSCRIPTION']._serialized_end=119
-  _globals['_REPORT']._serialized_start=122
-  _globals['_REPORT']._serialized_end=369
-  _globals['_SEVERAL']._serialized_start=371
-  _globals['_SEVERAL']._serialized_end=412
-  _globals['_SIMILAR']._serialized_start=414
-  _globals['_SIMILAR']._serialized_end=453
-  _globals['_TELEMETRY']._serialized_start=455
-  _globals['_TELEMETRY']._serialized_end=548
+  _globals['_SUBSCRIPTION']._serialized_end=137
+  _globals['_REPORT']._serialized_start=140
+  _globals['_REPORT']._serialized_end=405
+  _globals['_SEVERAL']._serialized_start=407
+  _globals['_SEVERAL']._serialized_end=448
+  _globals['_SIMILAR']._serialized_start=450
+  _globals['_SIMILAR']._serialized_end=489
+  _globals['_TELEMETRY']._serialized_start=491
+  _globals['_TELEMETRY']._serialized_end=584
 # @@protoc_insertion_point(module_scope)

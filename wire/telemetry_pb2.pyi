@@ -7,17 +7,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Subscription(_message.Message):
-    __slots__ = ("generation", "metrics", "interval_ms")
+    __slots__ = ("generation", "metrics", "interval_ms", "patterns")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    PATTERNS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     metrics: _containers.RepeatedScalarFieldContainer[str]
     interval_ms: int
-    def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ...) -> None: ...
+    patterns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ..., patterns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +30,7 @@ class Report(_message.Message):
     SEVERAL_FIELD_NUMBER: _ClassVar[int]
     UNREAD_FIELD_NUMBER: _ClassVar[int]
     SIMILAR_FIELD_NUMBER: _ClassVar[int]
+    MATCHING_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -38,7 +41,8 @@ class Report(_message.Message):
     several: _containers.RepeatedCompositeFieldContainer[Several]
     unread: _containers.RepeatedScalarFieldContainer[int]
     similar: _containers.RepeatedCompositeFieldContainer[Similar]
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ...) -> None: ...
+    matching: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Several(_message.Message):
     __slots__ = ("index", "samples")

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +17,12 @@ import grpc
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
+from agent.stream.names import MatchingNames, SimilarNames
 from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION, logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
 from wire import codec, telemetry_pb2, telemetry_pb2_grpc
-from wire.codec import Snapshot
 
 log = logs.get(__name__)
 
@@ -179,7 +179,8 @@ class StreamClient:
         self._readings.open(partial(_signal, loop, due))
         subscription, last = await subscriptions.get(), None
         self._readings.want(subscription.metrics)
-        similar = _SimilarNames(self._readings, due)
+        similar = SimilarNames(self._readings.similar, due)
+        matching = MatchingNames(self._readings.matching, due)
         while True:
             # Before reading: a change during it causes another report.
             due.clear()
@@ -194,8 +195,11 @@ class StreamClient:
             codec.encode(report, metrics, found, last)
             if last is None:
                 similar.find(metrics, found)
+            elif names := similar.take():
+                codec.add_similar(report, metrics, names)
             else:
-                codec.add_similar(report, metrics, similar.take())
+                codec.add_matching(report, matching.take())
+            matching.find(subscription.patterns, loop.time())
             await stream.write(report)
             last = found
             await due.wait(subscription.interval_ms / 1000 or _DEFAULT_INTERVAL)
@@ -204,36 +208,6 @@ class StreamClient:
 def _signal(loop: asyncio.AbstractEventLoop, due: WakeUp) -> None:
     with contextlib.suppress(RuntimeError):  # the agent has stopped
         loop.call_soon_threadsafe(due.set)
-
-
-class _SimilarNames:
-    """The names of series similar to absent metrics, looked up in the background after a full report; then signals `due`."""
-
-    def __init__(self, readings: SnapshotReader, due: WakeUp) -> None:
-        self._readings = readings
-        self._due = due
-        self._finding: asyncio.Task[dict[str, list[str]]] | None = None
-
-    def find(self, metrics: Sequence[str], found: Snapshot) -> None:
-        """Look up names for the absent metrics of a full report; an earlier look-up is dropped."""
-        absent = [
-            m for m in metrics if not (m in found.values or m in found.several or m in found.unread)
-        ]
-        self._finding = None
-        if absent:
-            self._finding = asyncio.create_task(asyncio.to_thread(self._readings.similar, absent))
-            self._finding.add_done_callback(self._done)
-
-    def take(self) -> Mapping[str, Sequence[str]]:
-        """Return what was found, once; empty if there is nothing new."""
-        if self._finding is None or not self._finding.done():
-            return {}
-        finding, self._finding = self._finding, None
-        return {} if finding.exception() else finding.result()
-
-    def _done(self, finding: asyncio.Task[dict[str, list[str]]]) -> None:
-        if not finding.cancelled() and finding.exception() is None:
-            self._due.set()
 
 
 class _RequestedMetrics:

@@ -1,10 +1,12 @@
 """Selects the samples that answer to the metric names of policies."""
 
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
-from agent.metric_names import candidates
+from agent.metric_names import PREFIX, candidates
 from collectors.base.sample import Family
 from wire.codec import Snapshot
+from wire.patterns import Patterns
 
 
 def select(
@@ -30,3 +32,16 @@ def select(
         {metric: len(values) for metric, values in found.items() if len(values) > 1},
         frozenset(metric for metric in metrics if metric not in found and metric in unread),
     )
+
+
+def matching(families: Iterable[Family], patterns: Sequence[str]) -> list[str]:
+    """Return the names that match patterns, of all metrics with a single sample: series, or series without `node_`. Sorted."""
+    wanted = Patterns(patterns)
+    counts = Counter(sample.name for family in families for sample in family.samples)
+    names = (_matched(name, wanted) for name, count in counts.items() if count == 1)
+    return sorted({name for name in names if name})
+
+
+def _matched(series: str, wanted: Patterns) -> str:
+    """Return the name by which a series matches; empty if it does not."""
+    return next((n for n in (series, series.removeprefix(PREFIX)) if wanted.matches(n)), "")

@@ -6,7 +6,8 @@ from agent.metric_names import PREFIX, candidates, similar
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.watcher import Watch
-from agent.stream.selection import select
+from agent.stream.selection import matching, select
+from collectors.base.sample import Family
 from plimsoll.text import NearNames
 from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
 
@@ -71,11 +72,18 @@ class SnapshotReader:
 
     def similar(self, absent: Sequence[str]) -> dict[str, list[str]]:
         """Run all collectors, and return the names of series similar to each of the first absent metrics."""
-        families = self._runner.run().families
-        recorded = self._recorded.not_collected(families) if self._recorded is not None else ()
-        samples = (sample for family in (*families, *recorded) for sample in family.samples)
+        samples = (sample for family in self._all() for sample in family.samples)
         names = NearNames({sample.name.removeprefix(PREFIX) for sample in samples})
         return {metric: similar(metric, names, MOST_NAMES) for metric in absent[:MOST_SIMILAR]}
+
+    def matching(self, patterns: Sequence[str]) -> list[str]:
+        """Run all collectors, and return the names of metrics that match the patterns."""
+        return matching(self._all(), patterns)
+
+    def _all(self) -> list[Family]:
+        families = self._runner.run().families
+        recorded = self._recorded.not_collected(families) if self._recorded is not None else ()
+        return [*families, *recorded]
 
     def _unknown(self, metrics: Sequence[str]) -> frozenset[str]:
         """Return those of the metrics that rules record and whose value is unknown."""

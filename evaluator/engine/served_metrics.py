@@ -1,9 +1,11 @@
 """The metrics that the custom metrics API serves: those that policies name, and those that match --serveMetrics."""
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-EVERY = "*"
+from wire.patterns import EVERY, Patterns
+
+_MOST_FOUND = 1000
+"""Names of agents that are kept: thousands of agents may report different ones."""
 
 
 class ServedMetrics:
@@ -21,7 +23,7 @@ class ServedMetrics:
         self._exact = frozenset(name for name in patterns if EVERY not in name)
         self.patterns = tuple(name for name in patterns if EVERY in name)
         """Those with `*`, for agents to match."""
-        self._matching = re.compile("|".join(map(_expression, self.patterns)) or "(?!)")
+        self._matching = Patterns(self.patterns)
         self._conditions = conditions
         self._found = frozenset[str]()
         self.names: tuple[str, ...] | None = None
@@ -32,12 +34,13 @@ class ServedMetrics:
         """The metrics to request from sources beside those of policies."""
         if not self.patterns:
             return self._exact
-        return self._exact.union(self._found, filter(self._matching.fullmatch, self._conditions()))
+        return self._exact.union(self._found, filter(self._matching.matches, self._conditions()))
 
     def found(self, names: Iterable[str]) -> bool:
         """Add names of an agent that match the patterns; returns whether one is new."""
-        new = {name for name in names if name not in self._found and self._matching.fullmatch(name)}
-        self._found |= new
+        new = [name for name in names if name not in self._found and self._matching.matches(name)]
+        del new[_MOST_FOUND - len(self._found) :]
+        self._found = self._found.union(new)
         return bool(new)
 
     def update(self, of_policies: Iterable[frozenset[str]], left_out: Collection[str]) -> None:
@@ -45,7 +48,3 @@ class ServedMetrics:
         names = tuple(sorted(self.wanted.union(*of_policies).difference(left_out)))
         if names != self.names:
             self.names = names
-
-
-def _expression(pattern: str) -> str:
-    return ".*".join(map(re.escape, pattern.split(EVERY)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from plimsoll import flags
 from plimsoll.flags import option
+from wire.patterns import MOST
 
 _PATTERN = re.compile(r"[a-zA-Z_:*][a-zA-Z0-9_:*]{0,199}", re.ASCII)
 
@@ -53,6 +54,8 @@ class CustomMetricsOptions:
         """Yield problems with these settings, each as a sentence. `taken`: the flag of each port in use."""
         if self.serve_metrics and not self.custom_metrics_port:
             yield "--serveMetrics requires --customMetricsPort"
+        if len(self.served_patterns) > MOST:
+            yield f"--serveMetrics: at most {MOST} names and patterns"
         if self.custom_metrics_port and self.custom_metrics_port in taken:
             yield (
                 f"--customMetricsPort: {self.custom_metrics_port} is the port of "

@@ -2,11 +2,11 @@
 
 import asyncio
 import contextlib
-import mmap
 import time
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 
+from plimsoll.http.buffers import LARGE, BodyBuffers, use_large_pages
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.limits import Budget, Limits
 from plimsoll.http.parser import CONTINUE, Framing
@@ -34,6 +34,7 @@ class BodyReader:
         self._discarding = TokenBucket(_DISCARDED_READS, burst=1)
         rate = limits.bodies_rate
         self._receiving = TokenBucket(rate / _RATED, burst=1) if rate else None
+        self._buffers = BodyBuffers(limits.bodies_bytes // 4)
 
     async def discard(self, stream: Transport) -> None:
         """Read and drop data until the peer has closed its half. The rate is shared by all connections."""
@@ -67,7 +68,7 @@ class BodyReader:
         body = (
             _Chunked(self._admit, held, rate)
             if framing.length is None
-            else _Sized(framing.length, held, rate)
+            else _Sized(self._buffers.allocate(framing.length), held, rate)
         )
         try:
             async with asyncio.timeout(self._limits.body):
@@ -118,8 +119,9 @@ class _Reservation:
 class _Sized:
     """A body of known length, received directly into its buffer."""
 
-    def __init__(self, length: int, held: _Reservation, rate: TokenBucket | None) -> None:
-        self._length = length
+    def __init__(self, buffer: memoryview, held: _Reservation, rate: TokenBucket | None) -> None:
+        self._buffer = buffer
+        self._length = len(buffer)
         self._held = held
         self._rate = rate
         self._came = 0
@@ -129,39 +131,26 @@ class _Sized:
         return f"{self._came} of {self._length} bytes"
 
     async def read(self, stream: Transport) -> Buffer:
-        memory = _allocate(self._length)
-        buffer = memoryview(memory)
         while self._came < self._length:
             if self._rate and self._came:
                 await _wait(self._rate)
-            part = buffer[self._came : self._came + self._step()]
+            part = self._buffer[self._came : self._came + self._step()]
             try:
                 filled = await stream.fill(part)
             except asyncio.CancelledError:
                 self._came += stream.filled
                 raise
-            if self._came < _LARGEST <= self._came + filled:
-                _use_large_pages(memory)
+            if self._came < LARGE <= self._came + filled:
+                use_large_pages(self._buffer)
             self._came += filled
             self._held.take(filled)
             if filled < len(part):
                 cut = f"a body cut short after {self.so_far}"
                 raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
-        return buffer
+        return self._buffer
 
     def _step(self) -> int:
         return _RATED if self._rate else min(max(_FIRST, self._came), _LARGEST)
-
-
-def _allocate(size: int) -> mmap.mmap:
-    """Return memory that is allocated when written to, and returned to the system as a whole."""
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-
-
-def _use_large_pages(memory: mmap.mmap) -> None:
-    """Use huge pages: faulting in small pages would cost as much as receiving the body."""
-    with contextlib.suppress(OSError):  # not supported by the kernel
-        memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 class _Chunked:

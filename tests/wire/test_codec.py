@@ -226,3 +226,23 @@ def test_implausible_similar_names_are_malformed(entries):
         report.similar.add(index=index, names=names)
     with pytest.raises(MalformedReportError):
         codec.decode(report, ["a", "b", "c"])
+
+
+def test_matching_names_are_decoded():
+    report = telemetry_pb2.Report()
+    codec.add_matching(report, ["node_load1", "plimsoll:load"])
+    assert codec.decode(report, []).matching == ("node_load1", "plimsoll:load")
+
+
+def test_matching_names_fit_a_report():
+    many, long = telemetry_pb2.Report(), telemetry_pb2.Report()
+    codec.add_matching(many, ["n"] * 501)
+    codec.add_matching(long, ["n" * 200] * 500)
+    assert len(many.matching) == 500
+    assert len(long.matching) == (24 << 10) // 200
+
+
+@pytest.mark.parametrize("names", [["a b"], ["x" * 201], ["n"] * 501])
+def test_implausible_matching_names_are_malformed(names):
+    with pytest.raises(MalformedReportError, match="matching names"):
+        codec.decode(telemetry_pb2.Report(matching=names), [])

@@ -12,14 +12,14 @@ from evaluator.backtest.report import report, sensitivity
 from evaluator.backtest.run import ALL_ACTIONS, Backtest, warm_up
 from evaluator.backtest.variants import longest, variants
 from evaluator.cli.backtest import gate, policies, text
-from evaluator.cli.backtest.dump import read_files
-from evaluator.cli.backtest.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs.prometheus import PrometheusHistory
+from evaluator.cli.backtest.inputs.source import BacktestError, Request, Source
 from evaluator.cli.backtest.options import PROGRAM, parser
 from evaluator.cli.backtest.page import as_html
 from evaluator.cli.backtest.policies import PoliciesError
 from evaluator.cli.backtest.progress import Progress
-from evaluator.cli.backtest.prometheus import PrometheusHistory
-from evaluator.cli.backtest.source import BacktestError, Request, Source
 from evaluator.cli.backtest.table import as_csv
 from evaluator.policy.types import Policy
 from evaluator.runtime import gc_tuning
@@ -34,6 +34,8 @@ def main(argv: Sequence[str]) -> int:
     given = command.parse_args(argv)
     if given.stale_after < given.step:
         command.error("--staleAfter must be at least --step, or every reading is stale")
+    if given.cache and given.prometheus:
+        command.error("--cache is for --openmetrics")
     if given.prometheus and not given.begin:
         command.error("--prometheus needs --from, such as --from 7d")
     try:
@@ -74,7 +76,7 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
         given.node_label,
     )
     if not given.prometheus:
-        return read_files(given.openmetrics, request)
+        return read_files(given.openmetrics, request, cached=given.cache)
     access = Access(
         given.prometheus,
         token_file=given.token_file,

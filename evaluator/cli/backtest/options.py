@@ -70,6 +70,13 @@ def parser() -> Parser:
         help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
     )
     add(
+        "--cache",
+        default="",
+        metavar="DIR",
+        help="folder for what was read from --openmetrics as arrays (21 bytes a sample): the next backtest over the same files "
+        "and metrics starts at once",
+    )
+    add(
         "--from",
         dest="begin",
         default="",

@@ -1,7 +1,7 @@
 """gRPC server for agents: each opens one stream, receives subscriptions and sends reports.
 
-A client that may report for a node can affect only that node's readings, and the names suggested for metrics that no node has:
-one stream per node is current, its reports are for this node, and they are rate-limited.
+A client that may report for a node can affect only that node's readings, the names suggested for metrics that no node has,
+and which metrics match `patterns`: one stream per node is current, its reports are for this node, and they are rate-limited.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class AgentServer:
     """Receives reports.
 
     `on_report` is called with whether a report changed anything, `on_similar` with the names of a node's series that
-    resemble absent metrics, `on_refusal` with the code of a rejection.
+    resemble absent metrics, `on_matching` with its metrics that match `patterns`, `on_refusal` with the code of a rejection.
     """
 
     def __init__(
@@ -70,6 +70,8 @@ class AgentServer:
         interval: float,
         on_report: Callable[[bool], None],
         on_similar: Callable[[Mapping[str, Sequence[str]]], None] = lambda _names: None,
+        patterns: Sequence[str] = (),
+        on_matching: Callable[[Sequence[str]], None] = lambda _names: None,
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
         authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
@@ -81,6 +83,8 @@ class AgentServer:
         self._interval_ms = max(1, round(interval * 1000))
         self._on_report = on_report
         self._on_similar = on_similar
+        self._patterns = patterns
+        self._on_matching = on_matching
         self._on_refusal = on_refusal
         self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
@@ -202,6 +206,8 @@ class AgentServer:
         self._on_report(self._store.version != version)
         if delta.similar:
             self._on_similar(delta.similar)
+        if delta.matching:
+            self._on_matching(delta.matching)
 
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""
@@ -220,6 +226,7 @@ class AgentServer:
             generation=subscription.generation,
             metrics=subscription.metrics,
             interval_ms=self._interval_ms,
+            patterns=self._patterns,
         )
         return RequestedMetrics(
             subscription.generation, subscription.metrics, message.SerializeToString()

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agent.metric_names import candidates
-from agent.stream.selection import select
+from agent.stream.selection import matching, select
 from collectors.base.sample import Family, Sample
 from wire.codec import Snapshot
 
@@ -80,3 +80,14 @@ def test_histogram_parts_have_their_own_names():
 def test_unread_metric_is_reported_unless_found_elsewhere():
     found = select([family("x", 1.0)], ["x", "y", "z"], unread={"x", "y"})
     assert found == Snapshot({"x": 1.0}, unread=frozenset({"y"}))
+
+
+def test_names_that_match_patterns_have_one_sample():
+    families = [family("node_load1", 1.0), family("node_cpu", 1.0, 2.0), family("health", 0.0)]
+    assert matching(families, ["node_*", "hea*"]) == ["health", "node_load1"]
+    assert matching(families, []) == []
+
+
+def test_pattern_may_omit_the_prefix():
+    assert matching([family("node_load1", 1.0)], ["load*"]) == ["load1"]
+    assert matching([family("node_load1", 1.0)], ["*load*"]) == ["node_load1"]

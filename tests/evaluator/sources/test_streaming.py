@@ -19,12 +19,18 @@ from tests.patience import PATIENCE
 class RealEvaluator:
     """The evaluator's end of the stream."""
 
-    def __init__(self):
+    def __init__(self, *patterns):
+        self.matching = []
         self.store = Store(stale_after=30.0, started=0.0)
         self.subscriptions = Subscriptions()
         self._told = asyncio.Condition()
         self.agents = AgentServer(
-            self.store, self.subscriptions, interval=3600.0, on_report=self._heard
+            self.store,
+            self.subscriptions,
+            interval=3600.0,
+            on_report=self._heard,
+            patterns=patterns,
+            on_matching=self.matching.extend,
         )
 
     def want(self, *metrics):
@@ -103,6 +109,17 @@ async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
     await reborn.agents.start(f"127.0.0.1:{port}")
     await reborn.reads("load", 1, 9.0)
     await reborn.agents.stop()
+
+
+async def test_names_that_match_patterns_are_reported(files, stream_to, until):
+    files('load_a 1\nload_b{disk="a"} 1\nload_b{disk="b"} 1\nnode_load_c 1\nother 1\n')
+    real = RealEvaluator("load_*")
+    stream_to(await real.agents.start("127.0.0.1:0"))
+    await until(lambda: real.matching == ["load_a", "load_c"])
+    real.want(*real.matching)
+    await real.reads("load_c", 1, 1.0)
+    assert real.matching == ["load_a", "load_c"]
+    await real.agents.stop()
 
 
 def pace(recorder):
