@@ -12,6 +12,7 @@ from typing import Any
 
 import agent.config
 import evaluator.cli.adopt_labels.main
+import evaluator.cli.check_apiservice.main
 import evaluator.cli.clean.main
 import evaluator.cli.configure_scheduler.main
 import evaluator.config
@@ -109,6 +110,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll-evaluator clean",
         "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
         evaluator.cli.clean.main.CleanSettings,
+    )
+    yield from _program(
+        "plimsoll-evaluator check-apiservice",
+        "Usage: [custom-metrics.md](custom-metrics.md).",
+        evaluator.cli.check_apiservice.main.CheckAPIServiceSettings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

@@ -33,6 +33,7 @@ from evaluator.readings.node_conditions import NodeConditions, WithNodeCondition
 from evaluator.readings.store import Store
 from evaluator.runtime.gc_tuning import FreezeWhenReady
 from evaluator.scoring.plugin import Scorer
+from evaluator.server import ops_port
 from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
@@ -138,6 +139,12 @@ class Service:
             if settings.custom_metrics_port
             else None
         )
+        operations = OpsServer(
+            self._decider,
+            self._metrics,
+            reports=self._reports(effects),
+            waiting_for=lambda: host.waiting_for,
+        )
         self._ports = Listeners(
             settings,
             self._metrics,
@@ -148,12 +155,7 @@ class Service:
                 scoring=host.routes(),
             ),
             scorers=host.separate_routes(),
-            operations=OpsServer(
-                self._decider,
-                self._metrics,
-                reports=self._reports(effects),
-                waiting_for=lambda: host.waiting_for,
-            ),
+            operations=ops_port.server(settings, api, self._metrics, operations.answer),
             agents=self._agents,
             custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )

@@ -83,9 +83,20 @@ class Settings(
     ops_port: int = option(
         "opsPort",
         8080,
-        "port of /healthz, /readyz, /metrics and /explain (plain HTTP)",
+        "port of /healthz, /readyz, /metrics and /explain; plain HTTP without --opsTls",
         metavar="PORT",
         parse=flags.port,
+    )
+    ops_tls: bool = option(
+        "opsTls",
+        False,
+        "serve the ops port over TLS, with --cert and --key; changed files are loaded",
+    )
+    ops_authorize: bool = option(
+        "opsAuthorize",
+        False,
+        "admit only users with a bearer token and, by RBAC, the permission to get the nonResourceURL /metrics, or /plimsoll "
+        "and the path of the page; /healthz and /readyz stay open",
     )
     explain: bool = option(
         "explain",
@@ -198,6 +209,8 @@ class Settings(
             found.append(
                 "--retryPeriod must be more than 0 and at most half of --renewDeadline, or one failed call ends leadership"
             )
+        if self.ops_authorize and not self.ops_tls:
+            found.append("--opsAuthorize requires --opsTls, or tokens would be sent in plain text")
         found += self.agent_mistakes(plain=self.agents_plain)
         if self.cluster_stale_after <= 0:
             found.append("--clusterStaleAfter must be more than 0")

@@ -36,6 +36,7 @@ commands, each with its own --help:
   backtest              replay policies on recorded telemetry: what would they have done?
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
+  check-apiservice      check whether the custom metrics API is free, or works
   clean                 remove from all nodes what Plimsoll wrote to them
   record                record what agents report, for backtests
   test                  run unit tests of policies, in promtool's notation
@@ -48,6 +49,7 @@ COMMANDS = {
     "adopt-labels": "adopt_labels",
     "backtest": "backtest",
     "check": "check",
+    "check-apiservice": "check_apiservice",
     "clean": "clean",
     "configure-scheduler": "configure_scheduler",
     "record": "record",

@@ -16,8 +16,16 @@ _HINTS: Sequence[tuple[str, str]] = (
     ('services "', "is the evaluator's namespace another one (--evaluator-namespace)?"),
     ("namespaces ", "is the evaluator's namespace another one (--evaluator-namespace)?"),
     ("no endpoints available", "no evaluator is ready: kubectl -n plimsoll get pods"),
+    (
+        "a bearer token is required",
+        "the API server's proxy passes no token on: see docs/kubectl-plugin.md#access-with---opsauthorize",
+    ),
 )
 """Texts of kubectl's errors, and what to do."""
+
+
+_PLAIN = "rejected our request"
+"""In kubectl's error for the 400 of a plain HTTP request on a TLS port."""
 
 
 class UnreachableError(Exception):
@@ -34,8 +42,16 @@ class Evaluator:
     port: str = "ops"
 
     def get(self, path: str = "", query: Mapping[str, str] | None = None) -> Page:
-        """Return the page below /explain. Raises UnreachableError."""
-        where = f"/api/v1/namespaces/{self.namespace}/services/http:{self.service}:{self.port}/proxy/explain"
+        """Return the page below /explain, over HTTP, or over HTTPS if the port has TLS. Raises UnreachableError."""
+        try:
+            return self._get("http", path, query)
+        except UnreachableError as error:
+            if _PLAIN not in str(error):
+                raise
+        return self._get("https", path, query)
+
+    def _get(self, scheme: str, path: str, query: Mapping[str, str] | None) -> Page:
+        where = f"/api/v1/namespaces/{self.namespace}/services/{scheme}:{self.service}:{self.port}/proxy/explain"
         if path:
             where += f"/{urllib.parse.quote(path)}"
         if query:

@@ -21,7 +21,7 @@ import yaml
 
 from plimsoll import VERSION
 from release import values as chart_values
-from release.template import Added, Item, Raw, lines, merge, put
+from release.template import NAMESPACE, Added, Item, Raw, lines, merge, put
 from release.values import BOOLEAN, RULE_SET, Value
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +52,7 @@ LEFT_OUT = {
     "descheduler": "replaces the configuration of another program",
     "descheduler/v1alpha1": "replaces the configuration of another program",
     "custom-metrics": "replaces the configuration of another program",
+    "custom-metrics-api": "an example: core with a component",
     "managed-cluster": "policies, which need the CRD first",
     "managed-cluster/base": "policies, which need the CRD first",
     "managed-cluster/soft-taint": "policies, which need the CRD first",
@@ -193,6 +194,12 @@ def adapt(key: Key, body: Any) -> None:
         path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]
         put(body, path, Raw("{{ .Values.agent.maxUnavailable }}"))
         _adapt_pod(body["spec"]["template"]["spec"], "agent")
+    elif key[0] == "APIService":
+        put(body, ["spec", "service", "namespace"], Raw(NAMESPACE))
+        bundle = ".Values.customMetrics.caBundle"
+        body["spec"]["caBundle"] = Added(bundle, Raw(f"{{{{ {bundle} }}}}"))
+        notes = body["metadata"]["annotations"]
+        notes.update({name: Added(f"not {bundle}", text) for name, text in notes.items()})
 
 
 def _adapt_pod(pod: dict[str, Any], name: str) -> None:

@@ -49,6 +49,8 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("imagePullSecrets", [], LIST, "for example `[{name: registry}]`")
     yield from sources()
     yield from certificates()
+    about = "CA of certificates.secrets.extender in base64, for components.serveCustomMetrics without cert-manager"
+    yield Value("customMetrics.caBundle", "", TEXT, about)
     yield Value("crds.install", True, BOOLEAN, "the TASPolicy CRD")
     yield Value("crds.keep", True, BOOLEAN, "`helm uninstall` keeps the CRD and all policies")
 

@@ -166,6 +166,9 @@ class Cluster:
         write_atomically(path, self.endpoints.as_json())
         stack.callback(path.unlink, missing_ok=True)
 
+    def _ops_scheme(self) -> str:
+        return "https" if "--opsTls" in self.spec.evaluator_flags else "http"
+
     def _feature_flags(self) -> Iterator[str]:
         if self.spec.scorers:
             yield f"--scorers={','.join(self.spec.scorers)}"
@@ -234,7 +237,7 @@ class Cluster:
         self.endpoints = Endpoints(
             api=url,
             extender=f"http://{self._ports['extender'].address}",
-            ops=f"http://{self._ports['ops'].address}",
+            ops=f"{self._ops_scheme()}://{self._ports['ops'].address}",
             agents=self._ports["agents"].address,
             metrics={
                 node: f"http://{self._ports[_agent(node)].address}/metrics"
@@ -254,7 +257,7 @@ class Cluster:
                 while True:
                     self.processes.check(name)
                     try:
-                        async with session.get(url) as response:
+                        async with session.get(url, ssl=False) as response:
                             if response.status == 200:
                                 return
                             last_response = (

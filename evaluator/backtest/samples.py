@@ -98,6 +98,13 @@ def empty() -> Samples:
     return Samples(np.zeros(0), np.zeros(0, np.intp), np.zeros(0), np.zeros(0, np.int32))
 
 
+def consecutive(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of consecutive parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Samples(*(np.concatenate(columns) for columns in zip(empty(), *parts, strict=True)))
+
+
 def _joined(parts: Sequence[Series]) -> Series:
     if len(parts) == 1:
         return parts[0]
@@ -120,8 +127,10 @@ def _last_of(one: Series) -> Series:
 
 
 def _in_time_order(parts: Sequence[Series]) -> Samples:
+    parts = [one for one in parts if len(one.times)]
     if not parts:
         return empty()
+    parts = sorted(parts, key=lambda one: float(one.times[0]))
     times = np.concatenate([one.times for one in parts])
     lengths = [len(one.times) for one in parts]
     # The first samples of all nodes, then the second ones, and so on, are nearly in order: sorting that is much faster.

@@ -9,7 +9,6 @@ from evaluator.extender.scorers import ScorerRoutes
 from evaluator.metrics import Metrics
 from evaluator.readings.merged import AGENTS
 from evaluator.server import gang_webhook
-from evaluator.server.ops import LIMITS, OpsServer
 from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.agents.tls import Files as AgentFiles
@@ -36,7 +35,7 @@ class Listeners:
         *,
         extender: PolicyVerbs,
         scorers: Mapping[str, ScorerRoutes],
-        operations: OpsServer,
+        operations: Server,
         agents: AgentServer,
         custom_metrics: Server | None = None,
     ) -> None:
@@ -61,7 +60,7 @@ class Listeners:
             if self._agents and not settings.agents_plain
             else None
         )
-        self._ops = Server(operations.answer, limits=LIMITS)
+        self._ops = operations
         make_server = partial(
             Server, limits=settings.limits, tls=rotation.current if rotation else lambda: None
         )
@@ -93,7 +92,7 @@ class Listeners:
     async def open(self) -> None:
         """Open all ports. Raises ListenError or OSError."""
         settings = self._settings
-        await self._listen("ops", self._ops, settings.ops_port, secured=False)
+        await self._listen("ops", self._ops, settings.ops_port, secured=settings.ops_tls)
         await self._open_to_agents()
         await self._listen("extender", self._extender, settings.port, secured=not settings.unsafe)
         for name, server in self._scorers.items():

@@ -78,6 +78,13 @@ def test_stalls_benchmark_runs():
         assert "met" in line
 
 
+def test_startup_benchmark_runs():
+    lines = lines_of("startup", "--nodes=40", "--policies=4", "--repeats=1")
+    assert [line["case"] for line in lines] == ["imports", "imports", "ready"]
+    assert all(line["cpu_ms"] > 0 and "met" in line for line in lines)
+    assert lines[-1]["unqueued_ms"] <= lines[-1]["ready_ms"]
+
+
 def test_gangs_benchmark_runs():
     lines = lines_of("gangs", "--nodes=40", "--pods=60", "--repeats=2")
     assert [line["case"] for line in lines[::2]] == [case.name for case in gangs.CASES]

@@ -267,7 +267,12 @@ class Evaluator:
         self._address = f"http://{self._ports['extender'].address}"
         self.extender = f"{self._address}/scheduler"
         self.agents = self._ports["agents"].address
-        self.operations = f"http://{self._ports['ops'].address}"
+        self._scheme = "http"
+
+    @property
+    def operations(self):
+        """The URL of the ops port."""
+        return f"{self._scheme}://{self._ports['ops'].address}"
 
     def scorer(self, name):
         """The urlPrefix of a scorer's extender."""
@@ -283,6 +288,7 @@ class Evaluator:
             sync_period=1.0,
             flags=("--staleAfter=5s", "--evictPeriod=1s", *flags),
         )
+        self._scheme = "https" if "--opsTls" in flags else "http"
         await self._processes.start("evaluator", retuned(evaluator_command(launch), **changes))
 
     async def stop(self, *, kill=False):
@@ -308,11 +314,13 @@ class Evaluator:
         """Its log so far, also for failure messages."""
         return self._processes.log_end("evaluator")
 
-    async def get(self, path):
+    async def get(self, path, token=""):
         """(status, text) of a path on the ops port."""
         self._processes.check("evaluator")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        url = f"{self.operations}{path}"
         try:
-            async with self._session.get(f"http://{self._ports['ops'].address}{path}") as response:
+            async with self._session.get(url, headers=headers, ssl=False) as response:
                 return response.status, await response.text()
         except aiohttp.ClientError:
             return 0, ""

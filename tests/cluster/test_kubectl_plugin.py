@@ -99,13 +99,26 @@ async def plane(request, tmp_path, relay):
 
 
 @pytest.fixture
-async def installed(world, relay):
+def flags():
+    """Flags of the evaluator."""
+    return ()
+
+
+@pytest.fixture
+def secured(authority):
+    """The flags of an ops port with TLS."""
+    cert, key = authority.issue("ops")
+    return ("--opsTls", f"--cert={cert}", f"--key={key}")
+
+
+@pytest.fixture
+async def installed(world, relay, flags):
     """The evaluator behind a Service, with two nodes; the policy refuses one of them."""
     sick, well = await world.add_node("sick"), await world.add_node("well")
     world.policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
     world.fleet.say(sick, health=2)
     world.fleet.say(well, health=0)
-    await world.start()
+    await world.start(*flags)
     relay.port = world.evaluator._ports["ops"].number
     server = world.plane.server
     if isinstance(server, ApiServer):
@@ -204,6 +217,28 @@ async def test_tables_show_policies_nodes_and_readings(world, installed):
     _, out, _ = await plimsoll(world, "explain", "policy", world.policy, "-n", world.namespace)
     assert f"health Equals 2   1 ({sick})" in out
     assert "\x1b" not in out, "colours only on a terminal"
+
+
+class TestTls:
+    @pytest.fixture
+    def flags(self, secured):
+        return secured
+
+    async def test_port_with_tls_is_read_over_https(self, world, installed):
+        status, out, errors = await plimsoll(world, "status")
+        assert (status, out.splitlines()[0], errors) == (0, "evaluator: ready", "")
+
+
+class TestAuthorization:
+    @pytest.fixture
+    def flags(self, secured):
+        return (*secured, "--opsAuthorize")
+
+    async def test_port_with_authorization_is_an_error_that_names_the_way(self, world, installed):
+        status, _, errors = await plimsoll(world, "status")
+        assert status == 2
+        assert "a bearer token is required" in errors
+        assert "docs/kubectl-plugin.md" in errors
 
 
 async def test_user_without_the_right_is_told_which_one_is_missing(world, installed):

@@ -21,6 +21,7 @@ helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel h
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "chart"
 COMPONENTS = [name for name in generator.components() if name not in generator.SOURCES]
+BUNDLE = {"customMetrics": {"caBundle": "Q0E="}}
 EXISTING = {"certificates": {"mode": "existing-secrets"}}
 JOB = {"certificates": {"mode": "job"}}
 
@@ -81,14 +82,22 @@ def test_a_component_is_that_of_the_kustomization(render, component):
     if component == "gangs-webhook":
         needs.add("gangs")
     on = {generator._camel(name): True for name in needs}
-    expected = generator.build("core", *sorted(needs))
-    assert comparable(render({**EXISTING, "components": on})) == comparable(expected)
+    expected = generator.build("core", *sorted(needs)) | generator.build("certificates")
+    assert comparable(render({"components": on})) == comparable(expected)
 
 
 def test_all_components_together(render):
     on = {generator._camel(name): True for name in COMPONENTS}
-    expected = generator.build("core", *COMPONENTS)
-    assert comparable(render({**EXISTING, "components": on})) == comparable(expected)
+    expected = generator.build("core", *COMPONENTS) | generator.build("certificates")
+    assert comparable(render({"components": on})) == comparable(expected)
+
+
+def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
+    objects = render({**EXISTING, **BUNDLE, "components": {"serveCustomMetrics": True}})
+    for version in ("v1beta1", "v1beta2"):
+        found = objects["APIService", f"{version}.custom.metrics.k8s.io"]
+        assert found["spec"]["caBundle"] == "Q0E="
+        assert not found["metadata"]["annotations"]
 
 
 def test_source_custom_metrics_is_the_component(render):
@@ -107,7 +116,7 @@ def test_other_folders_are_added_by_their_value(render, name):
 
 
 def test_another_namespace_is_used_everywhere(render):
-    values = {"components": {generator._camel(name): True for name in COMPONENTS}, **JOB}
+    values = {"components": {generator._camel(name): True for name in COMPONENTS}, **JOB, **BUNDLE}
     both = [json.dumps([*render(values, name).values()]) for name in ("plimsoll", "elsewhere")]
     here, there = (re.sub(r'"--agentServiceAccount=[^"]*", ', "", text) for text in both)
     assert there.count("elsewhere") > 20
@@ -176,6 +185,7 @@ def test_extra_flags_image_digest_and_resources(render):
         ({"components": {"evictions": True}}, "evictions"),
         ({"certificates": {"mode": "helm"}}, "mode"),
         ({"components": {"gangsWebhook": True}}, "needs components.gangs"),
+        ({"components": {"serveCustomMetrics": True}, **JOB}, "set customMetrics.caBundle"),
         ({"components": {"prometheusEgress": True}}, "needs components.closedEgress"),
         ({"sources": {"agents": {"enabled": False}}}, "enable at least one"),
         ({"sources": {"prometheus": {"enabled": True}}}, "sources.prometheus.url: required"),
@@ -253,6 +263,7 @@ def test_api_server_accepts_all_objects(administrator, render):
     """Strictly: an unknown field is an error."""
     values = {
         **JOB,
+        **BUNDLE,
         "components": {generator._camel(name): True for name in COMPONENTS},
         "gangs": {"policy": True, "webhook": True},
         "policyAdmission": {"add": True, "warn": True},

@@ -209,7 +209,7 @@ def test_the_gate_is_never_green_over_no_data(backtest):
     assert backtest(series, "--fail-if=violating>20%", dontschedule=rules) == 2
     assert "too little data: ns/load: no node has load15" in backtest.err
     assert backtest({"up": [1, 1]}, "--fail-if=violating>20%") == 2
-    assert "none is a sample of load1 on a node" in backtest.err
+    assert "no line is a sample of load1 on a node" in backtest.err
 
 
 @pytest.mark.parametrize(

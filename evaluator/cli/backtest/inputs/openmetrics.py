@@ -5,17 +5,20 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
-from evaluator.cli.backtest import runs
+from evaluator.cli.backtest.inputs import runs
+from evaluator.cli.backtest.inputs.runs import Run
 from evaluator.readings.column import Floats
 from plimsoll.text import SentenceError
 
 _BLOCK = 1 << 18
 """Bytes read at a time: what is made of them fits into a processor's cache."""
 _SHORTEST = 64
+LATEST = 1e11
+"""Unix time of the year 5138; larger numbers are milliseconds."""
 _MOST = 4_000_000
 _COMMENT = ord("#")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -85,7 +88,7 @@ class SeriesTable:
         """The series that were kept."""
         return [one for one in self._by_head.values() if one is not None]
 
-    def read(self, name: str, file: BinaryIO) -> None:
+    def read(self, name: str, file: IO[bytes]) -> None:
         """Add the samples of a text. Raises OpenMetricsError, which names the line; OSError."""
         number, full, rest = 0, self._most, b""
         while data := file.read(self._block):
@@ -109,22 +112,21 @@ class SeriesTable:
                 begin, number = line_end, number + 1
                 continue
             head = block[begin : line_end - 1].rsplit(b" ", 2)[0]
-            end, lines = runs.find(block, begin, head)
-            text = runs.numbers(block[begin:end], head, lines) if lines >= self._shortest else None
-            if text is None or not self._add_run(name, number + 1, head, text):
+            run = runs.find(block, begin, head, self._shortest)
+            if run is None or not self._add_run(name, number + 1, head, run):
                 rest = block[begin:].split(b"\n")[:-1]
                 self._read_lines(name, number, rest)
                 return number + len(rest)
-            begin, number = end, number + lines
+            begin, number = run.end, number + run.lines
         return number
 
-    def _add_run(self, name: str, number: int, head: bytes, text: bytes) -> bool:
-        """Add the samples of consecutive lines of one series; return False if they must be parsed one by one."""
+    def _add_run(self, name: str, number: int, head: bytes, run: Run) -> bool:
+        """Add the samples of a run; return False if its lines must be parsed one by one."""
         one = self._of_head(name, number, head)
         if one is None:
             return True
-        pairs = runs.parse(text)
-        if pairs is None:
+        pairs = run.numbers()
+        if pairs is None or not (np.abs(pairs[:, 1]) < LATEST).all():
             return False
         one.times.frombytes(pairs[:, 1].tobytes())
         one.values.frombytes(pairs[:, 0].tobytes())
@@ -149,6 +151,8 @@ class SeriesTable:
                 reading, at = float(parts[1]), float(parts[2])
             except (IndexError, ValueError) as error:
                 raise OpenMetricsError(_no_timestamp(name, number)) from error
+            if not -LATEST < at < LATEST:
+                raise OpenMetricsError(f"{name}: line {number}: its time is not in seconds")
             one.times.append(at)
             one.values.append(reading)
 
