@@ -28,6 +28,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
     "stalls": (),
     "pages": (),
+    "custom_metrics": (),
     "startup": (),
     "extender": (),
     "scorers": (),

@@ -90,6 +90,14 @@ def test_pages_benchmark_runs():
         assert 0 < line["page_p50_ms"] <= line["page_max_ms"]
 
 
+def test_custom_metrics_benchmark_runs():
+    lines = lines_of("custom_metrics", "--nodes=40", "--metrics=5", "--pods=30", "--requests=2")
+    cases = ["changed", "cached", "selected", "pods", "node", "discovery", "unchanged"]
+    assert [line["case"] for line in lines] == cases
+    assert all(line["cpu_ms"] > 0 and "met" in line for line in lines)
+    assert lines[-1]["kilobytes"] == 0.0
+
+
 def test_startup_benchmark_runs():
     lines = lines_of("startup", "--nodes=40", "--policies=4", "--repeats=1")
     assert [line["case"] for line in lines] == ["imports", "imports", "ready"]
