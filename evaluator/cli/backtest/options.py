@@ -70,6 +70,15 @@ def parser() -> Parser:
         help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
     )
     add(
+        "--rules.file",
+        dest="rules",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="recording rules of agents to evaluate over --openmetrics, repeatable; by default those in the folders of the "
+        "policies that record one of their metrics",
+    )
+    add(
         "--cache",
         default="",
         metavar="DIR",

@@ -17,18 +17,20 @@ import numpy as np
 
 from evaluator.backtest.samples import Samples
 from evaluator.cli.backtest.inputs.content import Content, Metrics, Part
+from evaluator.cli.backtest.inputs.rules import Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.model.node_index import NodeIndex
+from plimsoll import VERSION
 
 _VERSION = 1
 _ENDS = 1 << 16
 """Bytes of the begin and the end of a file that are hashed."""
 
 
-def folder_of(cached: str, files: Sequence[str], request: Request) -> Path:
-    """Return the folder of the cache of some files, which may not exist. Raises BacktestError."""
-    read = [_VERSION, sorted(request.metrics), request.node_label, request.stale_after]
-    found = json.dumps([*read, *map(_identity, files)])
+def folder_of(cached: str, files: Sequence[str], request: Request, rules: Rules) -> Path:
+    """Return the folder of the cache of some files and rules, which may not exist. Raises BacktestError."""
+    read = [_VERSION, VERSION, sorted(request.metrics), request.node_label, request.stale_after]
+    found = json.dumps([*read, sorted(rules.records), *map(_identity, [*files, *rules.files])])
     return Path(cached, f"backtest-{hashlib.sha256(found.encode()).hexdigest()[:24]}")
 
 

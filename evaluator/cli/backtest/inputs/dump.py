@@ -17,6 +17,7 @@ from evaluator.cli.backtest.inputs.recording import (
     names_of,
     one_series,
 )
+from evaluator.cli.backtest.inputs.rules import NO_RULES, Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.cli.backtest.inputs.spill import Piece, Spill
 
@@ -62,18 +63,23 @@ class Dump:
 
 
 def read_files(
-    files: Sequence[str], request: Request, *, cached: str = "", part: int = _PART
+    files: Sequence[str],
+    request: Request,
+    *,
+    rules: Rules = NO_RULES,
+    cached: str = "",
+    part: int = _PART,
 ) -> Dump:
-    """Read OpenMetrics files. `cached`: a folder of caches, if one is used. `part`: samples of one part.
+    """Read OpenMetrics files. `rules`: to evaluate over them. `cached`: a folder of caches. `part`: samples of one part.
 
     Raises BacktestError, OpenMetricsError.
     """
     if not cached:
-        content = _read(files, request, part)
+        content = _read(files, request, rules, part)
     else:
-        folder = cache.folder_of(cached, files, request)
+        folder = cache.folder_of(cached, files, request, rules)
         if not folder.exists():
-            text = _read(files, request, part)
+            text = _read(files, request, rules, part)
             try:
                 cache.write(folder, text)
             finally:
@@ -86,11 +92,11 @@ def read_files(
         raise
 
 
-def _read(files: Sequence[str], request: Request, part: int) -> Content:
+def _read(files: Sequence[str], request: Request, rules: Rules, part: int) -> Content:
     """Read the samples of text files into memory or a temporary file. Raises BacktestError, OpenMetricsError."""
     spill = Spill()
     try:
-        series = _series(files, request, spill)
+        series = _series(files, request, rules, spill)
         join = joined(series, request.metrics, request.node_label)
         if not any(join.metrics.values()):
             raise BacktestError(
@@ -111,10 +117,15 @@ def _read(files: Sequence[str], request: Request, part: int) -> Content:
     )
 
 
-def _series(files: Sequence[str], request: Request, spill: Spill) -> Sequence[TextSeries]:
+def _series(
+    files: Sequence[str], request: Request, rules: Rules, spill: Spill
+) -> Sequence[TextSeries]:
+    """Read all series; their samples are in `spill`, by the position of the series."""
+    found: list[TextSeries] = []
+
     def take(table: SeriesTable) -> None:
         try:
-            for number, one in enumerate(table.series):
+            for number, one in enumerate(table.series, start=len(found)):
                 if one.times:
                     spill.add(number, *one.take())
         except OSError as error:
@@ -123,7 +134,7 @@ def _series(files: Sequence[str], request: Request, spill: Spill) -> Sequence[Te
                 "16 bytes"
             ) from error
 
-    table = SeriesTable(names_of(request.metrics).__contains__, on_full=take)
+    table = SeriesTable((names_of(request.metrics) - rules.records).__contains__, on_full=take)
     for name in files:
         try:
             with Path(name).open("rb") as file:
@@ -131,7 +142,14 @@ def _series(files: Sequence[str], request: Request, spill: Spill) -> Sequence[Te
         except OSError as error:
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
     take(table)
-    return table.series
+    found += table.series
+    if rules.records:
+        table = SeriesTable(rules.records.__contains__, on_full=take)
+        with rules.evaluated(files) as results:
+            table.read("recording rules", results)
+        take(table)
+        found += table.series
+    return found
 
 
 def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterator[Part]:
