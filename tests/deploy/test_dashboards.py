@@ -8,12 +8,14 @@ import shutil
 import time
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES
 from sandbox.cluster import ClusterSpec
+from sandbox.processes import HeldPort
 from sandbox.programs import AgentLaunch, agent_command, evaluator_command
 from tests import prometheus
 from tests.patience import PATIENCE
@@ -96,7 +98,15 @@ def scraped(tmp_path):
 
 
 @pytest.fixture
-async def cluster(server, scraped, tmp_path):
+def custom_metrics():
+    """The port of the custom metrics API."""
+    with HeldPort() as port:
+        yield port
+
+
+@pytest.fixture
+async def cluster(server, scraped, custom_metrics, authority, tmp_path):
+    cert, key = authority.issue("evaluator")
     spec = ClusterSpec(
         dir=tmp_path / "cluster",
         scorers=("safe",),
@@ -107,6 +117,8 @@ async def cluster(server, scraped, tmp_path):
         evaluator_flags=(
             "--metricsSource=agents,prometheus",
             f"--prometheusUrl=http://{server.address}",
+            f"--customMetricsPort={custom_metrics.number}",
+            *(f"--cert={cert}", f"--key={key}"),
         ),
         **scraped,
     )
@@ -148,7 +160,7 @@ def pod(name, namespace, policy, **spec):
     }
 
 
-async def test_every_query_returns_data(cluster, server):
+async def test_every_query_returns_data(cluster, server, custom_metrics):
     """Each panel has data once what it shows has happened; the test makes everything happen."""
 
     def write(node, text):
@@ -184,7 +196,9 @@ async def test_every_query_returns_data(cluster, server):
     actions = "node-actions-demo"
     await apply(cluster, f"{actions}/00-namespace.yaml", f"{actions}/10-policy.yaml")
     await ensure(cluster.client, PODS, pod("misspelt", DEMO, "no-such-policy"))
-    violating = await eventually(placed)
+    url = f"https://{custom_metrics.address}/readyz"
+    async with aiohttp.ClientSession() as session, session.get(url, ssl=False):
+        violating = await eventually(placed)
     write(violating, "node_health_metric 2\nnode_disk_errors 1\n")
     await eventually(lambda: answered("plimsoll_nudges_total"))
     # No label or taint changes with the next value, so that nothing else wakes the scheduler.
