@@ -32,7 +32,7 @@ DASHBOARDS = [
     for name in ("plimsoll.json", "nodes.json")
 ]
 KINDS = {"Namespace": NAMESPACES, "TASPolicy": POLICIES, "Deployment": DEPLOYMENTS}
-SCRAPES = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "honor_labels": True}
+SCRAPES = {"scrape_interval": "1s", "scrape_timeout": "1s", "honor_labels": True}
 DEMO = "health-metric-demo"
 RESOURCE = "telemetry/scheduling"
 RULES = """
@@ -149,14 +149,14 @@ async def eventually(predicate):
     return found
 
 
-def pod(name, namespace, policy, **spec):
+def pod(name, namespace, policy):
     container = {"name": "c", "image": "none:1", "resources": {"limits": {RESOURCE: "1"}}}
     meta = {"name": name, "namespace": namespace, "labels": {"telemetry-policy": policy}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": meta,
-        "spec": {"containers": [container], **spec},
+        "spec": {"containers": [container]},
     }
 
 
@@ -171,18 +171,14 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
         of_app = [pod for pod in pods if pod["metadata"]["labels"].get("app") == "demo"]
         return next((pod["spec"]["nodeName"] for pod in of_app if "nodeName" in pod["spec"]), None)
 
-    async def rejected():
-        pinned = await cluster.client.get(PODS, "pinned", DEMO)
-        return "health_metric Equals 1" in str(pinned["status"].get("conditions"))
-
     missing = [*queries()]
 
-    async def answered(*later):
+    async def answered():
         now = round(time.time() * 1000)
         for query in missing[:]:
             if await asyncio.to_thread(server.ask, query, now):
                 missing.remove(query)
-        return all(any(name in query for name in later) for query in missing)
+        return not missing
 
     for node in cluster.spec.nodes:
         write(node, "node_health_metric 0\nnode_disk_errors 0\n")
@@ -200,11 +196,4 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False):
         violating = await eventually(placed)
     write(violating, "node_health_metric 2\nnode_disk_errors 1\n")
-    await eventually(lambda: answered("plimsoll_nudges_total"))
-    # No label or taint changes with the next value, so that nothing else wakes the scheduler.
-    write(violating, "node_health_metric 1\nnode_disk_errors 1\n")
-    pinned = pod("pinned", DEMO, "demo-policy", nodeSelector={"kubernetes.io/hostname": violating})
-    await ensure(cluster.client, PODS, pinned)
-    await eventually(rejected)
-    write(violating, "node_health_metric 0\nnode_disk_errors 1\n")
     await eventually(answered)
