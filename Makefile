@@ -4,11 +4,12 @@ BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
-WORKERS ?= 3
+# Tests wait for other processes much of the time: two workers for each core.
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 UPGRADE ?=
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
-.PHONY: demo test soak check bench proto docs chart constraints release-check clean
+.PHONY: demo test soak check bench proto docs screenshots chart constraints release-check clean
 
 demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
 	$(BIN)/plimsoll-sandbox demo
@@ -35,6 +36,9 @@ proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 
 docs: $(STAMP)  ## regenerate the tables under docs/
 	$(BIN)/python -P docs/generate.py
+
+screenshots: $(STAMP)  ## write docs/images from the pages of a sandbox; needs chromium
+	$(BIN)/python -P docs/screenshots.py
 
 chart: $(STAMP)  ## regenerate deploy/chart from the kustomizations; needs kubectl
 	$(BIN)/python -P release/chart.py

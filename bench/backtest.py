@@ -24,7 +24,7 @@ from evaluator.backtest.intervals import Period
 from evaluator.backtest.replay import Timing
 from evaluator.backtest.run import Backtest
 from evaluator.backtest.samples import Recording, Samples
-from evaluator.cli.backtest.openmetrics import SeriesTable
+from evaluator.cli.backtest.inputs.openmetrics import SeriesTable
 from evaluator.model.node_index import NodeIndex
 from evaluator.policy.parse import parse
 from evaluator.runtime import gc_tuning
@@ -141,22 +141,26 @@ def write_dump(path: Path, nodes: int, days: int) -> int:
 
 
 def dump(nodes: int, days: int) -> Iterator[dict[str, object]]:
-    """Yield CPU seconds and memory of the command that reads a text; the second time as the first."""
+    """Yield CPU seconds and memory of the command: reading a text, writing a cache, reading the cache."""
     with tempfile.TemporaryDirectory() as folder:
         text, manifest = Path(folder, "dump.om"), Path(folder, "policy.json")
         samples = write_dump(text, nodes, days)
         manifest.write_text(json.dumps(policy({}) | {"kind": "TASPolicy"}))
         command = (sys.executable, "-P", "-m", "evaluator", "backtest", "-f", str(manifest))
-        for _ in range(1):
+        cached = ("--cache", str(Path(folder, "cache")))
+        for source, flags in (("text", ()), ("text, to a cache", cached), ("cache", cached)):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(
-                [*command, "--openmetrics", str(text)], check=True, stdout=subprocess.DEVNULL
+                [*command, *flags, "--openmetrics", str(text)],
+                check=True,
+                stdout=subprocess.DEVNULL,
             )
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             yield {
+                "source": source,
                 "cpu_s": round(cpu, 2),
-                "mb": after.ru_maxrss // 1024,
+                "mb": after.ru_maxrss // 1024,  # the most of all so far
                 "samples": samples,
                 "text_gb": round(text.stat().st_size / 1e9, 1),
             }

@@ -54,6 +54,15 @@ def steady(nodes: int, policies: int) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
+def starting(nodes: int, policies: int) -> Iterator[tuple[float, Evaluator]]:
+    """As `steady`, with an evaluator that has just been started, and when (`time.monotonic()`)."""
+    with _prepared(nodes, policies) as around:
+        begun = time.monotonic()
+        with around.evaluator((*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")) as found:
+            yield begun, found
+
+
+@contextlib.contextmanager
 def with_pods(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
     """With pods on the nodes, from `bench.podcluster`, and an evaluator with these flags that queries Prometheus once."""
     with _prepared(nodes, 0, with_pods=True) as around:

@@ -9,6 +9,7 @@ CPU time, which is reliable on a busy machine:
     readings    the same, and one node in a hundred reports other values each second
     explain     the same, while the pages of all policies are requested in turn
     explain-pods   the same, while those of pods and nodes are requested
+    browser     the same, while the pages for a browser are requested, as HTML
     metrics     the same, while /metrics is requested, with gzip
 
     python -P bench/stalls.py [--nodes 5000] [--metrics 1000] [--policies 100] [--rules 100] [--seconds 6]
@@ -160,6 +161,22 @@ class Bench:
             {},
         ]
 
+    @property
+    def browser(self) -> list[tuple[str, dict[str, list[str]]]]:
+        """The pages for a browser: path and query."""
+        node, everything = self.names[0], {"state": ["all"]}
+        return [
+            ("/", {}),
+            ("/policies/bench/policy-0", {}),
+            ("/policies/bench/policy-1", everything | {"search": ["9"]}),
+            ("/nodes", {}),
+            ("/nodes", everything | {"page": ["9"]}),
+            (f"/nodes/{node}", {}),
+            ("/pods", {}),
+            ("/pods/bench/of-policy-0", {}),
+            ("/rules", {}),
+        ]
+
     async def run(self) -> None:
         """Run all cases."""
         stretches = Stretches()
@@ -185,6 +202,9 @@ class Bench:
         queries = self.queries
         await self.reading(lambda number: self.get("/explain", queries[number % len(queries)]))
         await stretches.line("explain-pods", **self.sizes)
+        browser = self.browser
+        await self.reading(lambda number: self.get(*browser[number % len(browser)]))
+        await stretches.line("browser", **self.sizes)
         await self.reading(lambda _number: self.get("/metrics"))
         await stretches.line("metrics", **self.sizes)
         for task in (loop, reporting, changing):

@@ -61,6 +61,7 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = 
     rows = [
         ("Kubernetes API", endpoints.api, f"{folder}/kubeconfig"),
         ("extender", f"{endpoints.extender}/scheduler", "POST filter, prioritize"),
+        ("pages", f"{endpoints.ops}/", "open it in a browser: policies, nodes, pods"),
         ("evaluator", endpoints.ops, "/readyz  /metrics  /explain/<namespace>/<policy>"),
         ("agents' stream", endpoints.agents, "gRPC"),
         *(

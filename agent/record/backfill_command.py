@@ -1,13 +1,16 @@
 """The command `plimsoll-agent backfill`: recording rules over recorded files, so that a backtest can use their results."""
 
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from agent.config import PROGRAM as AGENT
 from agent.record.backfill import Samples, backfill
 from agent.rules.files import RuleFileReader
+from agent.rules.groups import dependencies
 from agent.rules.storage import exposition
 from agent.rules.storage.exposition import ExpositionError
 from plimsoll import durations, logs
@@ -28,6 +31,9 @@ exit status: 0, 1 if a file cannot be read or a rule is invalid, 2 for invalid f
 """
 
 
+_NAME = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)[{ ]", re.ASCII)
+
+
 class BackfillError(SentenceError):
     """A file or rule cannot be used."""
 
@@ -45,6 +51,12 @@ def main(argv: Sequence[str]) -> int:
         help="rule files",
     )
     command.add_argument(
+        "--metrics",
+        default="",
+        metavar="NAMES",
+        help="series to record, separated by commas, and what they depend on; by default all",
+    )
+    command.add_argument(
         "--every", default="15s", metavar="DURATION", help="time between two evaluations (15s)"
     )
     given = command.parse_args(argv)
@@ -57,14 +69,14 @@ def main(argv: Sequence[str]) -> int:
     logs.setup("warn", "logfmt")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     try:
-        _run(given.rules, given.files, every)
+        _run(given.rules, given.files, every, frozenset(filter(None, given.metrics.split(","))))
     except (BackfillError, ExpositionError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-def _run(rules: Sequence[str], files: Sequence[str], every: int) -> None:
+def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozenset[str]) -> None:
     """Print the results. Raises BackfillError, ExpositionError."""
     reader = RuleFileReader(rules)
     found = reader.look()
@@ -73,18 +85,34 @@ def _run(rules: Sequence[str], files: Sequence[str], every: int) -> None:
         raise BackfillError(f"{', '.join(rules)}: {why}")
     for error in found.errors:
         raise BackfillError(f"rule {error.rule} of {error.group}: {error.text}")
-    samples = [sample for name in files for sample in _samples(name)]
-    for part in backfill(samples, found.groups, every):
+    groups = [*dependencies.excerpts(found.groups, metrics).values()] if metrics else found.groups
+    selectors = [need.selector for group in groups for need in dependencies.needs(group)]
+
+    @cache
+    def needed(metric: str) -> bool:
+        return any(dependencies.may_name(selector, metric) for selector in selectors)
+
+    samples = [sample for name in files for sample in _samples(name, needed)]
+    for part in backfill(samples, groups, every):
         sys.stdout.buffer.write(part)
     sys.stdout.buffer.write(b"# EOF\n")
     sys.stdout.flush()
 
 
-def _samples(name: str) -> Samples:
+def _samples(name: str, needed: Callable[[str], bool]) -> Samples:
+    """Return the samples of a file, without those that no rule needs."""
     try:
-        content = Path(name).read_text(encoding="utf-8")
+        with Path(name).open(encoding="utf-8") as file:
+            lines = [line if _may_be(line, needed) else "\n" for line in file]
     except OSError as error:
         raise BackfillError(f"{name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise BackfillError(f"{name} is not text") from error
+    content = "".join(lines)
     return exposition.parse(content if content.endswith("# EOF\n") else f"{content}# EOF\n").samples
+
+
+def _may_be(line: str, needed: Callable[[str], bool]) -> bool:
+    """Whether a line may be a sample of a needed metric, or is an error."""
+    name = _NAME.match(line)
+    return name is None or needed(name[1])

@@ -98,6 +98,13 @@ def empty() -> Samples:
     return Samples(np.zeros(0), np.zeros(0, np.intp), np.zeros(0), np.zeros(0, np.int32))
 
 
+def consecutive(parts: Sequence[Samples]) -> Samples:
+    """Return the samples of consecutive parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Samples(*(np.concatenate(columns) for columns in zip(empty(), *parts, strict=True)))
+
+
 def _joined(parts: Sequence[Series]) -> Series:
     if len(parts) == 1:
         return parts[0]

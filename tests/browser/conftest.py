@@ -26,6 +26,15 @@ class Inspector:
         self.findings = []
         self.opened = 0
 
+    async def look_at(self, *urls):
+        """Open pages; look for errors and requests to other origins."""
+        async with chromium.tab(self._browser) as tab:
+            for url in urls:
+                self.opened += 1
+                await tab.show(url)
+                self._note(url, "errors", tab.errors + tab.dialogs)
+                self._note(url, "other origins", tab.others(chromium.origin(url)))
+
     async def inspect(self, *urls):
         """Open pages, each at two widths, in light and dark, and at 200 % text size; look for all that may be wrong."""
         async with chromium.tab(self._browser, viewport={"width": 1440, "height": 900}) as tab:

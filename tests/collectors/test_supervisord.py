@@ -58,7 +58,7 @@ class UnixServer(socketserver.UnixStreamServer):
 
 @contextlib.contextmanager
 def serving(server):
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield server

@@ -34,7 +34,7 @@ def objects_of(folder):
     return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def built():
     """Build a kustomization and return its objects; for several folders, combined."""
     return lambda *folders: [obj for folder in folders for obj in objects_of(DEPLOY / folder)]

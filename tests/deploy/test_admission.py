@@ -5,12 +5,13 @@ import shutil
 import subprocess
 
 import pytest
+import pytest_asyncio
 import yaml
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.endpoints import kubeconfig
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
 
 FOREIGN = {
     "certificates.cert-manager.io": ("v1", "Certificate"),
@@ -53,12 +54,12 @@ def definition(name, version, kind):
     }
 
 
-@pytest.fixture(params=["sandbox", "real"])
-async def kubectl(request, tmp_path):
+@pytest_asyncio.fixture(params=["sandbox", "real"], scope="module", loop_scope="module")
+async def kubectl(request, tmp_path_factory):
     """Run kubectl against an API server with the namespaces and kinds that the manifests require."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not on PATH")
-    config, server = tmp_path / "kubeconfig", None
+    config, server = tmp_path_factory.mktemp("admission") / "kubeconfig", None
     if request.param == "sandbox":
         server = ApiServer()
         config.write_text(kubeconfig(await server.start()))
@@ -83,7 +84,7 @@ async def kubectl(request, tmp_path):
         await server.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def prepared(kubectl, built):
     """The same once namespaces and kinds exist."""
     first = [obj for obj in built("core") if obj["kind"] in {"Namespace", "PriorityClass"}]

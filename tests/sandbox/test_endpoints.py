@@ -45,6 +45,7 @@ def test_table_lists_endpoints_and_commands(endpoints):
         "http://127.0.0.1:1",
         "http://127.0.0.1:2/scheduler",
         "http://127.0.0.1:3",
+        "http://127.0.0.1:3/  ",
         "127.0.0.1:4",
         "http://127.0.0.1:5/metrics",
         "export KUBECONFIG=here/kubeconfig",

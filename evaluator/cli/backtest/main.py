@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +12,17 @@ from evaluator.backtest.report import report, sensitivity
 from evaluator.backtest.run import ALL_ACTIONS, Backtest, warm_up
 from evaluator.backtest.variants import longest, variants
 from evaluator.cli.backtest import gate, policies, text
-from evaluator.cli.backtest.dump import read_files
-from evaluator.cli.backtest.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs import rules
+from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError
+from evaluator.cli.backtest.inputs.prometheus import PrometheusHistory
+from evaluator.cli.backtest.inputs.recording import names_of
+from evaluator.cli.backtest.inputs.rules import Rules
+from evaluator.cli.backtest.inputs.source import BacktestError, Request, Source
 from evaluator.cli.backtest.options import PROGRAM, parser
 from evaluator.cli.backtest.page import as_html
 from evaluator.cli.backtest.policies import PoliciesError
 from evaluator.cli.backtest.progress import Progress
-from evaluator.cli.backtest.prometheus import PrometheusHistory
-from evaluator.cli.backtest.source import BacktestError, Request, Source
 from evaluator.cli.backtest.table import as_csv
 from evaluator.policy.types import Policy
 from evaluator.runtime import gc_tuning
@@ -34,6 +37,12 @@ def main(argv: Sequence[str]) -> int:
     given = command.parse_args(argv)
     if given.stale_after < given.step:
         command.error("--staleAfter must be at least --step, or every reading is stale")
+    if given.prometheus and given.cache:
+        command.error("--cache is for --openmetrics")
+    if given.prometheus and given.rules:
+        command.error(
+            "--rules.file is for --openmetrics: with --prometheus, name the expression in --prometheusQueries"
+        )
     if given.prometheus and not given.begin:
         command.error("--prometheus needs --from, such as --from 7d")
     try:
@@ -74,7 +83,8 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
         given.node_label,
     )
     if not given.prometheus:
-        return read_files(given.openmetrics, request)
+        own = _rules(given, names_of(request.metrics))
+        return read_files(given.openmetrics, request, rules=own, cached=given.cache)
     access = Access(
         given.prometheus,
         token_file=given.token_file,
@@ -91,6 +101,18 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
         history.close()
         raise
     return history
+
+
+def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
+    """Return the recording rules of --rules.file, else those in the folders of the policies. Raises BacktestError."""
+    if given.rules:
+        return rules.named(given.rules, names)
+    found = rules.beside([*given.files, *given.compare], names)
+    if found.records:
+        sys.stderr.write(
+            f"{PROGRAM}: {', '.join(sorted(found.records))} by the recording rules of {', '.join(found.files)}\n"
+        )
+    return found
 
 
 def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) -> dict[str, Any]:

@@ -70,6 +70,22 @@ def parser() -> Parser:
         help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
     )
     add(
+        "--rules.file",
+        dest="rules",
+        action="append",
+        default=[],
+        metavar="GLOB",
+        help="recording rules of agents to evaluate over --openmetrics, repeatable; by default those in the folders of the "
+        "policies that record one of their metrics",
+    )
+    add(
+        "--cache",
+        default="",
+        metavar="DIR",
+        help="folder for what was read from --openmetrics as arrays (21 bytes a sample): the next backtest over the same files "
+        "and metrics starts at once",
+    )
+    add(
         "--from",
         dest="begin",
         default="",

@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.backtest.replay import Replay, Timing
 from evaluator.backtest.samples import Recording, Series, merged
 from evaluator.cli.backtest import policies, times
-from evaluator.cli.backtest.openmetrics import OpenMetricsError, parse_series
+from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError, parse_series
 from evaluator.cli.backtest.policies import PoliciesError
 from evaluator.cli.policy_test import notation
 from evaluator.cli.policy_test.document import Case, Expectation, TestFile, TestFileError

@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.model.node import Node
 from evaluator.model.node_index import Mask, NodeIndex
 from evaluator.model.steps import Steps
-from evaluator.plans.explain.policy_nodes import Since, never, timers, violated_seconds
+from evaluator.plans.explain.policy_nodes import Since, never, running_timers, violated_seconds
 from evaluator.plans.explain.readings import ShownReading, readings_of
 from evaluator.plans.explain.states import NodeState, states_of
 from evaluator.policy.decide import Decision, Decisions
@@ -97,20 +97,20 @@ def node(
             (known[metric],) = readings_of(readings.column(metric, one, now))
         yield
         codes = yield from states_of(decision, decisions.table)
+        timers = yield from running_timers(decision, np.array([position]), now)
+        verdicts = {}
+        for strategy, reasons in decision.violations.items():
+            verdicts[strategy.value] = some_reasons(reasons, among, decisions.table.nodes).get(name)
+            yield
         found.append(
             (
                 str(key),
                 {
                     "state": NodeState(int(codes[position])).word,
                     "mode": "observe" if decision.policy.observed else "enforce",
-                    **{
-                        strategy.value: some_reasons(reasons, among, decisions.table.nodes).get(
-                            name
-                        )
-                        for strategy, reasons in decision.violations.items()
-                    },
+                    **verdicts,
                     "violatedSeconds": violated_seconds(decision, name, since, now),
-                    "timers": timers(decision, position, now),
+                    "timers": timers.get(position, []),
                     "awaited": name in decision.unreported,
                     "labels": assignments_of(decision.labels).at(position),
                     "rules": list(_rules(decision, position)),

@@ -28,10 +28,11 @@ def policies(
     for key in keys:
         decision = decisions.policies[key]
         codes = yield from states.states_of(decision, decisions.table)
+        strategies = yield from _strategies(decision)
         found.append(
             {
                 **row(key, decision, decisions.table),
-                "strategies": strategies(decision),
+                "strategies": strategies,
                 "states": states.counts(codes),
                 "strip": states.strip(codes),
                 "oldestReadingSeconds": (yield from ages.oldest(decision.policy.metrics)),
@@ -41,17 +42,19 @@ def policies(
     return found
 
 
-def strategies(decision: Decision) -> dict[str, dict[str, int]]:
+def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:
     """Return for each strategy how many nodes violate it, are pending or clearing, and violate it by a missing reading."""
-    return {
-        name.value: {
-            "violating": int(np.count_nonzero(state.found.violated)),
-            "pending": state.pending,
-            "clearing": state.clearing,
-            "missing": state.missing_violations,
-        }
-        for name, state in decision.states.items()
-    }
+    found = {}
+    for name, state in decision.states.items():
+        counts = {"violating": int(np.count_nonzero(state.found.violated))}
+        counts["pending"] = state.pending
+        yield
+        counts["clearing"] = state.clearing
+        yield
+        counts["missing"] = state.missing_violations
+        yield
+        found[name.value] = counts
+    return found
 
 
 class _Ages:

@@ -17,6 +17,7 @@ from evaluator.plans.explain.readings import ShownReading, readings_of
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricTable
+from evaluator.policy.label_sets import assignments_of
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import StrategyName
 from evaluator.policy.violations import ViolationReasons
@@ -209,6 +210,7 @@ def _nodes(
     now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
+    labels = assignments_of(decision.labels)
     rows: Iterator[tuple[ShownReading, ...]] = zip(*columns, strict=True)
     for node, row in zip(nodes, rows if metrics else itertools.repeat(()), strict=False):
         yield (
@@ -219,6 +221,6 @@ def _nodes(
                     for metric, reading in zip(metrics, row, strict=True)
                 },
                 **{strategy: found.get(node) for strategy, found in reasons.items()},
-                "labels": dict(decision.labels.get(node, {})),
+                "labels": labels.at(labels.nodes.position[node]) if labels.assignments else {},
             },
         )

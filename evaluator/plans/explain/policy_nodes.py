@@ -67,8 +67,14 @@ def with_states(
 ) -> Steps[list[tuple[str, dict[str, Any]]]]:
     """Return the nodes of a policy with state, seconds in violation by strategy, timers, and what was written."""
     labels = _labels(decision)
+    listed = []
+    for entry in entries:
+        listed.append(entry)
+        yield
+    positions = nodes.find([name for name, _ in listed])
+    timers = yield from running_timers(decision, positions, now)
     found = []
-    for name, one in entries:
+    for name, one in listed:
         position = nodes.position[name]
         found.append(
             (
@@ -76,7 +82,7 @@ def with_states(
                 {
                     "state": NodeState(int(codes[position])).word,
                     "violatedSeconds": violated_seconds(decision, name, since, now),
-                    "timers": timers(decision, position, now),
+                    "timers": timers.get(position, []),
                     **one,
                     "written": written.of_policy(
                         cached.get(name), decision.policy, labels, prefixes
@@ -103,22 +109,29 @@ def violated_seconds(decision: Decision, node: str, since: Since, now: float) ->
     return {name: round(max(0.0, now - at), 3) for name, at in began.items() if at is not None}
 
 
-def timers(decision: Decision, position: int, now: float) -> list[dict[str, Any]]:
-    """Return the running `for` and `clearAfter` of one node: the rule, and the seconds that are left."""
-    found = []
+def running_timers(
+    decision: Decision, positions: Positions, now: float
+) -> Steps[dict[int, list[dict[str, Any]]]]:
+    """Return the running `for` and `clearAfter` of the nodes at some positions, by position, in steps of one rule.
+
+    Each has its rule and the seconds that are left.
+    """
+    wanted = np.sort(positions)
+    found: dict[int, list[dict[str, Any]]] = {}
     for name, state in decision.states.items():
         for number, one in state.timers.items():
-            if not one.waiting.size or one.matches[position] == one.violated[position]:
-                continue
-            rule, pending = state.rules[number], bool(one.matches[position])
-            lasts = rule.options.for_seconds if pending else rule.options.clear_after
-            left = max(0.0, float(one.since[position]) + lasts - now)
-            found.append(
-                {
-                    "strategy": name.value,
-                    "rule": str(rule),
-                    "timer": "for" if pending else "clearAfter",
-                    "leftSeconds": round(left, 3),
-                }
-            )
+            for index in np.flatnonzero(np.isin(one.waiting, wanted, assume_unique=True)).tolist():
+                position, rule = int(one.waiting[index]), state.rules[number]
+                pending = bool(one.matches[position])
+                lasts = rule.options.for_seconds if pending else rule.options.clear_after
+                left = max(0.0, float(one.began[index]) + lasts - now)
+                found.setdefault(position, []).append(
+                    {
+                        "strategy": name.value,
+                        "rule": str(rule),
+                        "timer": "for" if pending else "clearAfter",
+                        "leftSeconds": round(left, 3),
+                    }
+                )
+            yield
     return found

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlencode
 from evaluator.model.names import PolicyKey
 from evaluator.plans.explain.window import Window
 from evaluator.server.pages import as_json
-from evaluator.server.pages.drawing import NEGOTIATED, Drawing
+from evaluator.server.pages.drawing import NEGOTIATED, draw
 from evaluator.server.pages.explain import LONGEST_PATH, Reports
 from evaluator.server.pages.report import PageError, Report
 from plimsoll import VERSION, rfc3339
@@ -53,7 +53,6 @@ class BrowserPages:
 
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
-        self._drawing = Drawing()
         self._replica = socket.gethostname()
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("", 0): self._overview,
@@ -87,13 +86,13 @@ class BrowserPages:
                     response = await as_json.page(report)
                     return response.with_headers(dict(NEGOTIATED))
                 around = self._around(target, page.title, page.section, page.subject)
-                return await self._drawing.draw(page.template, report, around)
+                return await draw(page.template, report, around)
         except PageError as failure:
             if wants_json:
                 return as_json.error(str(failure), failure.status)
             around = self._around(target, failure.status.phrase, "")
             report = Report({"message": str(failure)})
-            return await self._drawing.draw("error.html", report, around, failure.status)
+            return await draw("error.html", report, around, failure.status)
 
     async def _page(self, target: "_Target") -> Page:
         """Return the page of a path. Raises PageError."""

@@ -18,30 +18,23 @@ _BATCH = 64
 NEGOTIATED = (("vary", "Accept"),)
 
 
-class Drawing:
-    """The templates of the evaluator's pages."""
+_TEMPLATES = Templates(Path(__file__).parent / "templates")
 
-    def __init__(self) -> None:
-        self._templates = Templates(Path(__file__).parent / "templates")
 
-    async def draw(
-        self,
-        template: str,
-        report: Report,
-        around: Mapping[str, Any],
-        status: HTTPStatus = HTTPStatus.OK,
-    ) -> Response:
-        """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`."""
-        await self._templates.load()
-        page = dict(report.head)
-        for name, entries in report.objects.items():
-            page[name] = dict(await unhurried(entries))
-        for name, items in report.arrays.items():
-            page[name] = await unhurried(items)
-        texts = self._templates.pieces(template, {**around, "page": page})
-        pieces = await unhurried(_encoded(texts))
-        extra = (*headers.PAGE, *NEGOTIATED)
-        return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
+async def draw(
+    template: str, report: Report, around: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
+) -> Response:
+    """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`."""
+    await _TEMPLATES.load()
+    page = dict(report.head)
+    for name, entries in report.objects.items():
+        page[name] = dict(await unhurried(entries))
+    for name, items in report.arrays.items():
+        page[name] = await unhurried(items)
+    texts = _TEMPLATES.pieces(template, {**around, "page": page})
+    pieces = await unhurried(_encoded(texts))
+    extra = (*headers.PAGE, *NEGOTIATED)
+    return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
 
 
 def _encoded(texts: Iterator[str]) -> Iterator[bytes]:

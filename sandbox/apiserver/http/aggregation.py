@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from plimsoll import logs
+from plimsoll.wakeup import WakeUp
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.proxy import Backends
 from sandbox.apiserver.kinds.apiservices import COLLECTION
@@ -49,7 +50,7 @@ class Aggregator:
         self._cluster = cluster
         self._backends = backends
         self.front_proxy: KeyPair | None = None
-        self._changed = asyncio.Event()
+        self._changed = WakeUp()
         cluster.store.listen(self._note)
 
     def _note(self, change: Change) -> None:
@@ -105,12 +106,12 @@ class Aggregator:
     async def run(self) -> None:
         """Check the programs behind all APIServices, again and again, until cancelled."""
         while True:
-            self._changed.clear()
             for obj in list(self._objects()):
                 await self._check(obj)
-            timeout = _CHECK_PERIOD if any(self._objects()) else None
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), timeout)
+            if any(self._objects()):
+                await asyncio.sleep(_CHECK_PERIOD)  # also after our own writes of a status
+            else:
+                await self._changed.wait()
 
     def _objects(self) -> list[Json]:
         return list(self._cluster.objects(COLLECTION))

@@ -16,15 +16,18 @@ from evaluator.engine.gauges import PolicyGauges
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.release import release, unused
 from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import SLICE, Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import Node, NodeMeta
 from evaluator.model.pod import Pod, PodMeta, PodSpec
 from evaluator.model.steps import finished
 from evaluator.plans import readmitted
+from evaluator.plans.explain import node_list, overview, rules
 from evaluator.plans.explain import nodes as explain_nodes
 from evaluator.plans.explain.pod import PodContext, explain_pod
 from evaluator.plans.explain.policy import explain
+from evaluator.plans.explain.states import states_of
 from evaluator.policy.decide import Decisions, decide, deciding
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -246,6 +249,28 @@ def test_no_step_of_an_explanation_grows_with_metrics_and_policies(world):
     few, many = costs(20, 2), costs(200, 20)
     assert few > len(NODES)
     assert many <= 1.5 * few
+
+
+def test_no_step_of_a_page_grows_with_metrics_and_policies(world):
+    def costs(metrics, policies):
+        store, made = world(metrics, policies, rules=10, **COMMON[1])
+        decisions = finished(deciding(made, NODES, store, now=NOW))
+        decision = decisions.policies[PolicyKey("ns", "p0")]
+        codes = finished(states_of(decision, decisions.table))
+        keys = list(decisions.policies)
+        pages = (
+            overview.policies(decisions, keys, store, now=NOW),
+            node_list.worst(decisions),
+            node_list.rows(decisions, codes, np.arange(20), {}),
+            explain_nodes.node(NODES[0], decisions, store, now=NOW),
+            rules.metrics(decisions),
+            ViolationTimes().update(decisions, NOW),
+        )
+        return [heaviest(steps)[0] for steps in pages]
+
+    few, many = costs(20, 2), costs(200, 20)
+    assert max(few) > len(NODES)  # something was counted
+    assert all(more <= 1.5 * less for less, more in zip(few, many, strict=True))
 
 
 def test_no_step_of_a_pods_or_nodes_explanation_grows_with_metrics_and_policies(world):

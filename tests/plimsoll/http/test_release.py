@@ -24,7 +24,7 @@ async def echo(request: Request) -> Response:
 
 
 def held() -> list[object]:
-    """Streams and TLS protocols of this process, reachable or not; those of clients use StreamReaders."""
+    """Streams and TLS protocols that this test made, reachable or not; those of clients use StreamReaders."""
     return [found for found in gc.get_objects() if _is_a_servers(found)]
 
 
@@ -34,8 +34,8 @@ def _is_a_servers(found: object) -> bool:
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """Disable garbage collection meanwhile."""
-    gc.collect()
+    """Disable garbage collection meanwhile. Objects of earlier tests are no longer among those of the collector."""
+    gc.freeze()
     gc.disable()
     yield
     gc.enable()

@@ -1,6 +1,6 @@
 """Reads recordings as the backtest does, for tests."""
 
-from evaluator.cli.backtest.openmetrics import SeriesTable
+from evaluator.cli.backtest.inputs.openmetrics import SeriesTable
 
 
 def read(*files):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluator.cli.backtest.openmetrics import OpenMetricsError, SeriesTable
+from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError, SeriesTable
 
 heads = st.sampled_from(
     [

@@ -11,8 +11,14 @@ import numpy as np
 from evaluator.backtest.intervals import Period
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Merge, Recording, Samples, Series
-from evaluator.cli.backtest.recording import ALLOCATABLE, NODE_INFO, Labels, join_of, one_series
-from evaluator.cli.backtest.source import BacktestError, Request
+from evaluator.cli.backtest.inputs.recording import (
+    ALLOCATABLE,
+    NODE_INFO,
+    Labels,
+    join_of,
+    one_series,
+)
+from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.model.node_index import Floats, NodeIndex
 from evaluator.sources.formats import prometheus_vector
 from evaluator.sources.formats.answer import SourceError

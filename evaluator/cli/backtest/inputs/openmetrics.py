@@ -5,12 +5,12 @@ import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import IO
 
 import numpy as np
 
-from evaluator.cli.backtest import runs
-from evaluator.cli.backtest.runs import Run
+from evaluator.cli.backtest.inputs import runs
+from evaluator.cli.backtest.inputs.runs import Run
 from evaluator.readings.column import Floats
 from plimsoll.text import SentenceError
 
@@ -88,7 +88,7 @@ class SeriesTable:
         """The series that were kept."""
         return [one for one in self._by_head.values() if one is not None]
 
-    def read(self, name: str, file: BinaryIO) -> None:
+    def read(self, name: str, file: IO[bytes]) -> None:
         """Add the samples of a text. Raises OpenMetricsError, which names the line; OSError."""
         number, full, rest = 0, self._most, b""
         while data := file.read(self._block):

@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Series
-from evaluator.cli.backtest.openmetrics import TextSeries
+from evaluator.cli.backtest.inputs.openmetrics import TextSeries
 from evaluator.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.model.node_index import Floats, NodeIndex
 from evaluator.sources.formats.node_join import NodeNames, named

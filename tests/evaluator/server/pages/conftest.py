@@ -1,0 +1,148 @@
+"""An ops server with the pages of some policies, set by hand, and a reader of HTML."""
+
+from html.parser import HTMLParser
+from urllib.parse import parse_qs
+
+import pytest
+
+from evaluator.cache.cluster import ClusterCache
+from evaluator.engine.loop import DecisionLoop
+from evaluator.engine.subscription import Subscriptions
+from evaluator.engine.violation_times import ViolationTimes
+from evaluator.metrics import Metrics
+from evaluator.model.node import Node, NodeCondition, NodeMeta, NodeStatus
+from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.readings.store import Store
+from evaluator.server.ops import OpsServer
+from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.sources import PageSources
+from plimsoll.http.types import Parts, Request
+
+START = 1000.0
+_VOID = {"meta", "link", "input", "br"}
+
+
+class Html(HTMLParser):
+    """The elements of a page. Fails on elements that are not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.headings = [], [], []
+        self._open = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append(data.strip())
+        if "h1" in self._open:
+            self.headings.append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.texts)
+
+    @property
+    def heading(self):
+        return "".join(self.headings).strip()
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+class PagesOfPolicies:
+    """The ops server of an evaluator that decided on some policies."""
+
+    def __init__(self, **sources):
+        self.now = START
+        self.cluster = ClusterCache()
+        self.store = Store(stale_after=30.0, started=START)
+        metrics, times = Metrics(), ViolationTimes()
+        self.decider = DecisionLoop(
+            self.cluster,
+            self.store,
+            Subscriptions(),
+            metrics,
+            violation_times=times,
+            clock=lambda: self.now,
+        )
+        given = PageSources(
+            self.decider,
+            self.cluster,
+            clock=lambda: self.now,
+            since=times.since,
+            readings_from=("agents",),
+            **sources,
+        )
+        self.server = OpsServer(self.decider, metrics, reports=Reports(given))
+
+    def know(self, *policies, nodes=("node-a", "node-b"), pods=()):
+        """Replace policies and nodes (names or objects); pods are given as (namespace, name, policy)."""
+        objects = [node if isinstance(node, Node) else ready(node) for node in nodes]
+        self.cluster.policies.replace(list(policies))
+        self.cluster.nodes.replace(objects)
+        self.cluster.pods.replace([waiting_pod(*pod) for pod in pods])
+        self.decider.evaluate()
+
+    def report(self, reports):
+        """Report deltas by node, and decide again."""
+        for node, delta in reports.items():
+            self.store.report(node, delta, self.now)
+        self.decider.evaluate()
+
+    async def get(self, target, accept="text/html", method="GET"):
+        """Return the response to a request, as the server would parse it."""
+        path, _, query = target.partition("?")
+        values = parse_qs(query, keep_blank_values=True)
+        request = Request(method, path, values, {"accept": accept})
+        return await self.server.answer(request)
+
+    async def html(self, target):
+        """Return a page as parsed HTML."""
+        response = await self.get(target)
+        assert response.status == 200, body(response)
+        assert response.content_type == "text/html; charset=utf-8"
+        return Html(body(response))
+
+
+def body(response):
+    """Return the text of a response."""
+    made = response.body
+    return b"".join(made.parts if isinstance(made, Parts) else [made]).decode()
+
+
+def ready(name):
+    return Node(NodeMeta(name=name), status=NodeStatus((NodeCondition("Ready", "True"),)))
+
+
+def waiting_pod(namespace, name, policy):
+    meta = PodMeta(name=name, namespace=namespace, labels={"telemetry-policy": policy})
+    return Pod(meta, PodSpec(requests_extender=True), PodStatus("Pending"))
+
+
+@pytest.fixture
+def pages():
+    return PagesOfPolicies()
+
+
+@pytest.fixture
+def demo(parsed, rule):
+    return parsed(
+        "demo",
+        dontschedule={"rules": [rule("m GreaterThan 5")], "for": "5s", "clearAfter": "20s"},
+        deschedule=[rule("m GreaterThan 9")],
+        scheduleonmetric=[rule("m LessThan 0")],
+        labeling=[rule("k Equals 1", "hot=yes")],
+    )
