@@ -70,7 +70,7 @@ async def register(api, authority, version):
 @pytest.fixture
 async def serving(api, authority, run, kubeconfig, tmp_path, unused_tcp_port):
     """Start an evaluator that serves the API, and an agent for each node; return the evaluator."""
-    cert, key = authority.issue("evaluator", san="DNS:evaluator.default.svc")
+    cert, key = authority.issue("evaluator", san="DNS:evaluator.default.svc,IP:127.0.0.1")
     api.server.serve_as("default", "evaluator", "https", f"https://127.0.0.1:{unused_tcp_port}")
     evaluator = await run(
         *(*EVALUATOR, f"--cert={cert}", f"--key={key}", "--agentUnsafe", "--observe"),
@@ -106,7 +106,7 @@ async def until_listed(api, path, names):
 
 
 async def test_evaluator_reads_its_own_api_through_the_aggregation_layer(
-    api, authority, run, serving, kubeconfig, tmp_path
+    api, authority, run, serving, kubeconfig, dial, unused_tcp_port
 ):
     await register(api, authority, "v1beta2")
     root = f"/apis/{GROUP}/v1beta2"
@@ -134,7 +134,10 @@ async def test_evaluator_reads_its_own_api_through_the_aggregation_layer(
             if response.status == 200 and _values(json.loads(text)) == VALUES:
                 break
             await asyncio.sleep(0.05)
+    idle = await dial(unused_tcp_port, authority.client())
+    assert (await idle.ask(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")).status == 200
     serving.terminate()
+    assert await idle.rest() == b""  # closed, although nothing was requested
     await api.seen(
         f"/apis/apiregistration.k8s.io/v1/apiservices/v1beta2.{GROUP}",
         lambda found: '"False"' in json.dumps(found["status"]),
