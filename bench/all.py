@@ -27,6 +27,8 @@ HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
     "stalls": (),
+    "pages": (),
+    "custom_metrics": (),
     "startup": (),
     "extender": (),
     "scorers": (),

@@ -26,6 +26,7 @@ from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.tuned_evaluator import retuned
 
 NAMESPACE = "plimsoll-bench"
 
@@ -74,12 +75,16 @@ def serve(connection: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
 class Stage:
     """API server and evaluator, without agents, as an async context manager. `nodes`: the names of nodes."""
 
-    def __init__(self, folder: Path, nodes: Sequence[str], flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, nodes: Sequence[str], flags: Sequence[str] = (), **limits: int
+    ) -> None:
+        """`limits`: fields of `AgentLimits` with other values."""
         self.folder = folder
         self.nodes = list(nodes)
         self.authority = Authority.make(folder / "pki")
         self.ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
         self._flags = tuple(flags)
+        self._limits = limits
         self._processes = Processes(folder / "logs")
         self._stack = contextlib.AsyncExitStack()
 
@@ -142,7 +147,10 @@ class Stage:
                 *self._flags,
             ),
         )
-        await self._processes.start("evaluator", list(evaluator_command(launch)))
+        command = evaluator_command(launch)
+        if self._limits:
+            command = retuned(command, agent_limits=self._limits)
+        await self._processes.start("evaluator", list(command))
         await until(lambda: self.answers("/healthz"), pause=0.02)
 
     async def kill(self) -> None:

@@ -3,6 +3,8 @@
 A real evaluator with mutual TLS and a connection per agent, all on this machine, so the agents share its CPUs. Prints one
 JSON line per case, times in seconds, memory in MB (10^6 bytes); `queued` is the time its threads waited for a CPU.
 
+Above the constant limit of streams, two per agent, the evaluator runs with a higher one.
+
     python -P bench/streams.py [--agents 5000] [--policies 50] [--seconds 12]
 """
 
@@ -24,6 +26,7 @@ from bench.fleetagent import Column, Habits
 from bench.measure import judged
 from bench.relabel import until
 from bench.stage import Stage
+from evaluator.sources.agents.limits import AgentLimits
 from plimsoll import logs
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -203,7 +206,8 @@ def metrics(policy: int) -> list[str]:
 
 async def run(folder: Path, agents: int, policies: int, seconds: float) -> None:
     """Run all cases on a new stage."""
-    async with Stage(folder, names(agents)) as stage:
+    more = {"streams": 2 * agents} if 2 * agents > AgentLimits().streams else {}
+    async with Stage(folder, names(agents), **more) as stage:
         fleet = Fleet(
             stage.ports["agents"].address, stage.nodes, Habits(), authority=stage.authority
         )

@@ -83,7 +83,7 @@ class Settings(
     ops_port: int = option(
         "opsPort",
         8080,
-        "port of /healthz, /readyz, /metrics and /explain; plain HTTP without --opsTls",
+        "port of /healthz, /readyz, /metrics, /explain and the pages for a browser; plain HTTP without --opsTls",
         metavar="PORT",
         parse=flags.port,
     )
@@ -101,7 +101,7 @@ class Settings(
     explain: bool = option(
         "explain",
         True,
-        "serve /explain on the ops port, to any client that can reach it: policies with the readings of all nodes, and why "
+        "serve pages for a browser, and /explain as JSON, on the ops port, to any client that can reach it: policies with the readings of all nodes, and why "
         "pods wait",
     )
     bind_address: str = option(

@@ -1,9 +1,10 @@
 """Encodes families as text format 0.0.4 or OpenMetrics 1.0.0, and negotiates the format."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from collectors.base.sample import Family, Labels, MetricType
+from collectors.base.sample import Family, Labels, MetricType, Sample
 from collectors.formats.numerals import format_float, parse_float
 
 _KEPT = 1 << 12  # families; a node has about 500
@@ -31,8 +32,17 @@ class _Known:
     lines: list[str]
 
 
+class _Written(NamedTuple):
+    """The text of a family with some values. Most families have the same ones in the next scrape."""
+
+    type: MetricType
+    help: str
+    samples: Sequence[Sample]
+    text: str
+
+
 class _Writer:
-    """Encodes families in one format. It caches the constant part of each family.
+    """Encodes families in one format. It caches the constant part of each family, and its text while its values are equal.
 
     Any thread may call it: cached entries are replaced, never modified.
     """
@@ -50,19 +60,28 @@ class _Writer:
         self._number = number
         self._end = end
         self._known: dict[str, _Known] = {}
+        self._written: dict[str, _Written] = {}
 
     def __call__(self, families: Iterable[Family]) -> bytes:
         """Return all families as one text."""
-        lines: list[str] = []
-        values: list[float] = []
-        for family in families:
-            if family.samples:
-                names, labels, of_family = zip(*family.samples, strict=True)
-                lines += self._lines(family, names, labels)
-                values += of_family
-        written = [f"{s} {n}\n" for s, n in zip(lines, map(self._number, values), strict=True)]
-        written.append(self._end)
-        return "".join(written).encode()
+        texts = [self._text(family) for family in families if family.samples]
+        texts.append(self._end)
+        return "".join(texts).encode()
+
+    def _text(self, family: Family) -> str:
+        known = self._written.get(family.name)
+        if (
+            known is not None
+            and known.samples == family.samples
+            and known.help == family.help
+            and known.type == family.type
+        ):
+            return known.text
+        names, labels, values = zip(*family.samples, strict=True)
+        lines, numbers = self._lines(family, names, labels), map(self._number, values)
+        text = "".join([f"{line} {n}\n" for line, n in zip(lines, numbers, strict=True)])
+        self._written[family.name] = _Written(family.type, family.help, family.samples, text)
+        return text
 
     def _lines(
         self, family: Family, names: tuple[str, ...], labels: tuple[Labels, ...]
@@ -78,6 +97,7 @@ class _Writer:
             return known.lines
         if len(self._known) >= _KEPT:
             self._known.clear()
+            self._written.clear()
         first, *others = self._series(family)
         lines = [f"{self._head(family)}{first}", *others]
         self._known[family.name] = _Known(family.type, family.help, names, labels, lines)

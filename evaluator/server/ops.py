@@ -72,8 +72,9 @@ class OpsServer:
             "/explain": Route(explain.root if explain else self._switched_off),
             "/explain/": Route(explain.below if explain else self._switched_off),
         }
+        page = browser.answer if browser else self._switched_off
+        routes |= {path: Route(page) for path in PATHS}
         if browser is not None:
-            routes |= {path: Route(browser.answer) for path in PATHS}
             routes[assets.FOLDER] = Route(browser.asset)
         return _unless_too_many_wait(Routes(routes, plain_rejection).answer)
 
@@ -97,8 +98,9 @@ class OpsServer:
                 extra = (*extra, ("content-encoding", "gzip"))
         return Response(HTTPStatus.OK, parts(pieces), content_type, extra)
 
-    async def _switched_off(self, _request: Request) -> Response:
-        return error("/explain is off (--no-explain)")
+    async def _switched_off(self, request: Request) -> Response:
+        what = "/explain is" if request.path.startswith("/explain") else "pages are"
+        return error(f"{what} off (--no-explain)")
 
 
 def _unless_too_many_wait(handler: Handler) -> Handler:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import extender, gangs, measure
+from bench import extender, gangs, measure, pages
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
 from evaluator.scorerhost.registry import BUILT_IN
@@ -70,12 +70,32 @@ def test_stalls_benchmark_runs():
     lines = lines_of(
         "stalls", "--nodes=40", "--metrics=20", "--policies=4", "--rules=6", "--seconds=0.3"
     )
-    cases = ["start", "rest", "readings", "explain", "explain-pods", "metrics"]
+    cases = ["start", "rest", "readings", "explain", "explain-pods", "browser", "metrics"]
     assert [line["case"] for line in lines] == cases
     for line in lines:
         assert 0 < line["p999_ms"] <= line["longest_ms"]
         assert line["callbacks"] > line["over_5_ms"]
         assert "met" in line
+
+
+def test_pages_benchmark_runs():
+    quiet, *browsed = lines_of("pages", "--nodes=40", "--policies=4", "--seconds=1.2")
+    assert "pages" not in quiet
+    assert len(browsed) == len(pages.PERIODS)
+    for line in (quiet, *browsed):
+        assert 0 < line["p50_ms"] <= line["p99_ms"] <= line["max_ms"]
+        assert "met" in line
+    for line in browsed:
+        assert line["pages"] >= 1
+        assert 0 < line["page_p50_ms"] <= line["page_max_ms"]
+
+
+def test_custom_metrics_benchmark_runs():
+    lines = lines_of("custom_metrics", "--nodes=40", "--metrics=5", "--pods=30", "--requests=2")
+    cases = ["changed", "cached", "selected", "pods", "node", "discovery", "unchanged"]
+    assert [line["case"] for line in lines] == cases
+    assert all(line["cpu_ms"] > 0 and "met" in line for line in lines)
+    assert lines[-1]["kilobytes"] == 0.0
 
 
 def test_startup_benchmark_runs():

@@ -33,6 +33,7 @@ _HEADERS = (
 _PAGES = (
     b"/metrics", b"/healthz", b"/readyz", b"/explain", b"/explain/default/demo", b"/explain/default/none", b"/explain/",
     b"/explain/a%2fb/%00%ff", b"/metrics?name[]=plimsoll_decisions_total", b"http://x/metrics", b"/",
+    b"/nodes?state=all&search=%00&page=-1", b"/policies/default/%e2%80%ae.json", b"/pods?pod=%ff/", b"/rules//", b"/assets/..",
 )  # fmt: skip
 _FIELDS = (
     b"Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",

@@ -10,13 +10,16 @@ from evaluator.server.pages.nodes import NodeReports
 from evaluator.server.pages.pods import PodReports
 from evaluator.server.pages.policies import PolicyReports
 from evaluator.server.pages.report import PageError, Report
-from evaluator.server.pages.slices import WAITING
 from evaluator.server.pages.sources import PageSources
 from plimsoll.fairlock import FairLock
 from plimsoll.http.types import Request, Response
 
 LONGEST_PATH = 2_000
 """Longest path that is decoded; a namespace and a name have at most 506 characters."""
+
+
+_WAITING = 9
+"""Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
 
 
 class Reports:
@@ -28,7 +31,7 @@ class Reports:
         self.pods = PodReports(sources)
         self.gangs = GangReports(sources.gang_explainer)
         self.has_gangs = sources.gang_explainer is not None
-        self.building = FairLock(WAITING)
+        self.building = FairLock(_WAITING)
 
 
 class ExplainPages:

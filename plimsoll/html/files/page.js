@@ -82,7 +82,8 @@
       replace(html);
       say("");
     } catch (error) {
-      say(`The evaluator or agent has not answered since ${last.toLocaleTimeString()}.`);
+      // One missed refresh is no news: too many readers, or a restart.
+      if (Date.now() - last > 2500 * seconds) say(`No answer since ${last.toLocaleTimeString()}.`);
       return;
     } finally {
       clearTimeout(limit);

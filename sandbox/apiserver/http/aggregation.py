@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp import web
 
 from plimsoll import logs
+from plimsoll.wakeup import WakeUp
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.proxy import Backends
 from sandbox.apiserver.kinds.apiservices import COLLECTION
@@ -42,16 +43,14 @@ _CHECK_TIMEOUT, _TIMEOUT = 5.0, 30.0
 class Aggregator:
     """Forwards requests, merges discovery, and keeps the condition Available of APIServices.
 
-    `backends` may change at any time. `front_proxy`: the client certificate; None if there is no front proxy.
+    `backends` and `front_proxy`, the client certificate, may change at any time.
     """
 
-    def __init__(
-        self, cluster: Cluster, backends: Backends, front_proxy: KeyPair | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, backends: Backends) -> None:
         self._cluster = cluster
         self._backends = backends
-        self._front_proxy = front_proxy
-        self._changed = asyncio.Event()
+        self.front_proxy: KeyPair | None = None
+        self._changed = WakeUp()
         cluster.store.listen(self._note)
 
     def _note(self, change: Change) -> None:
@@ -107,12 +106,12 @@ class Aggregator:
     async def run(self) -> None:
         """Check the programs behind all APIServices, again and again, until cancelled."""
         while True:
-            self._changed.clear()
             for obj in list(self._objects()):
                 await self._check(obj)
-            timeout = _CHECK_PERIOD if any(self._objects()) else None
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), timeout)
+            if any(self._objects()):
+                await asyncio.sleep(_CHECK_PERIOD)  # also after our own writes of a status
+            else:
+                await self._changed.wait()
 
     def _objects(self) -> list[Json]:
         return list(self._cluster.objects(COLLECTION))
@@ -203,9 +202,21 @@ class Aggregator:
         if spec.get("insecureSkipTLSVerify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self._front_proxy is not None:
-            context.load_cert_chain(self._front_proxy.cert, self._front_proxy.key)
+        if self.front_proxy is not None:
+            context.load_cert_chain(self.front_proxy.cert, self.front_proxy.key)
         return context
+
+
+def published(ca: str, *, allowed_names: list[str]) -> dict[str, str]:
+    """Return the data of kube-system/extension-apiserver-authentication for a front proxy whose certificate `ca` signed."""
+    headers = {
+        "allowed-names": allowed_names,
+        "username-headers": ["X-Remote-User"],
+        "group-headers": ["X-Remote-Group"],
+        "extra-headers-prefix": ["X-Remote-Extra-"],
+    }
+    lists = {f"requestheader-{name}": json.dumps(values) for name, values in headers.items()}
+    return {"requestheader-client-ca-file": ca, **lists}
 
 
 def _version(obj: Json) -> Json:

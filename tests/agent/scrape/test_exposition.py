@@ -77,6 +77,18 @@ def test_openmetrics_writes_bounds_and_quantiles_as_floats() -> None:
     assert 's{quantile="0.5"} 1.0\n' in text
 
 
+@pytest.mark.parametrize(
+    "change",
+    [{"value": 2.0}, {"labels": [("a", "b")]}, {"help_": "Other."}, {"kind": "untyped"}],
+    ids=str,
+)
+@pytest.mark.parametrize("encode", [encode_text, encode_openmetrics])
+def test_changed_family_is_written_anew(encode, change) -> None:
+    before, after = family("changing"), family("changing", **change)
+    texts = [encode([one]) for one in (before, after, before, before)]
+    assert texts[0] == texts[2] == texts[3] != texts[1]
+
+
 def test_family_without_samples_is_omitted() -> None:
     assert encode_text([Family("x", "gauge", "Help.", ())]) == b""
     assert encode_openmetrics([Family("x", "gauge", "Help.", ())]) == b"# EOF\n"

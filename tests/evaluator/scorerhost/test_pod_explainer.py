@@ -130,6 +130,11 @@ async def get(pod_explainer, metrics, serve):
             async with session.get(f"http://127.0.0.1:{port}/explain?{query}") as response:
                 return response.status, json.loads(await response.text())
 
+        async def page(path):
+            async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+                return response.status, await response.text()
+
+        fetch.page = page
         yield fetch
 
 
@@ -144,6 +149,25 @@ async def test_all_scorers_on_all_nodes_are_explained_with_the_sum(get):
     assert page["nodes"]["a"]["refusedBy"] == ["roomy"]
     assert page["nodes"]["a"]["extenders"]["roomy"]["facts"] == {"free": 1000.0}
     assert "node" not in page
+
+
+async def test_page_of_a_pod_shows_each_scorer(get):
+    status, text = await get.page("/pods/shop/waits")
+    assert status == 200
+    assert "roomy (weight 2)" in text
+    assert "free 1000.0" in text
+    _, page = await get("pod=shop/waits")
+    assert json.loads((await get.page("/pods/shop/waits.json"))[1]) == page
+
+
+def test_facts_of_a_node_are_those_that_scorers_see(pod_explainer, snapshotter):
+    facts = pod_explainer.facts_of("b")
+    assert facts["allocatable"] == {"cpu": 4000.0}
+    assert facts["requested"] == {}
+    assert facts["congestion"] is None
+    assert pod_explainer.facts_of("unknown") == {}
+    snapshotter.waiting_for = ["all pods"]
+    assert pod_explainer.facts_of("b") == {}
 
 
 async def test_running_pod_is_explained_with_its_node_and_double_count(get):

@@ -307,6 +307,10 @@ async def test_explain_can_be_disabled(world, get, demo):
         status, text = await get(path)
         assert status == 404
         assert json.loads(text)["error"] == "/explain is off (--no-explain)"
+    for path in ("/", "/index.json", "/nodes", "/policies/ns/demo", "/rules.json"):
+        status, text = await get(path)
+        assert (status, json.loads(text)["error"]) == (404, "pages are off (--no-explain)")
+    assert (await get("/assets/x"))[0] == 404
     assert (await get("/metrics"))[0] == 200
 
 

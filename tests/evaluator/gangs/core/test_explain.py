@@ -100,7 +100,11 @@ async def get(serve, gang_explainer):
             async with session.get(url, params={kind: name}) as response:
                 return response.status, json.loads(await response.text())
 
-        fetch.pods = cluster.pods
+        async def page(path):
+            async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+                return response.status, await response.text()
+
+        fetch.pods, fetch.page = cluster.pods, page
         yield fetch
 
 
@@ -125,6 +129,27 @@ async def test_gang_with_missing_pods_is_explained(world, get, a_pod):
     states = {name: member["state"] for name, member in page["members"].items()}
     assert states == {"t-0": "held", "t-1": "held", "t-2": "finished: Failed"}
     assert page["members"]["t-1"]["gates"] == ["plimsoll.io/gang", "example.com/quota"]
+
+
+async def test_pages_of_gangs_show_what_explain_says(world, get, a_pod):
+    world.see(a_pod("t-0", "train", 3), a_pod("t-1", "<b>", 2), a=8)
+    status, text = await get.page("/gangs")
+    assert status == 200
+    assert 'href="./gangs/default/train"' in text
+    assert 'href="./gangs/default/%3Cb%3E"' in text
+    assert "<b>" not in text
+    queue = json.loads((await get.page("/gangs.json?search=train"))[1])
+    assert [one["gang"] for one in queue["gangs"]] == ["default/train"]
+    status, text = await get.page("/gangs/default/train")
+    assert status == 200
+    assert "1 of 3 pods of podGroup train exist" in text
+    _, explained = await get("default/train")
+    page = json.loads((await get.page("/gangs/default/train.json"))[1])
+    window = page.pop("window")
+    assert (window["found"], window["total"], page.pop("membersMore")) == (1, 1, 0)
+    assert page == explained
+    nowhere = json.loads((await get.page("/gangs/default/train.json?search=nowhere"))[1])
+    assert nowhere["nodes"] == {}
 
 
 async def test_gated_pod_is_explained_with_the_reason_of_its_gang(world, get, a_pod):

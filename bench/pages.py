@@ -1,0 +1,157 @@
+"""Latency of kube-scheduler's requests while browsers refresh the evaluator's pages.
+
+A plain TLS socket schedules pods at a fixed rate, filter and prioritize by names for each, and checks every response, while
+browsers in another process fetch the pages in turn, as HTML. One JSON line per case: first without browsers, then with ten
+that refresh as the pages' script does, then with ten that refresh each second. `first_page_ms`: the page that imports and
+compiles the templates. `queued_ms` is the time that the evaluator's threads waited for a CPU: if it is not small, latencies
+are the machine's.
+
+    python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10]
+"""
+
+import argparse
+import http.client
+import json
+import statistics
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from bench import cases, cluster, measure, processes, scene
+from bench.cases import Change
+from bench.scene import Scene, Sizes
+from plimsoll import logs
+
+BROWSERS = 10
+PERIODS = (10.0, 1.0)
+"""Seconds between two refreshes of each browser; the first is that of the pages' script."""
+_AIM = "p50_ms <= 2 loops, p99_ms <= 5 loops"
+_OFF = Change("no browsers", 0, cases.nothing, _AIM)
+
+
+class Fetched(NamedTuple):
+    """A page that a browser asked for: seconds and bytes; no bytes if too many clients waited."""
+
+    seconds: float
+    size: int
+
+
+def browse(
+    connection: "Connection[Any, Any]", port: int, paths: Sequence[str], period: float
+) -> None:
+    """Refresh pages until a message arrives, then send the durations. Raises RuntimeError for an error status."""
+    fetched: list[Fetched] = []
+    ending = threading.Event()
+    browsers = [
+        threading.Thread(
+            target=_refresh, args=(port, paths, number, period, fetched, ending), daemon=True
+        )
+        for number in range(BROWSERS)
+    ]
+    for browser in browsers:
+        browser.start()
+    connection.recv()
+    ending.set()
+    for browser in browsers:
+        browser.join()
+    connection.send(fetched)
+
+
+def _refresh(
+    port: int,
+    paths: Sequence[str],
+    number: int,
+    period: float,
+    fetched: list[Fetched],
+    ending: threading.Event,
+) -> None:
+    """Fetch one of the paths each period; browsers begin at different times."""
+    path = paths[number % len(paths)]
+    wait = period * number / BROWSERS
+    while not ending.wait(wait):
+        begun = time.perf_counter()
+        size = fetch(port, path)
+        took = time.perf_counter() - begun
+        fetched.append(Fetched(took, size))
+        wait = max(0.0, period - took)
+
+
+def fetch(port: int, path: str) -> int:
+    """Return the size of a page, 0 if it was rejected with 503. Raises RuntimeError if it is none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path, headers={"Accept": "text/html"})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    if response.status == 503:
+        return 0
+    if response.status != 200 or not body.endswith(b"</html>"):
+        raise RuntimeError(f"{path}: {response.status}")
+    return len(body)
+
+
+def paths(names: Sequence[str]) -> Sequence[str]:
+    """Return the pages that browsers show."""
+    policy = f"/policies/{cluster.NAMESPACE}/{cluster.POD_POLICY}"
+    return (
+        "/",
+        policy,
+        f"{policy}?state=all",
+        "/nodes",
+        "/nodes?state=all",
+        f"/nodes/{names[0]}",
+        "/rules",
+    )
+
+
+def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
+    """Yield the line of each case."""
+    with scene.steady(sizes, sizes.nodes) as around:
+        calm = replace(_OFF, count=sizes.nodes)
+        yield _line(calm, around, {})
+        port = around.site.evaluator.ops_port
+        begun = time.perf_counter()
+        fetch(port, "/")
+        first = round(1e3 * (time.perf_counter() - begun), 1)
+        for period in PERIODS:
+            name = f"{BROWSERS} browsers, each refreshes every {period:g} s"
+            spec = (port, paths(around.site.names), period)
+            with processes.beside(browse, *spec) as browsers:
+                line = _line(replace(calm, name=name), around, {"first_page_ms": first})
+                browsers.send("end")
+                found: list[Fetched] = browsers.recv()
+            yield {**line, **_pages(found)}
+
+
+def _line(case: Change, around: Scene, more: dict[str, Any]) -> dict[str, Any]:
+    return measure.judged({**case.run(around), "benchmark": "pages", **more}, case.aim)
+
+
+def _pages(found: Sequence[Fetched]) -> dict[str, Any]:
+    times = [one.seconds for one in found if one.size]
+    return {
+        "pages": len(times),
+        "rejected": len(found) - len(times),
+        "page_p50_ms": round(1e3 * statistics.median(times), 1) if times else None,
+        "page_max_ms": round(1e3 * max(times), 1) if times else None,
+        "page_max_bytes": max((one.size for one in found), default=0),
+    }
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--nodes", type=int, default=5000, help="how many (default 5000)")
+    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
+    parser.add_argument("--seconds", type=float, default=10, help="of each case (default 10)")
+    given = parser.parse_args()
+    logs.setup("error")
+    for line in measured(Sizes(given.nodes, given.policies, 0, given.seconds)):
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
