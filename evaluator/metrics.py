@@ -312,6 +312,8 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        for result in ("ok", "error"):
+            self.nudges.labels(result)
         self.gangs = Gauge("plimsoll_gangs", "Gangs by state.", ["state"], registry=self.registry)
         self.gangs_obstructed = Gauge(
             "plimsoll_gangs_obstructed",

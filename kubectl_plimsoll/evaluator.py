@@ -18,7 +18,7 @@ _HINTS: Sequence[tuple[str, str]] = (
     ("no endpoints available", "no evaluator is ready: kubectl -n plimsoll get pods"),
     (
         "a bearer token is required",
-        "the API server's proxy passes no token on: see docs/kubectl-plugin.md#access-with---opsauthorize",
+        "the API server's proxy passes no token on: see docs/kubectl-plugin.md#access-with---opstls-and---opsauthorize",
     ),
 )
 """Texts of kubectl's errors, and what to do."""

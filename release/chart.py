@@ -48,6 +48,8 @@ FOLDERS = {
     "gangs/webhook": ("gangs.webhook", "a webhook adds the gate; needs `components.gangsWebhook` and cert-manager"),
 }  # fmt: skip
 """Folder beside core -> its value and meaning; without a value, the condition."""
+PATCHED = {"monitoring": ("ops-tls", "ops-access")}
+"""Folder of FOLDERS -> components that patch its objects."""
 LEFT_OUT = {
     "descheduler": "replaces the configuration of another program",
     "descheduler/v1alpha1": "replaces the configuration of another program",
@@ -157,7 +159,7 @@ def templates(core: Objects) -> dict[str, str]:
         found.setdefault(place, []).extend(_document(body, guards))
     for folder, (path, about) in FOLDERS.items():
         guard = f".Values.{path}" if path else about
-        for body in build(folder).values():
+        for body in _with_patches(folder).values():
             place = folder.replace("/", "-")
             found.setdefault(place, []).extend(_document(body, [guard]))
     head = f"{{{{- /* {NOTE} */ -}}}}"
@@ -179,6 +181,24 @@ def combined(core: Objects) -> Objects:
             }
             found[key] = Added(condition(name), merge(objects[key], patched))
     return dict(sorted(found.items()))
+
+
+def _with_patches(folder: str) -> Objects:
+    """Return the objects of a folder, with the changes of components as conditional parts."""
+    built = {condition(name): build(folder, name) for name in PATCHED.get(folder, ())}
+    for objects in built.values():
+        _adapt_monitor(objects["PodMonitor", "plimsoll-evaluator"])
+    found = build(folder)
+    return {
+        key: merge(body, {name: objects[key] for name, objects in built.items()})
+        for key, body in found.items()
+    }
+
+
+def _adapt_monitor(body: Any) -> None:
+    (endpoint,) = body["spec"]["podMetricsEndpoints"]
+    if tls := endpoint.get("tlsConfig"):
+        tls["ca"]["secret"]["name"] = Raw("{{ .Values.certificates.secrets.extender }}")
 
 
 def _with_needs(component: str) -> list[str]:

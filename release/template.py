@@ -79,7 +79,7 @@ def _merge_mappings(base: dict[str, Any], variants: Variants) -> dict[str, Any]:
             raise ConflictError(f"{gone[0]} removes {key!r}")
         merged[key] = merge(value, {name: variant[key] for name, variant in variants.items()})
     for name, variant in variants.items():
-        for key in variant.keys() - base.keys():
+        for key in sorted(variant.keys() - base.keys()):
             if key in merged:
                 raise ConflictError(f"{name} and another component add {key!r}")
             merged[key] = Added(name, variant[key])

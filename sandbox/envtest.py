@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sandbox import pdeathsig
 from sandbox.endpoints import kubeconfig, write_atomically
-from sandbox.pki import CertificateAuthority, available, openssl
+from sandbox.pki import CertificateAuthority, KeyPair, available, openssl
 from sandbox.processes import HeldPort, descendants, end, loopback_environment
 
 _DEFAULT_FOLDER = "/usr/local/kubebuilder/bin"
@@ -119,15 +119,16 @@ class ControlPlane:
         text = kubeconfig(self.url, token=self.token, ca=self.ca)
         write_atomically(self.kubeconfig, text)
 
-    def rotate_front_proxy(self, name: str) -> None:
-        """Give the front proxy a certificate of a new CA; `name`: the CA's. A running kube-apiserver reloads the files.
+    def rotate_front_proxy(self, name: str) -> KeyPair:
+        """Give the front proxy a certificate of a new CA and return it; `name`: the CA's.
 
-        It publishes the new CA beside earlier ones.
+        A running kube-apiserver reloads the files, and publishes the new CA beside earlier ones.
         """
         made = CertificateAuthority(self._dir / "front-proxy" / name, name)
         pair = made.issue("front-proxy-client", usage="clientAuth")
         for file, current in zip((made.file, *pair), self._front_proxy, strict=True):
             write_atomically(current, file.read_text())
+        return pair
 
     def _etcd_command(self) -> Sequence[str]:
         client, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"

@@ -170,7 +170,7 @@ class Peer:
             fields = [_matched(_FIELD_LINE, line) for line in lines]
             headers = {field[1].lower(): field[2] for field in fields}
             assert len(headers) == len(lines), lines
-            bodiless = head or status < 200
+            bodiless = head or status < 200 or status == 304
             length = 0 if bodiless else int(headers["content-length"])
             return Reply(status, headers, await self.reader.readexactly(length))
 

@@ -200,7 +200,7 @@ class DecisionLoop:
             self._most_metrics,
             observed=named[1],
             always=self._scorers_take,
-            served=measured(self.served.wanted),
+            served=self.served.wanted,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.

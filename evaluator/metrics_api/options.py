@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evaluator.scoring.derived import named
 from plimsoll import flags
 from plimsoll.flags import option
 from wire.patterns import MOST
@@ -54,6 +55,8 @@ class CustomMetricsOptions:
         """Yield problems with these settings, each as a sentence. `taken`: the flag of each port in use."""
         if self.serve_metrics and not self.custom_metrics_port:
             yield "--serveMetrics requires --customMetricsPort"
+        for name in sorted(named(self.served_patterns)):
+            yield f"--serveMetrics: {name} is derived by a scorer and served if a policy names it"
         if len(self.served_patterns) > MOST:
             yield f"--serveMetrics: at most {MOST} names and patterns"
         if self.custom_metrics_port and self.custom_metrics_port in taken:

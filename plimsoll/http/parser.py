@@ -22,6 +22,9 @@ _HOST = re.compile(r"(?:[-\w.~!$&'()*+,;=%]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?", r
 _ABSOLUTE = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _WRITABLE = re.compile(r"[-\w]+: [\t -~]*", re.ASCII)
 
+_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+"""RFC 9110 8.6: a length would be that of the reply to an unconditional request."""
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -168,7 +171,7 @@ def written(response: Response, *, close: bool) -> bytes:
     lines = [
         f"date: {formatdate(usegmt=True)}",
         f"content-type: {response.content_type}",
-        f"content-length: {response.size}",
+        *([] if response.status in _WITHOUT_BODY else [f"content-length: {response.size}"]),
         *(f"{name}: {value}" for name, value in response.headers),
         *(["connection: close"] if close else []),
     ]

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from aiohttp import web
 
 from plimsoll import rfc3339
-from sandbox.apiserver.http import bodies
+from sandbox.apiserver.http import aggregation, bodies
 from sandbox.apiserver.http.aggregation import Aggregator
 from sandbox.apiserver.http.hosts import loopback_only
 from sandbox.apiserver.http.proxy import ServiceProxy
@@ -29,13 +30,11 @@ class ApiServer:
         clock: Callable[[], float] = time.time,
         history: int = 10_000,
         bookmark_interval: float = 10.0,
-        front_proxy: KeyPair | None = None,
     ) -> None:
-        """`front_proxy`: the client certificate for programs behind APIServices."""
         self._cluster = Cluster(clock, history)
         self._watches = Watches(self._cluster, bookmark_interval=bookmark_interval)
         self._backends: dict[tuple[str, str, str], str] = {}
-        self._aggregator = Aggregator(self._cluster, self._backends, front_proxy)
+        self._aggregator = Aggregator(self._cluster, self._backends)
         proxy = ServiceProxy(self._backends)
         self._frontend = Frontend(self._cluster, self._watches, proxy, self._aggregator)
         self._runner: web.AppRunner | None = None
@@ -61,6 +60,18 @@ class ApiServer:
     def serve_as(self, namespace: str, service: str, port: str, url: str) -> None:
         """Let the service proxy and APIServices forward requests for a Service and its named port to this base URL."""
         self._backends[namespace, service, port] = url
+
+    def use_front_proxy(self, ca: Path, certificate: KeyPair) -> None:
+        """Reach programs behind APIServices with this client certificate, and publish its CA as kube-apiserver does."""
+        self._aggregator.front_proxy = certificate
+        key = ("kube-system", "extension-apiserver-authentication")
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": self._metadata(key[1], namespace=key[0]),
+            "data": aggregation.published(ca.read_text(), allowed_names=["front-proxy-client"]),
+        }
+        self._cluster.store.put("configmaps", key, body)
 
     async def close(self) -> None:
         """End all watches and close the port."""
@@ -94,14 +105,17 @@ class ApiServer:
             {
                 "apiVersion": "v1",
                 "kind": "Namespace",
-                "metadata": {
-                    "name": name,
-                    "uid": self._cluster.new_uid(),
-                    "creationTimestamp": rfc3339.seconds(self._cluster.clock()),
-                    "labels": {"kubernetes.io/metadata.name": name},
-                },
+                "metadata": self._metadata(name, labels={"kubernetes.io/metadata.name": name}),
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             },
         )
         self._frontend.settle()
+
+    def _metadata(self, name: str, **more: object) -> Json:
+        return {
+            "name": name,
+            "uid": self._cluster.new_uid(),
+            "creationTimestamp": rfc3339.seconds(self._cluster.clock()),
+            **more,
+        }

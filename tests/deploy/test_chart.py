@@ -92,6 +92,13 @@ def test_all_components_together(render):
     assert comparable(render({"components": on})) == comparable(expected)
 
 
+def test_the_monitor_of_a_protected_port_uses_tls_and_a_token(render):
+    names = ("ops-access", "ops-tls")
+    on = {generator._camel(name): True for name in names}
+    given = {"monitoring": {"enabled": True}, "components": on}
+    assert comparable(render(given)) == comparable(generator.build(".", *names))
+
+
 def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
     objects = render({**EXISTING, **BUNDLE, "components": {"serveCustomMetrics": True}})
     for version in ("v1beta1", "v1beta2"):

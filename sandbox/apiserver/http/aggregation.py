@@ -43,15 +43,13 @@ _CHECK_TIMEOUT, _TIMEOUT = 5.0, 30.0
 class Aggregator:
     """Forwards requests, merges discovery, and keeps the condition Available of APIServices.
 
-    `backends` may change at any time. `front_proxy`: the client certificate; None if there is no front proxy.
+    `backends` and `front_proxy`, the client certificate, may change at any time.
     """
 
-    def __init__(
-        self, cluster: Cluster, backends: Backends, front_proxy: KeyPair | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, backends: Backends) -> None:
         self._cluster = cluster
         self._backends = backends
-        self._front_proxy = front_proxy
+        self.front_proxy: KeyPair | None = None
         self._changed = WakeUp()
         cluster.store.listen(self._note)
 
@@ -204,9 +202,21 @@ class Aggregator:
         if spec.get("insecureSkipTLSVerify"):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        if self._front_proxy is not None:
-            context.load_cert_chain(self._front_proxy.cert, self._front_proxy.key)
+        if self.front_proxy is not None:
+            context.load_cert_chain(self.front_proxy.cert, self.front_proxy.key)
         return context
+
+
+def published(ca: str, *, allowed_names: list[str]) -> dict[str, str]:
+    """Return the data of kube-system/extension-apiserver-authentication for a front proxy whose certificate `ca` signed."""
+    headers = {
+        "allowed-names": allowed_names,
+        "username-headers": ["X-Remote-User"],
+        "group-headers": ["X-Remote-Group"],
+        "extra-headers-prefix": ["X-Remote-Extra-"],
+    }
+    lists = {f"requestheader-{name}": json.dumps(values) for name, values in headers.items()}
+    return {"requestheader-client-ca-file": ca, **lists}
 
 
 def _version(obj: Json) -> Json:

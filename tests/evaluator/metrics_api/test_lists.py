@@ -76,6 +76,15 @@ async def test_source_pointed_at_the_api_returns_every_value(world, serve, conne
     assert answer.flaws == ()
 
 
+async def test_not_modified_has_no_length_and_keeps_the_connection(world, serve):
+    client = await (await serve(world("load").api.answer)).connect()
+    etag = (await client.get("/apis")).headers["etag"]
+    unchanged = await client.get("/apis", f"If-None-Match: {etag}")
+    assert (unchanged.status, unchanged.body) == (304, b"")
+    assert "content-length" not in unchanged.headers
+    assert (await client.get("/livez")).status == 200
+
+
 def test_least_recently_used_lists_are_dropped_first():
     bodies = EncodedBodies(most_bytes=20)
     measured = Measured(NodeIndex(), *[NodeIndex()] * 3)

@@ -31,7 +31,7 @@ def pki(tmp_path_factory):
     """A CA that signs both the program's certificate and the front proxy's."""
     ca = CertificateAuthority(tmp_path_factory.mktemp("pki"))
     ca.issue("program", san="DNS:metrics.default.svc")
-    ca.issue("front-proxy")
+    ca.issue("front-proxy-client")
     return ca
 
 
@@ -61,7 +61,8 @@ async def program(pki):
 
 @pytest.fixture
 async def server(pki, program):
-    made = ApiServer(front_proxy=pki.issue("front-proxy"))
+    made = ApiServer()
+    made.use_front_proxy(pki.file, pki.issue("front-proxy-client"))
     made.serve_as("default", "metrics", "https", program)
     yield made
     await made.close()
@@ -115,7 +116,7 @@ async def test_request_is_forwarded_as_the_front_proxy(client, pki):
     path = f"/apis/{GROUP}/v1beta2/nodes/*/m?labelSelector=a%3Db"
     seen = await client.request("GET", path)
     assert seen["path"] == path
-    assert seen["subject"] == [[["commonName", "front-proxy"]]]
+    assert seen["subject"] == [[["commonName", "front-proxy-client"]]]
     assert ["X-Remote-User", "admin"] in seen["remote"]
     assert ["X-Remote-Group", "system:masters"] in seen["remote"]
 

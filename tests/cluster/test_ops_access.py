@@ -1,0 +1,138 @@
+"""The ops port with --opsTls and --opsAuthorize beside a real API server: the roles of components/ops-access, Prometheus, a browser."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+import time
+
+import aiohttp
+import pytest
+
+from sandbox import manifests
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import ensure
+from sandbox.client.objects import NAMESPACES, ObjectKind
+from tests import prometheus
+from tests.cluster.conftest import eventually
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on PATH"),
+]
+
+RBAC = "rbac.authorization.k8s.io/v1"
+ACCOUNTS = ObjectKind("serviceaccounts")
+KINDS = {
+    "ClusterRole": ObjectKind("clusterroles", RBAC, namespaced=False),
+    "ClusterRoleBinding": ObjectKind("clusterrolebindings", RBAC, namespaced=False),
+    "ServiceAccount": ACCOUNTS,
+}
+COMPONENT = "components/ops-access"
+
+
+@pytest.fixture
+async def secured(world, authority):
+    """The evaluator with a protected port, and the accounts `plimsoll-metrics` and `reader`, who reads pages."""
+    if isinstance(world.plane.server, ApiServer):
+        pytest.skip("the sandbox reviews no tokens")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plimsoll"}}
+    await ensure(world.client, NAMESPACES, namespace)
+    for path in (f"{COMPONENT}/rbac.yaml", f"{COMPONENT}/prometheus.yaml"):
+        for obj in manifests.load(manifests.folder() / path):
+            if obj["kind"] in KINDS:  # the token's Secret needs a controller
+                await ensure(world.client, KINDS[obj["kind"]], obj)
+    reader = {"name": "reader", "namespace": "plimsoll"}
+    await ensure(
+        world.client, ACCOUNTS, {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": reader}
+    )
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "readers"},
+        "roleRef": {"apiGroup": RBAC[:-3], "kind": "ClusterRole", "name": "plimsoll-pages"},
+        "subjects": [{"kind": "ServiceAccount", **reader}],
+    }
+    await ensure(world.client, KINDS["ClusterRoleBinding"], binding)
+    cert, key = authority.issue("ops")
+    await world.start("--opsTls", "--opsAuthorize", f"--cert={cert}", f"--key={key}")
+
+    async def token(account):
+        path = f"/api/v1/namespaces/plimsoll/serviceaccounts/{account}/token"
+        made = await world.client.request("POST", path, body={"spec": {"expirationSeconds": 600}})
+        return made["status"]["token"]
+
+    return token
+
+
+async def test_roles_of_the_component_admit_prometheus_and_readers(
+    world, secured, authority, tmp_path
+):
+    metrics, reader = await secured("plimsoll-metrics"), await secured("reader")
+
+    async def bound():
+        return (await world.evaluator.get("/", reader))[0] == 200
+
+    await eventually(bound)
+    paths = ("/metrics", "/", "/nodes", "/explain", "/readyz")
+    found = {
+        name: [(await world.evaluator.get(path, token))[0] for path in paths]
+        for name, token in (("metrics", metrics), ("reader", reader), ("anonymous", ""))
+    }
+    assert found == {
+        "metrics": [200, 403, 403, 403, 200],
+        "reader": [403, 200, 200, 200, 200],
+        "anonymous": [401, 401, 401, 401, 200],
+    }
+    if shutil.which("prometheus"):
+        await scraped(world, metrics, authority, tmp_path)
+
+
+async def scraped(world, token, authority, folder):
+    """A real Prometheus scrapes with the token, and verifies the certificate."""
+    job = {
+        "job_name": "evaluator",
+        "scrape_interval": "200ms",
+        "scrape_timeout": "200ms",
+        "scheme": "https",
+        "authorization": {"credentials": token},
+        "tls_config": {"ca_file": str(authority.file)},
+        "static_configs": [{"targets": [world.evaluator.operations.removeprefix("https://")]}],
+    }
+    with prometheus.running(folder, {"scrape_configs": [job]}) as server:
+
+        async def ready():
+            return server.ask("plimsoll_ready", round(time.time() * 1000))
+
+        assert set((await eventually(ready)).values()) == {1.0}
+
+
+async def test_browser_reads_pages_through_kubectl_proxy(world, secured):
+    """The way of docs/pages.md: kubectl proxy adds the user's token."""
+    proxying = await asyncio.create_subprocess_exec(
+        *(
+            "kubectl",
+            f"--kubeconfig={world.plane.kubeconfig}",
+            f"--server={world.evaluator.operations}",
+        ),
+        *("--insecure-skip-tls-verify", f"--token={await secured('reader')}", "proxy", "--port=0"),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        line = (await proxying.stdout.readline()).decode()
+        address = re.search(r"127\.0\.0\.1:\d+", line)[0]
+        async with aiohttp.ClientSession() as session:
+
+            async def page():
+                async with session.get(
+                    f"http://{address}/", headers={"accept": "text/html"}
+                ) as reply:
+                    return await reply.text() if reply.status == 200 else None
+
+            text = await eventually(page)
+            style = re.search(r'href="\./(assets/style[^"]+)"', text)[1]
+            async with session.get(f"http://{address}/{style}") as reply:
+                assert (reply.status, reply.content_type) == (200, "text/css")
+    finally:
+        proxying.terminate()
+        await proxying.wait()
