@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
+from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.metric_names import candidates
@@ -166,7 +167,7 @@ class CollectorRunner:
         families, clashes = combine([beside, _accounts(results), *hosts])
         for name in self._deduplicating.keys() & results.keys():
             unique = self._deduplicating[name].without_duplicates(results[name].families, families)
-            families, more = combine([families.values(), unique])
+            families, more = combine([unique], families)
             clashes |= more
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series, the first counts", metric=clash)
@@ -238,9 +239,11 @@ class CollectorRunner:
             log.info("collector works again", collector=name)
 
 
-def combine(parts: Iterable[Iterable[Family]]) -> tuple[dict[str, Family], frozenset[str]]:
-    """Return families by name, and the names with conflicting series, of which the first ones count."""
-    found: dict[str, Family] = {}
+def combine(
+    parts: Iterable[Iterable[Family]], before: Mapping[str, Family] = MappingProxyType({})
+) -> tuple[dict[str, Family], frozenset[str]]:
+    """Return families by name, with those combined `before`, and the names with conflicting series, of which the first ones count."""
+    found = dict(before)
     clashes: set[str] = set()
     for families in parts:
         for family in families:

@@ -8,7 +8,6 @@ import numpy as np
 from evaluator.backtest.intervals import Interval, Track
 from evaluator.backtest.run import PolicyResult, Resources, Result
 from evaluator.backtest.variants import Variant
-from evaluator.policy.actions.types import Action
 from evaluator.policy.types import StrategyName
 from evaluator.readings.column import Floats
 from plimsoll import rfc3339
@@ -99,7 +98,8 @@ def _policy(one: PolicyResult, result: Result) -> dict[str, Any]:
         },
         "writes": {
             "labels": totals.label_writes,
-            "taints": actions.taint_writes if Action.TAINT in policy.actions.kinds else 0,
+            "taints": actions.taint_writes,
+            "conditions": actions.condition_writes,
             "nodesEmptied": actions.nodes_emptied,
         },
         "nodes": dict(_nodes(one, result)),

@@ -18,17 +18,16 @@ from evaluator.metrics_api.formats.paths import NODES, PODS, MetricRequest
 from evaluator.metrics_api.readings import Current, CurrentReadings
 from evaluator.metrics_api.requests import Selectors, matches
 from evaluator.model.node import Node
+from evaluator.model.node_index import Positions
 from evaluator.model.pod_record import PodRecord
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import unhurried
-from plimsoll.labels.selector import Labels
+from plimsoll.labels.selector import Labels, Requirement
 
 _WAITING = 64
 """Requests that may wait while another list is made."""
-_MATCHED = 500
-"""Objects whose labels are matched in one step: well below a millisecond."""
-_SHORT = 200
-"""Items of a list that is made in one step."""
+_BATCH = 500
+"""Objects that are read in one step, and items of a list that is made in one step: a millisecond."""
 
 T = TypeVar("T")
 
@@ -127,40 +126,57 @@ class MetricLists:
         self, request: MetricRequest, selectors: Selectors, kind: _Kind[T], objects: Sequence[T]
     ) -> Sequence[bytes]:
         """Return the list of those objects that match and whose node has a usable reading."""
-        objects = await _matching(objects, kind.labels, selectors)
         current = self._readings.read(request.metric)
-        positions = current.nodes.find([kind.node(one) for one in objects])
-        self._left_out(current.not_finite(positions[positions >= 0]))
-        having = ((positions >= 0) & current.usable[positions]).nonzero()[0]
-        if not having.size:
-            raise MetricNotFoundError(request, _absence(request, kind, objects, current))
-        found = (kind.described(objects[number]) for number in having.tolist())
-        made = _pieces(request, found, current.measured(positions[having]))
-        if len(having) <= _SHORT:
+        batches = _batches(current, kind, objects, selectors.of_objects)
+        done = list(batches) if len(objects) <= _BATCH else await unhurried(batches)
+        self._left_out(sum(batch.left_out for batch in done))
+        having = [*itertools.chain.from_iterable(batch.having for batch in done)]
+        if not having:
+            matching = [*itertools.chain.from_iterable(batch.matching for batch in done)]
+            raise MetricNotFoundError(request, _absence(request, kind, matching, current))
+        measured = current.measured(np.concatenate([batch.positions for batch in done]))
+        made = _pieces(request, map(kind.described, having), measured)
+        if len(having) <= _BATCH:
             return list(made)
         async with self._making.hold():
             return await unhurried(made)
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch(Generic[T]):
+    """Some objects: those that match, and among them those whose node has a usable reading, with the nodes' positions.
+
+    `left_out`: the number of those whose value is not finite.
+    """
+
+    matching: Sequence[T]
+    having: Sequence[T]
+    positions: Positions
+    left_out: int
+
+
+def _batches(
+    current: Current, kind: _Kind[T], objects: Sequence[T], selector: Sequence[Requirement]
+) -> Iterator[_Batch[T]]:
+    usable = current.usable
+    for begin in range(0, len(objects), _BATCH):
+        some = objects[begin : begin + _BATCH]
+        matching = (
+            [one for one in some if matches(selector, kind.labels(one))] if selector else some
+        )
+        found = current.nodes.find([kind.node(one) for one in matching])
+        known = (found >= 0).nonzero()[0]
+        having = known[usable[found[known]]]
+        yield _Batch(
+            matching,
+            [matching[number] for number in having.tolist()],
+            found[having],
+            current.not_finite(found[known]),
+        )
+
+
 def _one(found: T | None) -> list[T]:
     return [] if found is None else [found]
-
-
-async def _matching(
-    objects: Sequence[T], labels: Callable[[T], Labels], selectors: Selectors
-) -> Sequence[T]:
-    """Return the objects that match the label selector, yielding to the event loop if there are many."""
-    selector = selectors.of_objects
-
-    def batches() -> Iterator[list[T]]:
-        for begin in range(0, len(objects), _MATCHED):
-            batch = objects[begin : begin + _MATCHED]
-            yield [one for one in batch if matches(selector, labels(one))]
-
-    if not selector:
-        return objects
-    found = list(batches()) if len(objects) <= _MATCHED else await unhurried(batches())
-    return [*itertools.chain.from_iterable(found)]
 
 
 def _pieces(request: MetricRequest, objects: Iterator[str], measured: Measured) -> Iterator[bytes]:

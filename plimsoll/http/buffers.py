@@ -6,8 +6,8 @@ import mmap
 
 LARGE = 1 << 20
 """Bytes from which a body gets huge pages, and its memory may be reused."""
-_KEPT = 1.0
-"""Seconds; kube-scheduler sends filter and prioritize in succession."""
+_KEPT = 5.0
+"""Seconds. Between filter and prioritize with whole nodes, kube-scheduler decodes and encodes them: a second for 5,000."""
 _FITTING = 2
 """Kept memory is used for bodies of at least this fraction of it."""
 

@@ -127,8 +127,8 @@ def _policy(one: Json, report: Json) -> Iterator[str]:
         )
     writes = one["writes"]
     yield (
-        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes; pods evicted from nodes "
-        f"{writes['nodesEmptied']} times"
+        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes, {writes['conditions']} condition "
+        f"changes; pods evicted from nodes {writes['nodesEmptied']} times"
     )
     share = one["missingShare"]
     yield f"  missing readings: {'all' if share is None else f'{share:.1%}'}"

@@ -1,6 +1,5 @@
 """The pages for a browser: routes by path, each as HTML, or as JSON with the suffix `.json` or by `Accept`."""
 
-import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from evaluator.server.pages.explain import LONGEST_PATH, Reports
 from evaluator.server.pages.report import PageError, Report
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
+from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import root_of, segment
 from plimsoll.http.types import Request, Response, preference
 
@@ -24,7 +24,6 @@ _LONGEST_SEARCH = 253
 _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
 _SUFFIX = ".json"
-_QUALITY = re.compile(r"q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 _SECTIONS = ("nodes", "pods", "gangs", "rules")
 PATHS = (
@@ -195,14 +194,3 @@ class _Target:
         text = self._last(name)
         valid = text.isascii() and text.isdigit() and len(text) < len(str(_MOST_PAGES))
         return max(1, int(text)) if valid else 1
-
-
-def prefers_json(accept: str) -> bool:
-    """Return whether a client names JSON, and does not want HTML at least as much."""
-    found = {"application/json": 0.0, "text/html": 0.0}
-    for part in accept.lower().split(","):
-        kind, *parameters = (text.strip() for text in part.split(";"))
-        if kind in found:
-            quality = next((q for p in parameters if (q := _QUALITY.fullmatch(p))), None)
-            found[kind] = float(quality.group(1)) if quality else 1.0
-    return found["application/json"] > found["text/html"]

@@ -89,6 +89,14 @@ async def test_pods_have_the_reading_of_their_node(three):
     }
 
 
+async def test_pod_on_an_unknown_node_has_no_reading(world):
+    made = world("load")
+    made.pod("web-1", "node-z", app="web")
+    pods = "v1beta2/namespaces/default/pods"
+    assert (await made.refused(f"{pods}/web-1/load"))[2].endswith(": node node-z is not known")
+    assert (await made.refused(f"{pods}/*/load"))[0] == 404
+
+
 async def test_stale_readings_are_absent(three):
     three.now += 20
     three.report("node-b", load=0.25)

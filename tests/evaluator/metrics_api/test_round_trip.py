@@ -23,24 +23,13 @@ VALUES = {"node-a": 0.1 + 0.2, "node-b": -1.5e-7, "node-c": 9007199254740991.0}
 
 @pytest.fixture
 async def api(authority):
-    """A sandbox API server with a front proxy, the ConfigMap about it, and the Service of the evaluator."""
-    server = ApiServer(front_proxy=authority.issue("front-proxy"))
+    """A sandbox API server with a front proxy, and the Service of the evaluator."""
+    server = ApiServer()
+    server.use_front_proxy(authority.file, authority.issue("front-proxy-client"))
     url = await server.start()
     async with aiohttp.ClientSession() as session:
         found = Api(server, url, session)
         await found.policies()
-        config = {
-            "requestheader-client-ca-file": authority.file.read_text(),
-            "requestheader-allowed-names": '["front-proxy"]',
-            "requestheader-username-headers": '["X-Remote-User"]',
-            "requestheader-group-headers": '["X-Remote-Group"]',
-            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
-        }
-        await found.call(
-            "POST",
-            "/api/v1/namespaces/kube-system/configmaps",
-            {"metadata": {"name": "extension-apiserver-authentication"}, "data": config},
-        )
         ports = [{"name": "https", "port": 443}]
         await found.call(
             "POST",

@@ -174,7 +174,12 @@ def test_eviction_counts_each_time_a_node_is_emptied(backtest):
         for n in range(10)
     }
     assert backtest(series, "-o", "json", deschedule=[rule()]) == 0
-    assert backtest.json()["writes"] == {"labels": 4, "taints": 0, "nodesEmptied": 2}
+    assert backtest.json()["writes"] == {
+        "labels": 4,
+        "taints": 0,
+        "conditions": 0,
+        "nodesEmptied": 2,
+    }
 
 
 def test_the_text_has_at_most_80_lines_and_says_what_it_is_not(backtest):

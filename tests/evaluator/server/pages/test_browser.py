@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.server.pages.browser import prefers_json
 from tests.evaluator.server.pages.conftest import Html, PagesOfPolicies, body
 from wire.codec import Delta
 
@@ -244,25 +243,6 @@ async def test_suffix_and_accept_return_the_same_data(pages, demo):
         by_suffix = await pages.get(twin)
         assert by_suffix.content_type == "application/json"
         assert json.loads(body(by_suffix)) == await data(pages, path)
-
-
-@pytest.mark.parametrize(
-    ("accept", "json_wanted"),
-    [
-        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),  # a browser
-        ("*/*", False),
-        ("", False),
-        ("application/json, */*", True),  # kubectl get --raw
-        ("application/json", True),
-        ("text/html, application/json", False),
-        ("text/html;q=0.5, application/json;q=0.9", True),
-        ("application/json;q=0", False),
-        ("application/json;q=x", True),
-        (";;,,", False),
-    ],
-)
-def test_json_needs_to_be_preferred(accept, json_wanted):
-    assert prefers_json(accept) is json_wanted
 
 
 async def test_pages_forbid_what_a_page_does_not_need(pages, demo):
