@@ -99,10 +99,13 @@ class MetricLists:
 
     async def _of_all_nodes(self, request: MetricRequest) -> Sequence[bytes]:
         """Return the list of all nodes, which is kept for the next request."""
-        if (known := self._known(request, self._measured(request))) is not None:
+        current = self._readings.read(request.metric)
+        self._left_out(current.not_finite(np.arange(len(current.nodes))))
+        if (known := self._known(request, _all_measured(request, current))) is not None:
             return known
         async with self._making.hold():
-            measured = self._measured(request)  # again: another request may have made the list
+            # Again: another request may have made the list.
+            measured = _all_measured(request, self._readings.read(request.metric))
             if (known := self._known(request, measured)) is not None:
                 return known
             names = map(measured.nodes.__getitem__, measured.positions.tolist())
@@ -113,14 +116,6 @@ class MetricLists:
 
     def _known(self, request: MetricRequest, measured: Measured) -> Sequence[bytes] | None:
         return self._bodies.find((request.version, request.metric), measured, self._clock())
-
-    def _measured(self, request: MetricRequest) -> Measured:
-        current = self._readings.read(request.metric)
-        positions = current.usable.nonzero()[0]
-        self._left_out(current.not_finite(np.arange(len(current.nodes))))
-        if not positions.size:
-            raise MetricNotFoundError(request, current.column.fault)
-        return current.measured(positions)
 
     async def _list(
         self, request: MetricRequest, selectors: Selectors, kind: _Kind[T], objects: Sequence[T]
@@ -173,6 +168,14 @@ def _batches(
             found[having],
             current.not_finite(found[known]),
         )
+
+
+def _all_measured(request: MetricRequest, current: Current) -> Measured:
+    """Return the usable readings of all nodes. Raises MetricNotFoundError if there are none."""
+    positions = current.usable.nonzero()[0]
+    if not positions.size:
+        raise MetricNotFoundError(request, current.column.fault)
+    return current.measured(positions)
 
 
 def _one(found: T | None) -> list[T]:
