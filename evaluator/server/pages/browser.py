@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
@@ -11,7 +12,7 @@ from evaluator.plans.explain.window import Window
 from evaluator.server.pages import as_json
 from evaluator.server.pages.drawing import NEGOTIATED, draw
 from evaluator.server.pages.explain import LONGEST_PATH, Reports
-from evaluator.server.pages.report import PageError, Report
+from evaluator.server.pages.report import SHOWN, PageError, Report
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
 from plimsoll.html.negotiation import prefers_json
@@ -25,11 +26,11 @@ _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
 _SUFFIX = ".json"
 
-_SECTIONS = ("nodes", "pods", "gangs", "rules")
+_SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
+_NAMESPACED = frozenset({"policies", "pods", "gangs"})
 PATHS = (
     "/",
     f"/{_ROOT_AS_JSON}{_SUFFIX}",
-    "/policies/",
     *(f"/{section}{end}" for section in _SECTIONS for end in ("", "/", _SUFFIX)),
 )
 """The paths to route here, by prefix if they end with a slash."""
@@ -55,6 +56,7 @@ class BrowserPages:
         self._replica = socket.gethostname()
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("", 0): self._overview,
+            ("policies", 0): self._overview,
             ("policies", 2): self._policy,
             ("nodes", 0): self._nodes,
             ("nodes", 1): self._node,
@@ -103,13 +105,15 @@ class BrowserPages:
             return Page(
                 "pod.html", "Pod", section, lambda: self._reports.pods.pod(found, window), name
             )
+        if section in _NAMESPACED and len(names) == 1:  # the list of a namespace
+            window, names = replace(window, search=window.search or f"{names[0]}/"), []
         route = self._routes.get((section, len(names)))
         if route is None or not all(names):
-            raise PageError(f"no page {target.path[:LONGEST_PATH]}")
+            raise PageError(f"no page {target.path[:SHOWN]}")
         return route(names, window)
 
     def _overview(self, _names: Sequence[str], window: Window) -> Page:
-        few = Window(window.search, window.state, window.page, _POLICIES)
+        few = replace(window, size=_POLICIES)
         return Page("overview.html", "Policies", "", lambda: self._reports.policies.overview(few))
 
     def _policy(self, names: Sequence[str], window: Window) -> Page:
