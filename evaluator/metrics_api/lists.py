@@ -4,7 +4,7 @@ A pod has the reading of the node on which it runs.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,6 +30,7 @@ _BATCH = 500
 """Objects that are read in one step, and items of a list that is made in one step: a millisecond."""
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 class MetricNotFoundError(Exception):
@@ -122,8 +123,9 @@ class MetricLists:
     ) -> Sequence[bytes]:
         """Return the list of those objects that match and whose node has a usable reading."""
         current = self._readings.read(request.metric)
-        batches = _batches(current, kind, objects, selectors.of_objects)
-        done = list(batches) if len(objects) <= _BATCH else await unhurried(batches)
+        size = max(1, _BATCH // selectors.terms)
+        batches = _batches(current, kind, objects, selectors.of_objects, size)
+        done = list(batches) if len(objects) <= size else await self._unhurried(batches)
         self._left_out(sum(batch.left_out for batch in done))
         having = [*itertools.chain.from_iterable(batch.having for batch in done)]
         if not having:
@@ -131,10 +133,12 @@ class MetricLists:
             raise MetricNotFoundError(request, _absence(request, kind, matching, current))
         measured = current.measured(np.concatenate([batch.positions for batch in done]))
         made = _pieces(request, map(kind.described, having), measured)
-        if len(having) <= _BATCH:
-            return list(made)
+        return list(made) if len(having) <= _BATCH else await self._unhurried(made)
+
+    async def _unhurried(self, pieces: Iterable[P]) -> list[P]:
+        """Make pieces while no other request does. Raises TooManyWaitError."""
         async with self._making.hold():
-            return await unhurried(made)
+            return await unhurried(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +155,15 @@ class _Batch(Generic[T]):
 
 
 def _batches(
-    current: Current, kind: _Kind[T], objects: Sequence[T], selector: Sequence[Requirement]
+    current: Current,
+    kind: _Kind[T],
+    objects: Sequence[T],
+    selector: Sequence[Requirement],
+    size: int,
 ) -> Iterator[_Batch[T]]:
     usable = current.usable
-    for begin in range(0, len(objects), _BATCH):
-        some = objects[begin : begin + _BATCH]
+    for begin in range(0, len(objects), size):
+        some = objects[begin : begin + size]
         matching = (
             [one for one in some if matches(selector, kind.labels(one))] if selector else some
         )

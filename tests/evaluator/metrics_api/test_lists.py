@@ -60,6 +60,18 @@ async def test_event_loop_runs_while_a_list_is_made(many):
     assert turns > 2
 
 
+async def test_long_selector_is_matched_in_small_steps(many):
+    request = asyncio.create_task(
+        many.items(ALL, labelSelector=",".join(f"!label-{number}" for number in range(200)))
+    )
+    turns = 0
+    while not request.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert len(await request) == 1000
+    assert turns > 10
+
+
 async def test_source_pointed_at_the_api_returns_every_value(world, serve, connect):
     rng = random.Random(1)
     made = world("load")
