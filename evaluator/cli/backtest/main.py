@@ -91,9 +91,14 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
         user=given.user,
         password_file=given.password_file,
         cacert=given.cacert,
+        headers=tuple(given.headers),
     )
     history = PrometheusHistory(
-        access, Queries(given.queries), request, timeout=given.source_timeout
+        access,
+        Queries(given.queries),
+        request,
+        timeout=given.source_timeout,
+        partial=given.partial,
     )
     try:
         history.open()
@@ -140,7 +145,7 @@ def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) ->
             one.run(part, until)
     if progress:
         progress.clear()
-    found = report(main_run.result(source.allocatable))
+    found = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
     if other:
         found["compared"] = report(other.result(source.allocatable))["policies"]
     if tried:

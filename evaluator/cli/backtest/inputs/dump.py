@@ -28,6 +28,8 @@ _PART = 4_000_000
 class Dump:
     """A source of recordings: the content of files."""
 
+    warnings: Sequence[str] = ()
+
     def __init__(self, content: Content, request: Request) -> None:
         """Raises BacktestError."""
         self._content = content
