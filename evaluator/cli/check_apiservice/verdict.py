@@ -175,7 +175,7 @@ def _certificate(name: str, found: APIService, installed: Installation) -> Itera
         yield "caBundle is empty: cert-manager's cainjector has not filled it in, or is not installed"
         yield patch
     elif installed.ca is None:
-        yield f"compare caBundle with ca.crt of the secret {secret}, which this account may not read"
+        yield f"compare caBundle with ca.crt of the secret {secret}, which does not exist or this account may not read"
     elif certificates(_decoded(bundle)).isdisjoint(certificates(installed.ca)):
         yield f"caBundle is not the CA in the secret {secret}, which signs the evaluator's certificate"
         yield patch

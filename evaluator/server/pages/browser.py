@@ -11,8 +11,8 @@ from evaluator.model.names import PolicyKey
 from evaluator.plans.explain.window import Window
 from evaluator.server.pages import as_json
 from evaluator.server.pages.drawing import NEGOTIATED, draw
-from evaluator.server.pages.explain import LONGEST_PATH, Reports
-from evaluator.server.pages.report import SHOWN, PageError, Report
+from evaluator.server.pages.report import LONGEST_PATH, SHOWN, PageError, Report
+from evaluator.server.pages.reports import Reports
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
 from plimsoll.html.negotiation import prefers_json
