@@ -66,8 +66,10 @@ def parser() -> Parser:
     sources.add_argument(
         "--openmetrics",
         nargs="+",
+        action="append",
         metavar="FILE",
-        help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
+        help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it; repeatable for several sources, the "
+        "preferred one first, as in --metricsSource",
     )
     add(
         "--rules.file",

@@ -54,6 +54,8 @@ T = TypeVar("T")
 class PrometheusHistory:
     """A source of recordings; call `open` before anything else, and `close` at the end."""
 
+    sources = 1
+
     def __init__(
         self,
         access: Access,

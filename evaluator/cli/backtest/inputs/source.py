@@ -73,6 +73,11 @@ class Source(Protocol):
         """Warnings of the source about what was read so far."""
         ...
 
+    @property
+    def sources(self) -> int:
+        """How many sources of readings each part has."""
+        ...
+
     def parts(self) -> Iterator[tuple[Recording, float]]:
         """Yield consecutive parts and their ends (Unix seconds). Raises BacktestError."""
         ...

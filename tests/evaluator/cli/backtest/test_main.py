@@ -258,3 +258,21 @@ def test_an_observed_policy_is_replayed_as_if_enforced(backtest):
     backtest.annotations = {"plimsoll.io/enforcement": "observe"}
     assert backtest({A: [1, 7, 1]}) == 0
     assert "only observed: as if it were enforced" in backtest.out
+
+
+def test_the_next_source_is_used_where_the_first_has_no_fresh_reading(backtest, tmp_path):
+    other = [
+        f'load1{{node="{n}"}} {8 if n == "c" else 3} {BEGIN + 60 * t + 1}\n'
+        for n in "abc"
+        for t in range(8)
+    ]
+    (tmp_path / "other.om").write_text("".join(other))
+    series = {A: [7, 7, None, None, None, None, None, None], B: [7] * 8}
+    flags = ("--staleAfter=2m", "-o", "json", "--openmetrics", str(tmp_path / "other.om"))
+    assert backtest(series, *flags) == 0
+    nodes = backtest.json()["nodes"]
+    assert [*nodes] == ["a", "b", "c"]
+    (one,) = nodes["a"]["intervals"]
+    assert one["end"].startswith("2025-11-15T00:03:00"), "then the other source says 3"
+    assert nodes["c"]["intervals"][0]["worst"] == 8
+    assert backtest.json()["missingShare"] == pytest.approx(0, abs=0.05)
