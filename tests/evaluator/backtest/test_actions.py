@@ -28,6 +28,7 @@ from tests.evaluator.backtest.test_differential import (
     scrapes,
 )
 from tests.evaluator.conftest import make_tas
+from tests.examples import examples
 
 limits = st.sampled_from(["1", "50%", "100%"])
 
@@ -134,7 +135,7 @@ def state(plan):
     }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(policies(), scrapes(), st.sampled_from(["1", "60%", "100%"]))
 async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
     found = parse_limit(most)
