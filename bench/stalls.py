@@ -39,7 +39,7 @@ from evaluator.policy.types import Policy
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from plimsoll import logs
 from plimsoll.http.types import Request

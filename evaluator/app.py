@@ -37,7 +37,7 @@ from evaluator.server import ops_port
 from evaluator.server.custom_metrics import CustomMetricsPort
 from evaluator.server.listeners import Listeners
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from evaluator.server.pod_reader import PodReader
 from evaluator.sources.agents import port as agents_port

@@ -20,6 +20,7 @@ from sandbox.client.objects import CRDS
 from sandbox.controllers.deployments import Deployments
 from sandbox.controllers.kubelet import Kubelet
 from sandbox.controllers.nodes import Nodes
+from sandbox.custom_metrics import CustomMetricsRoute
 from sandbox.endpoints import Endpoints, kubeconfig, write_atomically
 from sandbox.processes import HeldPort, ProcessError, Processes
 from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
@@ -47,6 +48,7 @@ class ClusterSpec:
     scorers: tuple[str, ...] = ()  # each is an extender that is called for every pod
     gangs: bool = False
     node_actions: bool = False  # policies may taint nodes and set conditions
+    custom_metrics: bool = False  # the evaluator serves the custom metrics API; needs openssl
     keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
     ready_timeout: float = 60.0
@@ -77,6 +79,7 @@ class Cluster:
         self.binder: Scheduler
         self.processes = Processes(self.dir / "logs", on_death=spec.on_death)
         self._ports: dict[str, HeldPort] = {}
+        self._custom_metrics: CustomMetricsRoute | None = None
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -176,6 +179,8 @@ class Cluster:
             yield "--gangs"
         if self.spec.node_actions:
             yield from ("--taints", "--conditions")
+        if self._custom_metrics is not None:
+            yield from self._custom_metrics.flags
 
     def _extender_specs(self) -> Iterator[ExtenderSpec]:
         """Return the extenders of deploy/scheduler/scorers.yaml: policies for pods that request the resource, scorers for all pods."""
@@ -219,6 +224,8 @@ class Cluster:
 
     def _hold_ports(self, stack: contextlib.AsyncExitStack) -> None:
         port_numbers = {"extender": self.spec.extender_port, "ops": self.spec.ops_port, "agents": 0}
+        if self.spec.custom_metrics:
+            port_numbers["custom-metrics"] = 0
         port_numbers |= {_agent(node): 0 for node in self.spec.nodes}
         for name, number in port_numbers.items():
             port = self._ports[name] = HeldPort(number)
@@ -248,6 +255,10 @@ class Cluster:
         write_atomically(self.dir / "kubeconfig", kubeconfig(url))
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
+        if self.spec.custom_metrics:
+            port = self._ports["custom-metrics"].number
+            self._custom_metrics = CustomMetricsRoute(self.dir / "certificates", port)
+            await self._custom_metrics.open(self.api, self.client)
 
     async def _answers(self, name: str, url: str) -> None:
         """Wait for a 200. Raises an error with the end of the program's log if it ends or takes too long."""

@@ -10,7 +10,11 @@ _NODE_NAME = re.compile(
     r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
 )
 
-_TAKEN = {"logs": "the programs' logs go", "rules": "the agents' rule files lie"}
+_TAKEN = {
+    "certificates": "certificates are kept",
+    "logs": "the programs' logs go",
+    "rules": "the agents' rule files lie",
+}
 
 
 def node_names(text: str) -> str:
@@ -93,6 +97,11 @@ class UpSettings:
         "node-actions",
         False,
         "the evaluator's --taints and --conditions: policies may taint nodes and set conditions on them",
+    )
+    custom_metrics: bool = option(
+        "custom-metrics",
+        True,
+        "serve the custom metrics API (docs/custom-metrics.md); needs openssl",
     )
     log_level: str = option(
         "log.level",

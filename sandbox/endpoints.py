@@ -10,6 +10,7 @@ import yaml
 from plimsoll.text import counted
 
 _CONTEXT = "plimsoll-sandbox"
+_METRICS_API = "/apis/custom.metrics.k8s.io/v1beta2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,14 @@ def write_atomically(path: Path, text: str) -> None:
     beside.replace(path)
 
 
-def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = False) -> str:
+def table(
+    endpoints: Endpoints,
+    folder: Path,
+    manifests: Path,
+    *,
+    gangs: bool = False,
+    custom_metrics: bool = False,
+) -> str:
     """Return what `plimsoll-sandbox up` prints when ready: addresses and next commands."""
     for_gangs = (
         f"  kubectl apply -f {manifests}/gang-demo/",
@@ -67,6 +75,11 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = 
         *(
             (f"agent of {name}", url, f"reads {folder}/{name}/node-metrics/*.prom")
             for name, url in endpoints.metrics.items()
+        ),
+        (
+            "custom metrics",
+            _METRICS_API if custom_metrics else "off",
+            "kubectl get --raw" if custom_metrics else "needs --custom-metrics and openssl",
         ),
         ("agents' rules", f"{folder}/rules/*.yaml", "recording rules, beside those that ship"),
         ("all of these", f"{folder}/endpoints.json", f"logs in {folder}/logs/"),
@@ -86,6 +99,11 @@ def table(endpoints: Endpoints, folder: Path, manifests: Path, *, gangs: bool = 
             "  kubectl get pods --all-namespaces -o wide",
             f"  echo 'node_health_metric 1' > {folder}/{node}/node-metrics/text.prom",
             f"  curl {endpoints.ops}/explain/health-metric-demo/demo-policy",
+            *(
+                (f"  kubectl get --raw '{_METRICS_API}/nodes/*/health_metric'",)
+                if custom_metrics
+                else ()
+            ),
             *(for_gangs if gangs else ()),
             "",
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from sandbox import manifests
+from sandbox import manifests, pki
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
 from sandbox.demo import gangs, health_metric, node_actions, shell
@@ -104,6 +104,7 @@ async def _up(settings: UpSettings) -> int:
         scorers=tuple(filter(None, settings.scorers.split(","))),
         gangs=settings.gangs,
         node_actions=settings.node_actions,
+        custom_metrics=settings.custom_metrics and pki.available(),
         keep=settings.keep,
     )
     try:
@@ -114,6 +115,7 @@ async def _up(settings: UpSettings) -> int:
                     Path(settings.dir),
                     Path(shell.path(manifests.folder())),
                     gangs=settings.gangs,
+                    custom_metrics=spec.custom_metrics,
                 )
             )
             sys.stdout.flush()

@@ -26,6 +26,11 @@ class Tab:
     errors: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
 
+    def failed(self, request: Any) -> None:
+        """Note a request without a response, except one that ended because the next page was opened."""
+        if request.failure != "net::ERR_ABORTED":
+            self.errors.append(f"{request.url}: {request.failure}")
+
     def others(self, origin: str) -> list[str]:
         """Return the requests to other origins."""
         inside = (origin, "data:")
@@ -34,6 +39,10 @@ class Tab:
     async def show(self, url: str) -> None:
         """Open a URL and wait until it is drawn; its errors are in `errors`."""
         await self.page.goto(url, timeout=_MILLISECONDS, wait_until="load")
+
+    async def stand_still(self) -> None:
+        """Stop the page's refresh, which would replace what is being looked at."""
+        await self.page.evaluate("document.querySelector('header button')?.click()")
 
     async def overflow(self) -> int:
         """Return the CSS pixels by which the page is wider than the window."""
@@ -76,7 +85,7 @@ async def tab(browser: Any, **options: Any) -> AsyncIterator[Tab]:
         page = await context.new_page()
         found = Tab(page)
         page.on("request", lambda request: found.requests.append(request.url))
-        page.on("requestfailed", lambda request: found.errors.append(f"{request.url} failed"))
+        page.on("requestfailed", found.failed)
         page.on("console", lambda message: found.errors.append(message.text))
         page.on("pageerror", lambda error: found.errors.append(str(error)))
 

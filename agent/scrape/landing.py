@@ -16,6 +16,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from plimsoll import VERSION
 from plimsoll.fairlock import FairLock
 from plimsoll.html import headers
+from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import Templates
 from plimsoll.http.types import Request, Response, preference
 
@@ -105,5 +106,4 @@ def _collector(name: str, run: CollectorRun | None, now: float) -> Mapping[str, 
 
 
 def _wants_json(request: Request) -> bool:
-    accept = preference(request.headers, "accept")
-    return request.path == JSON_PATH or ("application/json" in accept and "html" not in accept)
+    return request.path == JSON_PATH or prefers_json(preference(request.headers, "accept"))

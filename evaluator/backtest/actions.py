@@ -1,6 +1,6 @@
-"""What the policies would do to nodes over time: taints, evictions, and how often a limit holds them back."""
+"""What the policies would do to nodes over time: taints, conditions, evictions, and how often a limit holds them back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from evaluator.backtest.intervals import Period
 from evaluator.backtest.replay import Step
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import NodeCondition
 from evaluator.model.node_index import Mask, NodeIndex
 from evaluator.model.steps import finished
 from evaluator.plans.node_actions.plan import planning
@@ -19,10 +20,10 @@ from evaluator.plans.node_actions.types import (
     PolicyActions,
 )
 from evaluator.policy.actions import names
-from evaluator.policy.actions.types import Action
 from evaluator.policy.decide import Decision
-from evaluator.policy.label_sets import LabelAssignment, LabelAssignments
+from evaluator.policy.label_sets import LabelAssignments
 from evaluator.policy.types import Policy, StrategyName
+from plimsoll import rfc3339
 
 
 @dataclass(slots=True)
@@ -35,8 +36,13 @@ class ActionTotals:
     """Times that the limit began to hold nodes back."""
     held_back_seconds: float = 0.0
     taint_writes: int = 0
+    condition_writes: int = 0
     nodes_emptied: int = 0
     """Times that a node came to have its pods evicted."""
+
+
+_MOST_PLANS = 10
+"""Plans at one moment: a taint that is taken off makes room for another node, which takes a second plan."""
 
 
 class ActionReplay:
@@ -59,9 +65,13 @@ class ActionReplay:
         self._emptying: dict[PolicyKey, Mask] = {}
         self._at = -np.inf
         self._acting = any(
-            StrategyName.DESCHEDULE in p.strategies or Action.TAINT in p.actions.kinds
-            for p in policies
+            StrategyName.DESCHEDULE in p.strategies or p.actions.kinds for p in policies
         )
+
+    @property
+    def plan(self) -> ActionPlan:
+        """The plan after the last step."""
+        return self._plan
 
     def step(self, step: Step) -> None:
         """Advance to the decisions of a step."""
@@ -74,26 +84,71 @@ class ActionReplay:
             return
         self._inputs = inputs
         self._until(step.at)
-        plan = finished(
-            planning(step.decisions, self._observed, self._plan, self._settings, now=step.at)
-        )
         inside = self._period.begin <= step.at <= self._period.end
+        before, plan = self._plan, self._settle(step, inside=inside)
         for key, totals in self.totals.items():
-            after, before = plan.policies.get(key), self._plan.policies.get(key)
+            after, earlier = plan.policies.get(key), before.policies.get(key)
             if after is None or after.choice is None:
                 continue
             totals.limit, totals.limited_of = after.limit, after.of
-            if not inside:
-                continue
-            totals.trips += bool(after.held_back) and not (before and before.held_back)
-            totals.taint_writes += self._taint_writes(key, plan)
             emptied = self._emptied(after, step.decisions.policies[key])
-            known = self._emptying.get(key, self._nodes.none)
-            totals.nodes_emptied += int(np.count_nonzero(emptied & ~known))
+            if inside:
+                totals.trips += bool(after.held_back) and not (earlier and earlier.held_back)
+                known = self._emptying.get(key, self._nodes.none)
+                totals.nodes_emptied += int(np.count_nonzero(emptied & ~known))
             self._emptying[key] = emptied
-        if plan.taints is not self._plan.taints:
-            self._observed = Observed(_taints(plan.taints))
-        self._plan = plan
+
+    def _settle(self, step: Step, *, inside: bool) -> ActionPlan:
+        """Plan until there is nothing to write, as after each write live."""
+        for _ in range(_MOST_PLANS):
+            before = self._plan
+            plan = self._plan = finished(
+                planning(step.decisions, self._observed, before, self._settings, now=step.at)
+            )
+            if plan.taints is before.taints and plan.conditions is before.conditions:
+                break
+            if inside:
+                self._count_writes(before, plan)
+            self._observed = Observed(_taints(plan.taints), self._conditions(plan, step.at))
+        return self._plan
+
+    def _count_writes(self, before: ActionPlan, plan: ActionPlan) -> None:
+        for key, totals in self.totals.items():
+            taints = {names.taint_key(self._settings.prefix, key)}
+            totals.taint_writes += self._changed(before.taints, plan.taints, taints)
+            kinds = {
+                kind for kind, owner in {**before.owners, **plan.owners}.items() if owner == key
+            }
+            totals.condition_writes += self._changed(before.conditions, plan.conditions, kinds)
+
+    def _changed(
+        self, before: LabelAssignments, after: LabelAssignments, own: Collection[str]
+    ) -> int:
+        """Return the number of nodes on which taints or conditions of some keys change."""
+        if after is before:
+            return 0
+        mine, earlier = (
+            LabelAssignments(
+                self._nodes, [one for one in some.assignments if one.key.partition(":")[0] in own]
+            )
+            for some in (after, before)
+        )
+        return len(mine.changed_since(earlier))
+
+    def _conditions(self, plan: ActionPlan, now: float) -> dict[str, dict[str, NodeCondition]]:
+        """Return the conditions of a plan as written to nodes: with times of whole seconds."""
+        found: dict[str, dict[str, NodeCondition]] = {}
+        for kind, state, nodes in plan.conditions.assignments:
+            status, _, reason = state.partition("/")
+            since = plan.policies[plan.owners[kind]].since
+            known = self._observed.conditions.get(kind, {})
+            for node in nodes.names:
+                old = known.get(node)
+                at = float(since[self._nodes.position[node]])
+                written = rfc3339.parse(rfc3339.seconds(now if np.isnan(at) else at))
+                kept = old.since if old and old.status == status else written
+                found.setdefault(kind, {})[node] = NodeCondition(kind, status, reason, kept)
+        return found
 
     def finish(self) -> None:
         """Add the time up to the end of the range."""
@@ -105,13 +160,6 @@ class ActionReplay:
         for key, actions in self._plan.policies.items():
             if actions.held_back:
                 self.totals[key].held_back_seconds += seconds
-
-    def _taint_writes(self, key: PolicyKey, plan: ActionPlan) -> int:
-        if plan.taints is self._plan.taints:
-            return 0
-        own = names.taint_key(self._settings.prefix, key)
-        before = LabelAssignments(self._nodes, _of(self._plan.taints, own))
-        return len(LabelAssignments(self._nodes, _of(plan.taints, own)).changed_since(before))
 
     def _emptied(self, actions: PolicyActions, decision: Decision) -> Mask:
         state = decision.states.get(StrategyName.DESCHEDULE)
@@ -127,10 +175,6 @@ def _inputs(step: Step) -> list[object]:
         found += [one.dontschedule, one.deschedule, one.unreported]
     found += [column.unusable for column in step.decisions.table.prepared.values()]
     return found
-
-
-def _of(assignments: LabelAssignments, key: str) -> list[LabelAssignment]:
-    return [one for one in assignments.assignments if one.key.rpartition(":")[0] == key]
 
 
 def _taints(assignments: LabelAssignments) -> Mapping[str, frozenset[OwnTaint]]:

@@ -53,6 +53,27 @@ def align(before: Samples, samples: Samples, moments: Floats) -> Rows:
     return Rows(every[2].take(latest), every[3].take(latest), every[0].take(latest))
 
 
+def preferred(sources: Sequence[Rows], moments: Floats, stale_after: float) -> Rows:
+    """Return the reading of each cell from the first source with a fresh value, else the one that is least missing."""
+    best = sources[0]
+    limit = (moments - stale_after)[:, None]
+    for other in sources[1:]:
+        better = _rank(other, limit) > _rank(best, limit)
+        best = Rows(
+            np.where(better, other.values, best.values),
+            np.where(better, other.counts, best.counts),
+            np.where(better, other.at, best.at),
+        )
+    return best
+
+
+def _rank(rows: Rows, limit: Floats) -> npt.NDArray[np.int8]:
+    """Return the order of `readings.merged`: a fresh reading, fresh but absent, stale, nothing."""
+    fresh = rows.at >= limit
+    known = np.where(fresh, rows.counts > 0, rows.at > NEVER)
+    return fresh.astype(np.int8) * np.int8(2) + known.astype(np.int8)
+
+
 def expiries(rows: Sequence[Rows], moments: Floats, stale_after: float) -> Floats:
     """Return when readings become stale between two moments, sorted."""
     found = []

@@ -17,6 +17,7 @@ from evaluator.model.node_index import NodeIndex
 from evaluator.policy.decide import Decisions, decide
 from evaluator.policy.types import Policy, StrategyName
 from evaluator.readings.column import Bools, Floats
+from evaluator.readings.merged import Merged, Readings
 
 _CELLS = 1 << 20
 """Readings of one metric that are in memory at a time."""
@@ -33,10 +34,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive moments with their readings by metric. The first moment belongs to the block before."""
+    """Consecutive moments with their readings by metric. The first moment belongs to the block before.
+
+    `rows`: the readings that count, of whichever source. `sources`: those of each source, the preferred one first.
+    """
 
     moments: Floats
     rows: Mapping[str, Rows]
+    sources: Sequence[Mapping[str, Rows]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,12 @@ class Replay:
         timing: Timing,
         *,
         start: float,
+        sources: int = 1,
         skip: bool = True,
         on_block: Callable[[Block], None] = lambda _block: None,
     ) -> None:
-        """`skip=False` evaluates every moment, to show in tests that skipping changes nothing."""
+        """`sources`: how many each recording has. `skip=False` evaluates every moment, for tests of skipping."""
+        self._sources = sources
         self._policies = policies
         self._nodes = nodes
         self._timing = timing
@@ -76,8 +83,9 @@ class Replay:
         self._due = start
         self._comparisons = _comparisons(policies)
         self._by_value = _compared_by_value(policies)
-        self._last = {metric: grid.nothing(len(nodes)) for metric in self._comparisons}
+        self._last = self._nothing()
         self.evaluations = 0
+        self.samples = 0
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -89,7 +97,12 @@ class Replay:
         self._labels = self._decisions.labels
         self._decisions = Decisions()
         self._began = self._due = self._now
-        self._last = {metric: grid.nothing(len(self._nodes)) for metric in self._comparisons}
+        self._last = self._nothing()
+
+    def _nothing(self) -> list[dict[str, Samples]]:
+        """Return, for each source, the readings before any report."""
+        nothing = grid.nothing(len(self._nodes))
+        return [dict.fromkeys(self._comparisons, nothing) for _ in range(self._sources)]
 
     def run(self, recording: Recording, until: float) -> Iterator[Step]:
         """Replay to `until` (Unix seconds), with samples after the last run; yields each evaluation."""
@@ -106,7 +119,9 @@ class Replay:
             self._on_block(block)
             yield from self._evaluations(block)
             self._now = float(block.moments[-1])
-            self._last = {metric: rows.last() for metric, rows in block.rows.items()}
+            self._last = [
+                {metric: rows.last() for metric, rows in source.items()} for source in block.sources
+            ]
 
     def _block(self, recording: Recording, ticks: Floats) -> Block:
         """Return the readings at these ticks, and at the moments between them at which one becomes stale."""
@@ -115,24 +130,31 @@ class Replay:
         startup_ends = self._began + stale_after + grid.EXPIRY_PAUSE
         if moments[0] < startup_ends < moments[-1]:
             moments = np.union1d(moments, [startup_ends])
-        samples = {
-            metric: recording.metrics.get(metric, empty()).between(
-                -np.inf if self._now == self._start else self._now, float(moments[-1])
-            )
-            for metric in self._comparisons
-        }
-        rows = self._aligned(samples, moments)
-        stale = grid.expiries([*rows.values()], moments, stale_after)
+        begin, end = -np.inf if self._now == self._start else self._now, float(moments[-1])
+        samples = [
+            {m: source.get(m, empty()).between(begin, end) for m in self._comparisons}
+            for source in recording.sources
+        ]
+        self.samples += sum(len(own.times) for source in samples for own in source.values())
+        sources = self._aligned(samples, moments)
+        every = [rows for source in sources for rows in source.values()]
+        stale = grid.expiries(every, moments, stale_after)
         if len(stale):
             moments = np.union1d(moments, stale)
-            rows = self._aligned(samples, moments)
-        return Block(moments, rows)
-
-    def _aligned(self, samples: Mapping[str, Samples], moments: Floats) -> dict[str, Rows]:
-        return {
-            metric: grid.align(self._last[metric], samples[metric], moments)
+            sources = self._aligned(samples, moments)
+        rows = {
+            metric: grid.preferred([source[metric] for source in sources], moments, stale_after)
             for metric in self._comparisons
         }
+        return Block(moments, rows, sources)
+
+    def _aligned(
+        self, samples: Sequence[Mapping[str, Samples]], moments: Floats
+    ) -> list[dict[str, Rows]]:
+        return [
+            {metric: grid.align(last[metric], own[metric], moments) for metric in self._comparisons}
+            for last, own in zip(self._last, samples, strict=True)
+        ]
 
     def _evaluations(self, block: Block) -> Iterator[Step]:
         moments = block.moments
@@ -150,8 +172,16 @@ class Replay:
 
     def _evaluate(self, block: Block, row: int, now: float) -> Step:
         stale_after = self._timing.stale_after
-        readings = RecordedReadings(
-            block.rows, row, stale_after=stale_after, expected_until=self._began + stale_after
+        recorded = [
+            RecordedReadings(
+                rows, row, stale_after=stale_after, expected_until=self._began + stale_after
+            )
+            for rows in block.sources
+        ]
+        readings: Readings = (
+            recorded[0]
+            if len(recorded) == 1
+            else Merged({str(number): one for number, one in enumerate(recorded)})
         )
         self._decisions = decide(
             self._policies,
@@ -171,7 +201,7 @@ class Replay:
         changed[0] = True
         if not self._skip:
             return ~np.zeros_like(changed)
-        for metric, rows in block.rows.items():
+        for metric, rows in ((m, rows) for source in block.sources for m, rows in source.items()):
             changed |= grid.changes(
                 rows,
                 block.moments,

@@ -59,27 +59,31 @@ class Backtest:
         period: Period,
         *,
         start: float,
+        sources: int = 1,
         actions: ActionSettings = ALL_ACTIONS,
         progress: Callable[[float], None] = lambda _now: None,
     ) -> None:
-        """`start`: when the replay begins, before the range (Unix seconds). Observed policies are replayed as if enforced."""
+        """`start`: when the replay begins, before the range (Unix seconds). `sources`: how many each recording has.
+
+        Observed policies are replayed as if enforced.
+        """
         self._policies = [replace(policy, observed_by="") for policy in policies]
         self._written = {policy.key: policy for policy in policies}
         self._nodes = nodes
         self._timing = timing
         self._period = period
-        self._replay = Replay(self._policies, nodes, timing, start=start, on_block=self._on_block)
+        self._replay = Replay(
+            self._policies, nodes, timing, start=start, sources=sources, on_block=self._on_block
+        )
         self._tracks = [*tracks(self._policies, nodes)]
         self._totals = {p.key: PolicyTotals(p, nodes, period) for p in self._policies}
         self._actions = ActionReplay(self._policies, nodes, period, actions)
         self._coverage = Coverage(period, timing.stale_after, len(nodes))
         self._progress = progress
         self._block: Block | None = None
-        self._samples = 0
 
     def run(self, recording: Recording, until: float) -> None:
         """Replay a part of the recording, to `until` (Unix seconds)."""
-        self._samples += recording.size
         for step in self._replay.run(recording, until):
             self._step(step)
 
@@ -118,7 +122,7 @@ class Backtest:
             self._timing,
             found,
             self._coverage,
-            self._samples,
+            self._replay.samples,
             self._replay.evaluations,
             allocatable or {},
         )

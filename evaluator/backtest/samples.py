@@ -29,23 +29,16 @@ class Samples(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """Samples of several metrics over a list of nodes."""
+    """Samples of several metrics over a list of nodes. `others`: those of less preferred sources, in order."""
 
     nodes: NodeIndex
     metrics: Mapping[str, Samples]
+    others: Sequence[Mapping[str, Samples]] = ()
 
     @property
-    def size(self) -> int:
-        """The number of samples."""
-        return sum(len(samples.times) for samples in self.metrics.values())
-
-    @property
-    def span(self) -> tuple[float, float] | None:
-        """The times of the first and the last sample (Unix seconds); None without samples."""
-        times = [s.times for s in self.metrics.values() if len(s.times)]
-        if not times:
-            return None
-        return min(float(t[0]) for t in times), max(float(t[-1]) for t in times)
+    def sources(self) -> Sequence[Mapping[str, Samples]]:
+        """The samples of all sources, the preferred one first."""
+        return [self.metrics, *self.others]
 
 
 class Series(NamedTuple):

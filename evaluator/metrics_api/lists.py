@@ -4,7 +4,7 @@ A pod has the reading of the node on which it runs.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -30,6 +30,7 @@ _BATCH = 500
 """Objects that are read in one step, and items of a list that is made in one step: a millisecond."""
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 
 class MetricNotFoundError(Exception):
@@ -99,10 +100,13 @@ class MetricLists:
 
     async def _of_all_nodes(self, request: MetricRequest) -> Sequence[bytes]:
         """Return the list of all nodes, which is kept for the next request."""
-        if (known := self._known(request, self._measured(request))) is not None:
+        current = self._readings.read(request.metric)
+        self._left_out(current.not_finite(np.arange(len(current.nodes))))
+        if (known := self._known(request, _all_measured(request, current))) is not None:
             return known
         async with self._making.hold():
-            measured = self._measured(request)  # again: another request may have made the list
+            # Again: another request may have made the list.
+            measured = _all_measured(request, self._readings.read(request.metric))
             if (known := self._known(request, measured)) is not None:
                 return known
             names = map(measured.nodes.__getitem__, measured.positions.tolist())
@@ -114,21 +118,14 @@ class MetricLists:
     def _known(self, request: MetricRequest, measured: Measured) -> Sequence[bytes] | None:
         return self._bodies.find((request.version, request.metric), measured, self._clock())
 
-    def _measured(self, request: MetricRequest) -> Measured:
-        current = self._readings.read(request.metric)
-        positions = current.usable.nonzero()[0]
-        self._left_out(current.not_finite(np.arange(len(current.nodes))))
-        if not positions.size:
-            raise MetricNotFoundError(request, current.column.fault)
-        return current.measured(positions)
-
     async def _list(
         self, request: MetricRequest, selectors: Selectors, kind: _Kind[T], objects: Sequence[T]
     ) -> Sequence[bytes]:
         """Return the list of those objects that match and whose node has a usable reading."""
         current = self._readings.read(request.metric)
-        batches = _batches(current, kind, objects, selectors.of_objects)
-        done = list(batches) if len(objects) <= _BATCH else await unhurried(batches)
+        size = max(1, _BATCH // selectors.terms)
+        batches = _batches(current, kind, objects, selectors.of_objects, size)
+        done = list(batches) if len(objects) <= size else await self._unhurried(batches)
         self._left_out(sum(batch.left_out for batch in done))
         having = [*itertools.chain.from_iterable(batch.having for batch in done)]
         if not having:
@@ -136,10 +133,12 @@ class MetricLists:
             raise MetricNotFoundError(request, _absence(request, kind, matching, current))
         measured = current.measured(np.concatenate([batch.positions for batch in done]))
         made = _pieces(request, map(kind.described, having), measured)
-        if len(having) <= _BATCH:
-            return list(made)
+        return list(made) if len(having) <= _BATCH else await self._unhurried(made)
+
+    async def _unhurried(self, pieces: Iterable[P]) -> list[P]:
+        """Make pieces while no other request does. Raises TooManyWaitError."""
         async with self._making.hold():
-            return await unhurried(made)
+            return await unhurried(pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +155,15 @@ class _Batch(Generic[T]):
 
 
 def _batches(
-    current: Current, kind: _Kind[T], objects: Sequence[T], selector: Sequence[Requirement]
+    current: Current,
+    kind: _Kind[T],
+    objects: Sequence[T],
+    selector: Sequence[Requirement],
+    size: int,
 ) -> Iterator[_Batch[T]]:
     usable = current.usable
-    for begin in range(0, len(objects), _BATCH):
-        some = objects[begin : begin + _BATCH]
+    for begin in range(0, len(objects), size):
+        some = objects[begin : begin + size]
         matching = (
             [one for one in some if matches(selector, kind.labels(one))] if selector else some
         )
@@ -173,6 +176,14 @@ def _batches(
             found[having],
             current.not_finite(found[known]),
         )
+
+
+def _all_measured(request: MetricRequest, current: Current) -> Measured:
+    """Return the usable readings of all nodes. Raises MetricNotFoundError if there are none."""
+    positions = current.usable.nonzero()[0]
+    if not positions.size:
+        raise MetricNotFoundError(request, current.column.fault)
+    return current.measured(positions)
 
 
 def _one(found: T | None) -> list[T]:

@@ -17,6 +17,9 @@ from plimsoll.labels.selector import Labels, Requirement, parse_selector
 
 METHODS = ("GET", "HEAD")
 
+_USUAL = 4
+"""Keys and values of a usual label selector."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selectors:
@@ -24,6 +27,12 @@ class Selectors:
 
     of_objects: Sequence[Requirement] = ()
     of_readings: Sequence[Requirement] = ()
+
+    @property
+    def terms(self) -> int:
+        """How many comparisons of strings an object takes, in units of what a usual selector does; 1 or more."""
+        values = sum(1 + len(requirement.values) for requirement in self.of_objects)
+        return max(1, values // _USUAL)
 
     @property
     def match_readings(self) -> bool:

@@ -14,7 +14,8 @@ from evaluator.engine.loop import DecisionLoop
 from evaluator.metrics import SLICE, Metrics
 from evaluator.server.pages.as_json import error, parts
 from evaluator.server.pages.browser import PATHS, BrowserPages
-from evaluator.server.pages.explain import ExplainPages, Reports
+from evaluator.server.pages.explain import ExplainPages
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.slices import WAITING
 from plimsoll.fairlock import FairLock, TooManyWaitError
 from plimsoll.html import assets

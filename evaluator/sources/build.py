@@ -82,6 +82,7 @@ def _source(name: str, settings: SourceOptions, dependencies: SourceDependencies
         settings.prometheus_user,
         settings.prometheus_password_file,
         settings.prometheus_cacert,
+        settings.prometheus_headers,
     )
     queries = Queries(settings.prometheus_queries)
     join = Directory(dependencies.cluster, settings.prometheus_node_label).current

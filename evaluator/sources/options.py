@@ -1,5 +1,6 @@
 """Flags of the sources of readings."""
 
+import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ from plimsoll import durations, flags
 from plimsoll.flags import option
 
 _NO_URL = "not an http or https URL: write it like http://prometheus.monitoring:9090"
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
+_OWN_HEADERS = frozenset({"authorization", "host", "content-length", "transfer-encoding"})
 SOURCES = (AGENTS, CUSTOM_METRICS, PROMETHEUS)
 
 
@@ -36,6 +40,18 @@ def web_address(text: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("the URL must not have a user, a query or a fragment")
     return text
+
+
+def header(text: str) -> tuple[str, str]:
+    """Return the name and value of an HTTP header, `Name: value`. Raises ValueError."""
+    name, colon, value = text.partition(":")
+    if not colon or _HEADER_NAME.fullmatch(name) is None or _HEADER_VALUE.fullmatch(value) is None:
+        raise ValueError("not a header: write it like 'X-Scope-OrgID: tenant'")
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError(
+            f"{name} cannot be set: for credentials, use --prometheusTokenFile or --prometheusUser"
+        )
+    return name, value.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +123,14 @@ class SourceOptions:
         "",
         "the CA that signed Prometheus' certificate; without one the system's are trusted",
         metavar="FILE",
+    )
+
+    prometheus_headers: tuple[tuple[str, str], ...] = option(
+        "prometheusHeader",
+        (),
+        "a header of requests to Prometheus, such as the tenant of Mimir: `X-Scope-OrgID: tenant` (repeatable)",
+        metavar="HEADER",
+        parse=header,
     )
 
     @property

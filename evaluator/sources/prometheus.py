@@ -34,6 +34,7 @@ class Access:
     user: str = ""
     password_file: str = ""
     cacert: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class Prometheus:
@@ -95,7 +96,7 @@ class Prometheus:
             self._url + path,
             params=parameters if short else None,
             data=None if short else parameters,
-            headers=headers,
+            headers={**dict(self._access.headers), **headers},
             allow_redirects=False,  # credentials must not be sent to another host
         ) as response:
             if 300 <= response.status < 400:

@@ -1,6 +1,7 @@
 """Jinja2 templates of one program: every value is escaped, and an undefined one is an error."""
 
 import asyncio
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _SHARED = Path(__file__).parent / "files"
 _JSON = ".json"
+_SWITCH_INTERVAL = 0.0005
+"""Seconds."""
 
 
 class Templates:
@@ -62,9 +65,15 @@ class Templates:
         return made
 
     def _compile(self) -> None:
-        made = self._environment()
-        for name in made.list_templates(extensions=["html"]):
-            made.get_template(name)
+        """Compile in a thread that yields often: the event loop would wait 5 ms for each turn by default."""
+        usual = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        try:
+            made = self._environment()
+            for name in made.list_templates(extensions=["html"]):
+                made.get_template(name)
+        finally:
+            sys.setswitchinterval(usual)
         self.__dict__["environment"] = made
 
 

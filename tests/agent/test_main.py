@@ -194,6 +194,7 @@ def test_scrape_only_agent_stays_small() -> None:
     assert {"grpc", "kubernetes", "numpy", "aiohttp", "google"}.isdisjoint(loaded)
     assert {"email.message", "zipfile", "html", "difflib", "tempfile", "bcrypt"}.isdisjoint(loaded)
     assert {"importlib.metadata", "agent.web.guard"}.isdisjoint(loaded)
+    assert {"jinja2", "agent.scrape.landing", "plimsoll.html"}.isdisjoint(loaded)
 
 
 def test_streaming_agent_imports_only_what_it_needs() -> None:

@@ -4,13 +4,17 @@
   const named = (element) => `<${element.localName}> ${(element.textContent || element.value || "").trim().slice(0, 40)}`;
 
   // WCAG 2.2: relative luminance and contrast; https://www.w3.org/TR/WCAG22/#dfn-contrast-ratio
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const known = new Map();
   const parse = (color) => {
-    const canvas = parse.canvas ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
-    return [r, g, b, a / 255];
+    if (!known.has(color)) {
+      canvas.clearRect(0, 0, 1, 1);
+      canvas.fillStyle = color;
+      canvas.fillRect(0, 0, 1, 1);
+      const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
+      known.set(color, [r, g, b, a / 255]);
+    }
+    return known.get(color);
   };
   const luminance = ([r, g, b]) => {
     const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));

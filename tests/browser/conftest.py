@@ -43,6 +43,7 @@ class Inspector:
                 await tab.show(url)
                 self._note(url, "errors", tab.errors + tab.dialogs)
                 self._note(url, "other origins", tab.others(chromium.origin(url)))
+                await tab.stand_still()
                 # By the debugger's protocol: the page's own policy forbids scripts that it does not serve.
                 await tab.page.evaluate(CHECKS)
                 self._note(url, "structure", await tab.page.evaluate("checks.structure()"))
@@ -80,6 +81,7 @@ def unreached(browser):
     async def find(url):
         async with chromium.tab(browser) as tab:
             await tab.show(url)
+            await tab.stand_still()
             await tab.page.evaluate(CHECKS)
             count = await tab.page.evaluate("checks.controls()")
             assert count

@@ -167,3 +167,37 @@ async def test_page_refreshes_in_place_and_keeps_focus_and_scroll(browser, ops, 
         assert await page.evaluate("document.activeElement.href") == focused
         assert await page.evaluate("scrollY") == 40
         assert tab.errors == []
+
+
+async def test_hidden_and_paused_pages_are_not_refreshed(browser, ops):
+    async with chromium.tab(browser) as tab:
+        page = tab.page
+        await page.clock.install()
+        await tab.show(ops)
+
+        async def fetched():
+            """The refreshes in a minute of the page's clock."""
+            before = len(tab.requests)
+            for _ in range(6):
+                await page.clock.run_for(10_000)
+                await page.wait_for_load_state("networkidle")
+            return len(tab.requests) - before
+
+        async def hide(hidden):
+            await page.evaluate(
+                "hidden => { Object.defineProperty(document, 'hidden', "
+                "{ value: hidden, configurable: true }); "
+                "document.dispatchEvent(new Event('visibilitychange')); }",
+                hidden,
+            )
+
+        assert await fetched() > 0
+        await hide(True)
+        assert await fetched() == 0
+        await hide(False)
+        assert await fetched() > 0
+        await page.get_by_role("button", name="Pause refresh").click()
+        assert await fetched() == 0
+        await page.get_by_role("button", name="Resume refresh").click()
+        assert await fetched() > 0
+        assert tab.errors == []

@@ -5,7 +5,7 @@ import pytest_asyncio
 
 from evaluator.policy import parse
 from evaluator.server import ops
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from plimsoll.html.templates import segment
 from plimsoll.http.addresses import Address

@@ -1,6 +1,7 @@
 """The ops port with --opsTls and --opsAuthorize beside a real API server: the roles of components/ops-access, Prometheus, a browser."""
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
@@ -107,16 +108,24 @@ async def scraped(world, token, authority, folder):
         assert set((await eventually(ready)).values()) == {1.0}
 
 
-async def test_browser_reads_pages_through_kubectl_proxy(world, secured):
-    """The way of docs/pages.md: kubectl proxy adds the user's token."""
+async def test_kubectl_and_a_browser_behind_it_read_pages_with_the_users_token(world, secured):
+    """The ways of docs/pages.md and docs/kubectl-plugin.md; the credentials of a kubeconfig are sent to --server."""
+    kubectl = (
+        "kubectl",
+        f"--kubeconfig={world.plane.kubeconfig}",
+        f"--server={world.evaluator.operations}",
+        "--insecure-skip-tls-verify",
+        f"--token={await secured('reader')}",
+    )
+
+    async def explained():
+        command = [*kubectl, "get", "--raw", "/explain"]
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True)
+        return done.returncode == 0 and json.loads(done.stdout)
+
+    assert (await eventually(explained))["waitingFor"] == []
     proxying = await asyncio.create_subprocess_exec(
-        *(
-            "kubectl",
-            f"--kubeconfig={world.plane.kubeconfig}",
-            f"--server={world.evaluator.operations}",
-        ),
-        *("--insecure-skip-tls-verify", f"--token={await secured('reader')}", "proxy", "--port=0"),
-        stdout=subprocess.PIPE,
+        *kubectl, "proxy", "--port=0", stdout=subprocess.PIPE
     )
     try:
         line = (await proxying.stdout.readline()).decode()

@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+import copy
 import functools
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
+import aiohttp
 import pytest
 import yaml
 
@@ -199,6 +203,84 @@ async def test_gangs_work_with_the_rights_of_their_component(
         await until(done)
     except TimeoutError:
         raise AssertionError(log()) from None
+
+
+async def test_custom_metrics_are_served_with_the_rights_of_their_component(
+    client, control_plane, kubectl, with_components, evaluator_as, tmp_path, authority
+):
+    """It reads the front proxy's CA, reviews tokens and permissions, and its role for readers permits a metric."""
+    given = rights(with_components("core", "serve-custom-metrics", "guard"))
+    kubectl("apply", "--server-side", "-f", "-", given=given)
+    for name in ("reader", "other"):
+        kubectl("create", "serviceaccount", name)
+    role = "--clusterrole=plimsoll-custom-metrics-reader"
+    kubectl("create", "clusterrolebinding", "reader", role, "--serviceaccount=default:reader")
+    cert, key = authority.issue("evaluator")
+    front_proxy = control_plane.rotate_front_proxy("front-proxy-ca-of-rights")
+    with HeldPort() as port:
+        log = await evaluator_as(
+            "plimsoll",
+            "plimsoll-evaluator",
+            "--staleAfter=2s",
+            *(f"--customMetricsPort={port.number}", f"--cert={cert}", f"--key={key}"),
+        )
+
+        async def status(headers, *pair):
+            url = f"https://127.0.0.1:{port.number}/apis/custom.metrics.k8s.io/v1beta2/nodes/*/m"
+            try:
+                async with (
+                    aiohttp.ClientSession() as session,
+                    session.get(url, headers=headers, ssl=authority.client(*pair)) as response,
+                ):
+                    unasked = "reviewed" in await response.text()
+                    # No agent runs: 503 at first, then 404, which both follow a permission.
+                    return 404 if response.status == 503 and not unasked else response.status
+            except aiohttp.ClientError:
+                return 0  # not started, or the new CA is not published yet
+
+        def of(account):
+            return {"Authorization": f"Bearer {kubectl('create', 'token', account).strip()}"}
+
+        async def reached(wanted, headers, *pair):
+            async def agrees():
+                assert not FORBIDDEN.search(log()), log()
+                return await status(headers, *pair) == wanted
+
+            await until(agrees)
+
+        await reached(404, of("reader"))
+        assert await status(of("other")) == 403
+        reader = {"X-Remote-User": "system:serviceaccount:default:reader"}
+        await reached(404, reader, *front_proxy)
+        assert await status({"X-Remote-User": "nobody"}, *front_proxy) == 403
+        assert await status(reader) == 401
+
+
+def test_server_side_apply_refuses_to_take_over_an_apiservice(control_plane, built):
+    """The documented command does not replace what another program registered."""
+    (mine,) = [
+        obj
+        for obj in built("custom-metrics-api")
+        if obj["metadata"]["name"] == "v1beta2.custom.metrics.k8s.io"
+    ]
+    theirs = copy.deepcopy(mine)
+    theirs["spec"]["service"] = {"namespace": "monitoring", "name": "adapter", "port": 443}
+
+    def kubectl(*arguments, given):
+        return subprocess.run(
+            ("kubectl", *arguments, "-f", "-"),
+            input=yaml.safe_dump(given),
+            env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)},
+            capture_output=True,
+            text=True,
+        )
+
+    assert kubectl("create", given=theirs).returncode == 0
+    refused = kubectl("apply", "--server-side", given=mine)
+    assert kubectl("delete", "--wait=false", given=theirs).returncode == 0
+    assert refused.returncode != 0
+    assert "conflict" in refused.stderr
+    assert ".spec.service.name" in refused.stderr
 
 
 @pytest.fixture

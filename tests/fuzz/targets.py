@@ -15,6 +15,8 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.base.sample import CollectorError
 from collectors.formats import promtext
+from evaluator.access.core import request_header
+from evaluator.access.core.request_header import RequestHeaderError
 from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.cli.check import main
@@ -334,6 +336,17 @@ def a_token_review(data):
         assert asyncio.run(reviewer.node_of("a-token"))
 
 
+def a_front_proxy(data):
+    """The ConfigMap is data up to the first empty line, the headers of a request the rest."""
+    config, _, head = data.partition(b"\n\n")
+    with documented(RequestHeaderError, RejectedRequestError, msgspec.DecodeError, UnicodeError):
+        found = request_header.parse(msgspec.json.decode(config, type=dict[str, str]))
+        received = RequestParser(10_000).head(b"GET / HTTP/1.1\r\nHost: x\r\n" + head)
+        if found and received:
+            user = found.user(received[0])
+            assert user is None or user.name
+
+
 def a_kubeconfig(data):
     """Nothing executes credential plugins here: fields that could name one are ignored."""
     if b"xec" in data or b"auth-provider" in data or b"\\" in data:
@@ -466,6 +479,7 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "status": a_status,
     "textfile": a_text_file,
     "tokenreview": a_token_review,
+    "frontproxy": a_front_proxy,
     "vector": a_vector,
     "webconfig": a_web_config,
 }

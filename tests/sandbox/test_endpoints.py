@@ -54,6 +54,13 @@ def test_table_lists_endpoints_and_commands(endpoints):
     ):
         assert said in text
     assert "gang" not in text
+    assert "needs --custom-metrics and openssl" in text
+
+
+def test_table_with_custom_metrics_shows_how_to_get_them(endpoints):
+    text = table(endpoints, Path("here"), Path("deploy"), custom_metrics=True)
+    path = "/apis/custom.metrics.k8s.io/v1beta2/nodes/*/health_metric"
+    assert f"kubectl get --raw '{path}'" in text
 
 
 def test_table_with_gangs_shows_how_to_try_them(endpoints):

@@ -88,6 +88,16 @@ async def test_up_runs_the_real_programs_until_interrupted(spawn, tmp_path, even
             assert "node_of_test 7" in await response.text()
         async with session.get(found["metrics/node-y"]) as response:
             assert "node_of_test" not in await response.text()
+        path = "apis/apiregistration.k8s.io/v1/apiservices/v1beta2.custom.metrics.k8s.io"
+
+        async def available():
+            async with session.get(f"{found['api']}/{path}") as response:
+                conditions = (await response.json()).get("status", {}).get("conditions") or [{}]
+                return conditions[0].get("status") == "True"
+
+        await eventually(available)
+        async with session.get(f"{found['api']}/apis/custom.metrics.k8s.io/v1beta2") as response:
+            assert (await response.json())["kind"] == "APIResourceList"
     children = children_of(up.pid)
     assert len(children) == 3
     up.send_signal(signal.SIGINT)

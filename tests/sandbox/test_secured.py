@@ -1,7 +1,8 @@
-"""The product end to end with mutual TLS: real certificates and processes, and one agent that reports for another node."""
+"""The product end to end with TLS on the ports of agents and operators: real certificates and processes, and one agent that reports for another node."""
 
 import dataclasses
 import shutil
+import ssl
 import subprocess
 
 import aiohttp
@@ -75,6 +76,7 @@ async def cluster(pki, shown, tmp_path):
             f"--agentCert={pki}/evaluator.crt",
             f"--agentKey={pki}/evaluator.key",
             f"--agentCacert={pki}/ca.crt",
+            *("--opsTls", f"--cert={pki}/evaluator.crt", f"--key={pki}/evaluator.key"),
         ),
     )
     async with Cluster(spec) as running:
@@ -86,12 +88,14 @@ async def cluster(pki, shown, tmp_path):
 
 
 @pytest.fixture
-def health(cluster):
-    """The evaluator's reading of a node's health."""
+def health(cluster, pki):
+    """The evaluator's reading of a node's health, from its port with TLS."""
+    verified = ssl.create_default_context(cafile=str(pki / "ca.crt"))
 
     async def ask(node):
         url = f"{cluster.endpoints.ops}/explain/{DEMO}/demo-policy"
-        async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert url.startswith("https://")
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=verified) as response:
             found = (await response.json()).get("nodes", {})
             return found.get(node, {}).get("readings", {}).get("health_metric", {}).get("value")
 

@@ -34,7 +34,15 @@ OPS = (
     "/debug",
     "/metrics/../../etc/passwd",
 )
-AGENT = ("/healthz", "/readyz", "/", "/metrics", "/metrics?collect[]=none", "/web.yaml")
+AGENT = (
+    "/healthz",
+    "/readyz",
+    "/",
+    "/index.json",
+    "/metrics",
+    "/metrics?collect[]=none",
+    "/web.yaml",
+)
 
 
 def repeats(request):

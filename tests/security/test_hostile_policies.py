@@ -16,7 +16,7 @@ from evaluator.policy import parse
 from evaluator.policy.metric_limit import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.text import shown
+from plimsoll.text import one_line, shown
 
 FINE, OVER, UNKNOWN = 0, 1, 2
 """Exit statuses."""
@@ -73,6 +73,8 @@ def too_little_data(report: Mapping[str, Any]) -> Iterator[str]:
     if not report["nodes"] or not report["samples"]:
         yield "the recording has no sample of any metric of the policies"
         return
+    for warning in report.get("warnings", ()):
+        yield f"warning of the source: {one_line(warning)}"
     for policy in report["policies"]:
         name = f"{policy['namespace']}/{policy['name']}"
         if policy["metricsWithoutData"]:

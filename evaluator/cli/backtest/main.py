@@ -13,7 +13,7 @@ from evaluator.backtest.run import ALL_ACTIONS, Backtest, warm_up
 from evaluator.backtest.variants import longest, variants
 from evaluator.cli.backtest import gate, policies, text
 from evaluator.cli.backtest.inputs import rules
-from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.dump import read_sources
 from evaluator.cli.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.cli.backtest.inputs.prometheus import PrometheusHistory
 from evaluator.cli.backtest.inputs.recording import names_of
@@ -84,16 +84,21 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
     )
     if not given.prometheus:
         own = _rules(given, names_of(request.metrics))
-        return read_files(given.openmetrics, request, rules=own, cached=given.cache)
+        return read_sources(given.openmetrics, request, rules=own, cached=given.cache)
     access = Access(
         given.prometheus,
         token_file=given.token_file,
         user=given.user,
         password_file=given.password_file,
         cacert=given.cacert,
+        headers=tuple(given.headers),
     )
     history = PrometheusHistory(
-        access, Queries(given.queries), request, timeout=given.source_timeout
+        access,
+        Queries(given.queries),
+        request,
+        timeout=given.source_timeout,
+        partial=given.partial,
     )
     try:
         history.open()
@@ -126,6 +131,7 @@ def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) ->
             Timing(given.step, given.stale_after),
             source.period,
             start=source.start,
+            sources=source.sources,
             actions=replace(ALL_ACTIONS, most=given.max_acted_nodes),
             progress=progress.show if progress and show else lambda _now: None,
         )
@@ -140,7 +146,7 @@ def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) ->
             one.run(part, until)
     if progress:
         progress.clear()
-    found = report(main_run.result(source.allocatable))
+    found = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
     if other:
         found["compared"] = report(other.result(source.allocatable))["policies"]
     if tried:

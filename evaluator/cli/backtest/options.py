@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluator.cli.backtest import gate, times
 from evaluator.policy.actions.types import CLUSTER_LIMIT, node_limit
-from evaluator.sources.options import web_address
+from evaluator.sources.options import header, web_address
 from plimsoll.commandline import Parser
 
 OUTPUTS = ("text", "json", "csv", "html")
@@ -66,8 +66,10 @@ def parser() -> Parser:
     sources.add_argument(
         "--openmetrics",
         nargs="+",
+        action="append",
         metavar="FILE",
-        help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it",
+        help="OpenMetrics text with timestamps, as promtool tsdb dump-openmetrics writes it; repeatable for several sources, the "
+        "preferred one first, as in --metricsSource",
     )
     add(
         "--rules.file",
@@ -110,6 +112,21 @@ def parser() -> Parser:
     )
     for flag, name, metavar, text_ in _PROMETHEUS:
         add(flag, dest=name, default="", metavar=metavar, help=text_)
+    add(
+        "--prometheusHeader",
+        dest="headers",
+        action="append",
+        type=_of(header),
+        default=[],
+        metavar="HEADER",
+        help="a header of requests, such as the tenant of Mimir: 'X-Scope-OrgID: tenant'; repeatable",
+    )
+    add(
+        "--partial-response",
+        dest="partial",
+        action="store_true",
+        help="accept answers without the data of servers that are down (Thanos, VictoriaMetrics); they are reported",
+    )
     add(
         "--sourceTimeout",
         dest="source_timeout",

@@ -7,6 +7,7 @@ from plimsoll.durations import format_duration
 from plimsoll.text import counted, one_line
 
 MOST_LINES = 80
+_WARNINGS = 3
 _RULES, _NODES, _INTERVALS = 6, 5, 3
 """Rules of a policy, nodes of a policy and intervals of a node that are shown."""
 
@@ -89,6 +90,8 @@ def _head(report: Json) -> Iterator[str]:
         f"{report['samples']:,} samples, a step of {format_duration(report['stepSeconds'])}, "
         f"readings stale after {format_duration(report['staleAfterSeconds'])}"
     )
+    for warning in report.get("warnings", ())[:_WARNINGS]:
+        yield f"warning of the source: {one_line(warning)}"
     if report["gaps"]:
         yield (
             f"no data of any node in {counted(len(report['gaps']), 'gap')}, {_span(report['gapSeconds'])} in all: the source "
@@ -127,8 +130,8 @@ def _policy(one: Json, report: Json) -> Iterator[str]:
         )
     writes = one["writes"]
     yield (
-        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes; pods evicted from nodes "
-        f"{writes['nodesEmptied']} times"
+        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes, {writes['conditions']} condition "
+        f"changes; pods evicted from nodes {writes['nodesEmptied']} times"
     )
     share = one["missingShare"]
     yield f"  missing readings: {'all' if share is None else f'{share:.1%}'}"

@@ -144,14 +144,14 @@ def _remedies(name: str, found: APIService, installed: Installation) -> Iterator
         yield f"apply the evaluator with the component {COMPONENT}, which adds the port to its Service"
     elif reason in {"MissingEndpoints", "EndpointsNotFound", "EndpointsAccessError"}:
         yield f"no replica is ready: kubectl -n {namespace} get pods, then /readyz of one of them"
-    elif "x509" in message or "certificate" in message:
-        yield from _certificate(name, found, installed)
-    elif "401" in message or "Unauthorized" in message:
+    elif "401" in message or "remote error: tls" in message:
         yield (
             "the evaluator does not recognize the front proxy: check in its log that it reads ConfigMap "
             f"kube-system/extension-apiserver-authentication (RoleBinding plimsoll-evaluator-auth-reader of {COMPONENT})"
         )
         yield "kube-apiserver needs --proxy-client-cert-file, signed by the CA of --requestheader-client-ca-file"
+    elif "x509" in message or "certificate" in message:
+        yield from _certificate(name, found, installed)
     elif reason == "FailedDiscoveryCheck":
         yield (
             f"kube-apiserver does not reach the pods on port {found.spec.service.port if found.spec.service else 443}: open it "
@@ -175,7 +175,7 @@ def _certificate(name: str, found: APIService, installed: Installation) -> Itera
         yield "caBundle is empty: cert-manager's cainjector has not filled it in, or is not installed"
         yield patch
     elif installed.ca is None:
-        yield f"compare caBundle with ca.crt of the secret {secret}, which this account may not read"
+        yield f"compare caBundle with ca.crt of the secret {secret}, which does not exist or this account may not read"
     elif certificates(_decoded(bundle)).isdisjoint(certificates(installed.ca)):
         yield f"caBundle is not the CA in the secret {secret}, which signs the evaluator's certificate"
         yield patch

@@ -1,9 +1,9 @@
 """The pages for a browser: routes by path, each as HTML, or as JSON with the suffix `.json` or by `Accept`."""
 
-import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
@@ -11,10 +11,11 @@ from evaluator.model.names import PolicyKey
 from evaluator.plans.explain.window import Window
 from evaluator.server.pages import as_json
 from evaluator.server.pages.drawing import NEGOTIATED, draw
-from evaluator.server.pages.explain import LONGEST_PATH, Reports
-from evaluator.server.pages.report import PageError, Report
+from evaluator.server.pages.report import LONGEST_PATH, SHOWN, PageError, Report
+from evaluator.server.pages.reports import Reports
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
+from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import root_of, segment
 from plimsoll.http.types import Request, Response, preference
 
@@ -24,13 +25,12 @@ _LONGEST_SEARCH = 253
 _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
 _SUFFIX = ".json"
-_QUALITY = re.compile(r"q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
-_SECTIONS = ("nodes", "pods", "gangs", "rules")
+_SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
+_NAMESPACED = frozenset({"policies", "pods", "gangs"})
 PATHS = (
     "/",
     f"/{_ROOT_AS_JSON}{_SUFFIX}",
-    "/policies/",
     *(f"/{section}{end}" for section in _SECTIONS for end in ("", "/", _SUFFIX)),
 )
 """The paths to route here, by prefix if they end with a slash."""
@@ -56,6 +56,7 @@ class BrowserPages:
         self._replica = socket.gethostname()
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("", 0): self._overview,
+            ("policies", 0): self._overview,
             ("policies", 2): self._policy,
             ("nodes", 0): self._nodes,
             ("nodes", 1): self._node,
@@ -104,13 +105,15 @@ class BrowserPages:
             return Page(
                 "pod.html", "Pod", section, lambda: self._reports.pods.pod(found, window), name
             )
+        if section in _NAMESPACED and len(names) == 1:  # the list of a namespace
+            window, names = replace(window, search=window.search or f"{names[0]}/"), []
         route = self._routes.get((section, len(names)))
         if route is None or not all(names):
-            raise PageError(f"no page {target.path[:LONGEST_PATH]}")
+            raise PageError(f"no page {target.path[:SHOWN]}")
         return route(names, window)
 
     def _overview(self, _names: Sequence[str], window: Window) -> Page:
-        few = Window(window.search, window.state, window.page, _POLICIES)
+        few = replace(window, size=_POLICIES)
         return Page("overview.html", "Policies", "", lambda: self._reports.policies.overview(few))
 
     def _policy(self, names: Sequence[str], window: Window) -> Page:
@@ -195,14 +198,3 @@ class _Target:
         text = self._last(name)
         valid = text.isascii() and text.isdigit() and len(text) < len(str(_MOST_PAGES))
         return max(1, int(text)) if valid else 1
-
-
-def prefers_json(accept: str) -> bool:
-    """Return whether a client names JSON, and does not want HTML at least as much."""
-    found = {"application/json": 0.0, "text/html": 0.0}
-    for part in accept.lower().split(","):
-        kind, *parameters = (text.strip() for text in part.split(";"))
-        if kind in found:
-            quality = next((q for p in parameters if (q := _QUALITY.fullmatch(p))), None)
-            found[kind] = float(quality.group(1)) if quality else 1.0
-    return found["application/json"] > found["text/html"]

@@ -5,33 +5,9 @@ from urllib.parse import unquote
 
 from evaluator.model.names import PolicyKey
 from evaluator.server.pages import as_json
-from evaluator.server.pages.gangs import GangReports
-from evaluator.server.pages.nodes import NodeReports
-from evaluator.server.pages.pods import PodReports
-from evaluator.server.pages.policies import PolicyReports
-from evaluator.server.pages.report import PageError, Report
-from evaluator.server.pages.sources import PageSources
-from plimsoll.fairlock import FairLock
+from evaluator.server.pages.report import LONGEST_PATH, PageError, Report
+from evaluator.server.pages.reports import Reports
 from plimsoll.http.types import Request, Response
-
-LONGEST_PATH = 2_000
-"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
-
-
-_WAITING = 9
-"""Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
-
-
-class Reports:
-    """All reports of an evaluator, built one at a time: `building` is held until a page is written."""
-
-    def __init__(self, sources: PageSources) -> None:
-        self.policies = PolicyReports(sources)
-        self.nodes = NodeReports(sources)
-        self.pods = PodReports(sources)
-        self.gangs = GangReports(sources.gang_explainer)
-        self.has_gangs = sources.gang_explainer is not None
-        self.building = FairLock(_WAITING)
 
 
 class ExplainPages:

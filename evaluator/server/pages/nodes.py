@@ -53,6 +53,7 @@ class NodeReports:
         head = {
             **sources.waiting(),
             **explain_nodes.head(name, cached, decisions),
+            "sources": list(sources.readings_from),
             "written": written.of_node(cached, sources.taint_prefixes),
             "scorers": explainer.facts_of(name) if explainer else {},
         }

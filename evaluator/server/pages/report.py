@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+LONGEST_PATH = 2_000
+"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
 SHOWN = 400
 """Characters of a name shown in an error; names in Kubernetes are shorter."""
 

@@ -1,6 +1,7 @@
 """Parses instant vectors of Prometheus, and joins series with nodes by their labels."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,6 +32,21 @@ class MatrixSeries(msgspec.Struct):
 class _LabelSets(msgspec.Struct):
     status: str = ""
     data: list[dict[str, str]] | None = None
+    warnings: list[str] | None = None
+
+
+class Matrix(NamedTuple):
+    """The series of a range query, and warnings, such as that some data are left out."""
+
+    series: list[MatrixSeries]
+    warnings: tuple[str, ...]
+
+
+class LabelSets(NamedTuple):
+    """The labels of series, and warnings."""
+
+    labels: list[dict[str, str]]
+    warnings: tuple[str, ...]
 
 
 class _Data(msgspec.Struct, rename="camel"):
@@ -44,6 +60,8 @@ class _Response(msgspec.Struct, rename="camel"):
     error_type: str = ""
     error: str = ""
     warnings: list[str] | None = None
+    is_partial: bool = False
+    """Of VictoriaMetrics."""
 
 
 _decode_response = msgspec.json.Decoder(_Response).decode
@@ -79,26 +97,30 @@ def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledA
             found.setdefault(node, []).append(one)
     if not found:
         raise _no_readings(unjoined)
-    flaws = tuple(
-        one_line(f"warning: {text}") for text in (response.warnings or ())[:_MOST_WARNINGS]
-    )
+    flaws = tuple(f"warning: {text}" for text in _warnings(response)[:_MOST_WARNINGS])
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
     return PolledAnswer(readings, flaws)
 
 
-def matrix(body: bytes) -> list[MatrixSeries]:
+def _warnings(response: _Response) -> tuple[str, ...]:
+    partial = ["some storage nodes did not answer: data are missing"] if response.is_partial else []
+    return tuple(map(one_line, [*partial, *(response.warnings or ())]))
+
+
+def matrix(body: bytes) -> Matrix:
     """Return the series of a range query. Raises SourceError."""
-    data = _read(body).data
+    response = _read(body)
+    data = response.data
     assert data is not None
     if data.result_type != "matrix":
         raise SourceError("no_matrix", f"the query returns a {data.result_type}, not a matrix")
     try:
-        return _decode_matrix(data.result)
+        return Matrix(_decode_matrix(data.result), _warnings(response))
     except UNREADABLE as error:
         raise SourceError("malformed", f"an invalid matrix: {error}") from error
 
 
-def label_sets(body: bytes) -> list[dict[str, str]]:
+def label_sets(body: bytes) -> LabelSets:
     """Return the label sets of an answer of /api/v1/series. Raises SourceError."""
     try:
         found = _decode_label_sets(body)
@@ -106,7 +128,7 @@ def label_sets(body: bytes) -> list[dict[str, str]]:
         raise SourceError("malformed", f"not a response of Prometheus: {error}") from error
     if found.status != "success" or found.data is None:
         raise SourceError("refused", error_message(body) or "neither a result nor an error")
-    return found.data
+    return LabelSets(found.data, tuple(map(one_line, found.warnings or ())))
 
 
 def error_message(body: bytes) -> str:

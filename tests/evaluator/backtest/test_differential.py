@@ -15,8 +15,10 @@ from evaluator.model.metadata import ObjectMeta
 from evaluator.model.node import Node
 from evaluator.model.node_index import NodeIndex
 from evaluator.policy import parse
+from evaluator.readings.merged import Merged
 from evaluator.readings.store import Store
 from tests.evaluator.conftest import make_tas
+from tests.examples import examples
 from wire.codec import Delta
 
 GREATER_THAN_0 = {"metricname": "two", "operator": "GreaterThan", "target": 0}
@@ -72,21 +74,28 @@ def scrapes(draw):
 
 
 class Live:
-    """The evaluator's decision loop and store, on a clock that the test sets."""
+    """The evaluator's decision loop and stores, on a clock that the test sets."""
 
-    def __init__(self, wanted, now, labels=None):
+    def __init__(self, wanted, now, labels=None, *, sources=1):
         self.now = now
         self.cluster = ClusterCache(stale_after=1e9)
-        self.store = Store(stale_after=STALE, started=now)
+        self.stores = [Store(stale_after=STALE, started=now) for _ in range(sources)]
+        self.store = self.stores[0]
+        readings = Merged({str(number): store for number, store in enumerate(self.stores)})
         self.loop = DecisionLoop(
-            self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: self.now
+            self.cluster,
+            readings if sources > 1 else self.store,
+            Subscriptions(),
+            Metrics(),
+            clock=lambda: self.now,
         )
         self.cluster.policies.replace(wanted)
         self.cluster.nodes.replace(
             [node_with((labels or {}).get(name, {}), name) for name in NODES]
         )
         self.cluster.pods.replace([])
-        self.store.subscribe(METRICS)
+        for store in self.stores:
+            store.subscribe(METRICS)
 
     def decide(self, now):
         self.wait(now)
@@ -157,7 +166,7 @@ def summary(decisions):
     } | {"labels": {node: dict(labels) for node, labels in decisions.labels.items()}}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(policies(), scrapes(), st.sets(st.integers(1, 24), max_size=2))
 @example(
     [
@@ -217,7 +226,27 @@ def test_every_decision_is_that_of_the_live_evaluator(wanted, table, restarts):
         live = Live(wanted, START + STEP * end, live.loop.latest.labels)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
+@given(policies(), st.lists(scrapes(), min_size=2, max_size=3))
+def test_several_sources_are_merged_as_live(wanted, tables):
+    first, *others = [recording(table).metrics for table in tables]
+    end = max(map(len, tables)) + 8
+    replay = Replay(wanted, NODES, Timing(STEP, STALE), start=START, sources=len(tables))
+    steps = {s.at: s for s in replay.run(Recording(NODES, first, others), START + STEP * end)}
+    live, delivered, replayed = Live(wanted, START, sources=len(tables)), 0, None
+    for now in sorted({*steps, *(START + STEP * tick for tick in range(end + 1))}):
+        while delivered < end and START + STEP * (delivered + 1) <= now:
+            delivered += 1
+            at = START + STEP * delivered
+            live.wait(at)
+            for store, table in zip(live.stores, tables, strict=True):
+                for node, values in table[delivered - 1].items() if delivered <= len(table) else ():
+                    report(store, node, values, at)
+        replayed = steps[now].decisions if now in steps else replayed
+        assert summary(replayed) == summary(live.decide(now)), now - START
+
+
+@settings(max_examples=examples(20), deadline=None)
 @given(policies(), scrapes())
 def test_skipping_changes_no_decision(wanted, table):
     recorded, end = recording(table), START + STEP * (len(table) + 8)
@@ -232,7 +261,7 @@ def test_skipping_changes_no_decision(wanted, table):
     assert few.evaluations <= every.evaluations
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(policies(), scrapes(), st.lists(st.integers(1, 30), max_size=4))
 def test_a_recording_read_in_parts_gives_the_same_decisions(wanted, table, cuts):
     recorded, end = recording(table), len(table) + 8

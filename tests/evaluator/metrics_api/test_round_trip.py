@@ -1,8 +1,10 @@
-"""Two evaluators: one serves the custom metrics API through an aggregation layer, the other takes it as its source."""
+"""The custom metrics API through an aggregation layer, as the source of another evaluator, and of TAS if `tas` is on PATH."""
 
 import asyncio
 import base64
+import contextlib
 import json
+import shutil
 import sys
 
 import aiohttp
@@ -23,24 +25,13 @@ VALUES = {"node-a": 0.1 + 0.2, "node-b": -1.5e-7, "node-c": 9007199254740991.0}
 
 @pytest.fixture
 async def api(authority):
-    """A sandbox API server with a front proxy, the ConfigMap about it, and the Service of the evaluator."""
-    server = ApiServer(front_proxy=authority.issue("front-proxy"))
+    """A sandbox API server with a front proxy, and the Service of the evaluator."""
+    server = ApiServer()
+    server.use_front_proxy(authority.file, authority.issue("front-proxy-client"))
     url = await server.start()
     async with aiohttp.ClientSession() as session:
         found = Api(server, url, session)
         await found.policies()
-        config = {
-            "requestheader-client-ca-file": authority.file.read_text(),
-            "requestheader-allowed-names": '["front-proxy"]',
-            "requestheader-username-headers": '["X-Remote-User"]',
-            "requestheader-group-headers": '["X-Remote-Group"]',
-            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
-        }
-        await found.call(
-            "POST",
-            "/api/v1/namespaces/kube-system/configmaps",
-            {"metadata": {"name": "extension-apiserver-authentication"}, "data": config},
-        )
         ports = [{"name": "https", "port": 443}]
         await found.call(
             "POST",
@@ -89,7 +80,9 @@ async def serving(api, authority, run, kubeconfig, tmp_path, unused_tcp_port):
             *("--collector.disable-defaults", "--collector.textfile"),
             f"--collector.textfile.directory={folder}",
         )
-    await api.policy(make_tas("served", "default", dontschedule=[make_rule("precise Equals 1")]))
+    await api.policy(
+        make_tas("served", "default", dontschedule=[make_rule("precise GreaterThan 1")])
+    )
     return evaluator
 
 
@@ -142,6 +135,36 @@ async def test_evaluator_reads_its_own_api_through_the_aggregation_layer(
         f"/apis/apiregistration.k8s.io/v1/apiservices/v1beta2.{GROUP}",
         lambda found: '"False"' in json.dumps(found["status"]),
     )
+
+
+@pytest.mark.skipif(not shutil.which("tas"), reason="no tas on PATH: bench/peers.md")
+async def test_telemetry_aware_scheduling_takes_it_as_its_source(
+    api, authority, run, serving, kubeconfig, unused_tcp_port_factory
+):
+    await register(api, authority, "v1beta2")
+    await until_listed(api, f"/apis/{GROUP}/v1beta2/nodes/*/precise", VALUES)
+    cert, key = authority.issue("tas")
+    port = unused_tcp_port_factory()
+    await run(
+        *("tas", f"--kubeConfig={kubeconfig(api.url)}", f"--port={port}", "--syncPeriod=1s"),
+        *(f"--cert={cert}", f"--key={key}", f"--cacert={authority.file}"),
+    )
+    pod = {
+        "metadata": {"name": "x", "namespace": "default", "labels": {"telemetry-policy": "served"}}
+    }
+    nodes = {"items": [{"metadata": {"name": name}} for name in VALUES]}
+    async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.post(
+                    f"https://127.0.0.1:{port}/scheduler/filter",
+                    json={"Pod": pod, "Nodes": nodes},
+                    ssl=authority.client(cert, key),
+                ) as response:
+                    found = json.loads(await response.text() or "{}")
+                if set(found.get("FailedNodes") or ()) == {"node-c"}:
+                    return
+            await asyncio.sleep(0.2)
 
 
 def _values(page):

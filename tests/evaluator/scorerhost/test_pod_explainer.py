@@ -31,7 +31,7 @@ from evaluator.scoring.plugins.pigeon_options import PigeonOptions
 from evaluator.scoring.plugins.template import Template
 from evaluator.scoring.snapshot import ClusterSnapshot, NodeRejection
 from evaluator.server import ops
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from wire.codec import Delta
 

@@ -19,7 +19,7 @@ from evaluator.model.node import Node
 from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources, UnreadablePodError
 from wire.codec import Delta
 

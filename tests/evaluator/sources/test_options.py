@@ -102,3 +102,23 @@ def test_mistake_exits_with_status_2_and_one_sentence(capsys, argv, sentence):
     said = capsys.readouterr().err
     assert sentence in said
     assert "geheim" not in said
+
+
+def test_headers_of_prometheus_are_repeatable():
+    found = parse(*PROMETHEUS, "--prometheusHeader=X-Scope-OrgID: a|b", "--prometheusHeader=X-A:")
+    assert found.prometheus_headers == (("X-Scope-OrgID", "a|b"), ("X-A", ""))
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("X-Scope-OrgID", "not a header: write it like 'X-Scope-OrgID: tenant'"),
+        ("X Y: 1", "not a header"),
+        ("X: 1\r\nY: 2", "not a header"),
+        ("authorization: Bearer x", "use --prometheusTokenFile or --prometheusUser"),
+    ],
+)
+def test_invalid_headers_are_rejected(header, message, capsys):
+    with pytest.raises(SystemExit):
+        parse(*PROMETHEUS, f"--prometheusHeader={header}")
+    assert message in capsys.readouterr().err

@@ -53,6 +53,16 @@ async def refused(source, metric="health_metric"):
     return caught.value.reason, str(caught.value)
 
 
+async def test_configured_headers_are_sent_with_credentials(make, stub_server, answer, tmp_path):
+    stub_server.then(answer.says(200, vector(a="1")))
+    (tmp_path / "token").write_text("secret")
+    headers = (("X-Scope-OrgID", "team-a"),)
+    await make(headers=headers, token_file=str(tmp_path / "token")).fetch("health_metric")
+    (asked,) = stub_server.asked
+    assert asked.headers["X-Scope-OrgID"] == "team-a"
+    assert asked.headers["Authorization"] == "Bearer secret"
+
+
 async def test_metric_is_queried_by_name(make, stub_server, answer):
     stub_server.then(answer.says(200, vector(a="1")))
     found = await make().fetch("health_metric")

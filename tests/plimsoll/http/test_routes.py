@@ -32,6 +32,12 @@ async def test_unknown_path_is_a_404(path):
     assert (await ask("GET", path)).status == HTTPStatus.NOT_FOUND
 
 
+async def test_a_route_of_the_root_is_not_a_prefix():
+    routes = Routes({"/": Route(echo), "/below/": Route(echo)}, plain_rejection)
+    found = [await routes.answer(Request("GET", path, {}, {})) for path in ("/", "/below/x", "/x")]
+    assert [one.status for one in found] == [200, 200, 404]
+
+
 @pytest.mark.parametrize(("method", "path"), [("GET", "/post"), ("POST", "/a"), ("get", "/a")])
 async def test_other_method_is_a_405_with_allow(method, path):
     refusal = await ask(method, path)

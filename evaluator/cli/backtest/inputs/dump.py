@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from evaluator.backtest.run import Resources
 from evaluator.backtest.samples import Merge, Recording, consecutive
 from evaluator.cli.backtest.inputs import cache
@@ -20,76 +22,118 @@ from evaluator.cli.backtest.inputs.recording import (
 from evaluator.cli.backtest.inputs.rules import NO_RULES, Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.cli.backtest.inputs.spill import Piece, Spill
+from evaluator.model.node_index import NodeIndex, Positions
 
 _PART = 4_000_000
 """Samples of one part."""
 
 
 class Dump:
-    """A source of recordings: the content of files."""
+    """A source of recordings: the content of files. Several contents are sources of readings, the preferred one first."""
 
-    def __init__(self, content: Content, request: Request) -> None:
+    warnings: Sequence[str] = ()
+
+    def __init__(self, contents: Sequence[Content], request: Request) -> None:
         """Raises BacktestError."""
-        self._content = content
+        self._contents = contents
         self._stale_after = request.stale_after
-        first = content.first
-        self.period = request.period(first, content.last)
+        first = min(content.first for content in contents)
+        self.period = request.period(first, max(content.last for content in contents))
         self.start = max(self.period.begin - request.warm_up, min(first, self.period.begin))
-        self.nodes = content.nodes
-        self.allocatable: Resources = content.allocatable
+        self.nodes = NodeIndex(sorted({node for content in contents for node in content.nodes}))
+        self.allocatable: Resources = {
+            node: amounts
+            for content in reversed(contents)
+            for node, amounts in content.allocatable.items()
+        }
+        self.sources = len(contents)
 
     def close(self) -> None:
         """Delete temporary files."""
-        self._content.close()
+        for content in self._contents:
+            content.close()
 
     def parts(self) -> Iterator[tuple[Recording, float]]:
         """Yield consecutive parts. Raises BacktestError."""
+        sources = [self._consecutive(content) for content in self._contents]
+        parts = [next(source) for source in sources]
+        while True:
+            until = min(end for _, end in parts)
+            yield Recording(self.nodes, parts[0][0], [metrics for metrics, _ in parts[1:]]), until
+            if until >= self.period.end:
+                return
+            # A part of a source that reaches further stays: a replay reads only what follows the last part.
+            parts = [
+                next(source) if part[1] == until else part
+                for source, part in zip(sources, parts, strict=True)
+            ]
+
+    def _consecutive(self, content: Content) -> Iterator[tuple[Metrics, float]]:
+        """Yield consecutive parts of one content; the first one ends after the start, the last one at the end."""
         waiting = list[Metrics]()
-        for end, load in self._content.parts():
+        moved = [self.nodes.position[node] for node in content.nodes]
+        same = self.nodes == content.nodes
+        positions = None if same else np.array(moved, dtype=np.intp)
+        for end, load in content.parts():
             if end <= self.start - self._stale_after:
                 continue
             waiting.append(load())
             if end > self.start:
-                yield self._recording(waiting), min(end, self.period.end)
+                yield _joined_parts(waiting, positions), min(end, self.period.end)
                 waiting = []
             if end >= self.period.end:
                 return
-        yield self._recording(waiting), self.period.end
-
-    def _recording(self, parts: Sequence[Metrics]) -> Recording:
-        metrics = {name for part in parts for name in part}
-        found = {name: consecutive([part[name] for part in parts]) for name in metrics}
-        return Recording(self.nodes, found)
+        yield _joined_parts(waiting, positions), self.period.end
 
 
-def read_files(
-    files: Sequence[str],
+def _joined_parts(parts: Sequence[Metrics], positions: Positions | None) -> Metrics:
+    """Return consecutive parts as one. `positions`: the new position of each node; None if they stay."""
+    metrics = {name for part in parts for name in part}
+    found = {name: consecutive([part[name] for part in parts]) for name in metrics}
+    if positions is None:
+        return found
+    return {name: one._replace(nodes=positions[one.nodes]) for name, one in found.items()}
+
+
+def read_sources(
+    sources: Sequence[Sequence[str]],
     request: Request,
     *,
     rules: Rules = NO_RULES,
     cached: str = "",
     part: int = _PART,
 ) -> Dump:
-    """Read OpenMetrics files. `rules`: to evaluate over them. `cached`: a folder of caches. `part`: samples of one part.
+    """Read OpenMetrics files of several sources, the preferred one first.
+
+    `rules`: to evaluate over the files of each. `cached`: a folder of caches. `part`: samples of one part.
 
     Raises BacktestError, OpenMetricsError.
     """
-    if not cached:
-        content = _read(files, request, rules, part)
-    else:
-        folder = cache.folder_of(cached, files, request, rules)
-        if not folder.exists():
-            text = _read(files, request, rules, part)
-            try:
-                cache.write(folder, text)
-            finally:
-                text.close()
-        content = cache.read(folder)
+    contents: list[Content] = []
     try:
-        return Dump(content, request)
+        for files in sources:
+            contents.append(_content(files, request, rules, cached, part))  # noqa: PERF401 (closed on an error)
+        return Dump(contents, request)
     except BaseException:
-        content.close()
+        for content in contents:
+            content.close()
         raise
+
+
+def _content(
+    files: Sequence[str], request: Request, rules: Rules, cached: str, part: int
+) -> Content:
+    """Read the files of one source. Raises BacktestError, OpenMetricsError."""
+    if not cached:
+        return _read(files, request, rules, part)
+    folder = cache.folder_of(cached, files, request, rules)
+    if not folder.exists():
+        text = _read(files, request, rules, part)
+        try:
+            cache.write(folder, text)
+        finally:
+            text.close()
+    return cache.read(folder)
 
 
 def _read(files: Sequence[str], request: Request, rules: Rules, part: int) -> Content:

@@ -2,8 +2,9 @@
 
 import asyncio
 import math
+import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -38,15 +39,33 @@ _COARSE = 200
 """Points of the query that finds the nodes of a configured query."""
 _INFO_RANGE = "1d"
 
+_MOST_WARNINGS = 10
+_RAW = {"max_source_resolution": "0s"}
+"""Of Thanos: not downsampled. Other servers ignore parameters that they do not know."""
+_WHOLE = {"partial_response": "false", "deny_partial_response": "1"}
+"""Of Thanos and VictoriaMetrics: an error rather than an answer that lacks the data of a server that is down."""
+
+_MAY_BE_PARTIAL = re.compile(r"http_(422|5\d\d)")
+_PARTIAL = " (if a server of Thanos or VictoriaMetrics is down: pass --partial-response to replay without its data)"
+
 T = TypeVar("T")
 
 
 class PrometheusHistory:
     """A source of recordings; call `open` before anything else, and `close` at the end."""
 
+    sources = 1
+
     def __init__(
-        self, access: Access, queries: Queries, request: Request, *, timeout: float
+        self,
+        access: Access,
+        queries: Queries,
+        request: Request,
+        *,
+        timeout: float,
+        partial: bool = False,
     ) -> None:
+        """`partial`: accept answers that lack the data of servers that are down; they come with a warning."""
         self._request = request
         self._queries = queries
         self._runner = asyncio.Runner()
@@ -55,10 +74,17 @@ class PrometheusHistory:
         self._join: Callable[[Labels], str | None] = lambda _labels: None
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._merges = {metric: Merge(request.stale_after) for metric in request.metrics}
+        self._whole: Mapping[str, str] = {**_RAW, **({} if partial else _WHOLE)}
+        self._warnings: dict[str, None] = {}
         self.period = Period(0, 0)
         self.start = 0.0
         self.nodes = NodeIndex()
         self.allocatable: Resources = {}
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """The warnings of all answers so far, each once."""
+        return [*self._warnings][:_MOST_WARNINGS]
 
     def open(self) -> None:
         """Find the nodes. Raises BacktestError."""
@@ -99,9 +125,14 @@ class PrometheusHistory:
         try:
             return self._runner.run(wrapped())
         except SourceError as error:
-            raise BacktestError(f"{self._url}: {error}") from error
+            raise self._failed(error) from error
         except ExceptionGroup as errors:
-            raise BacktestError(f"{self._url}: {_first(errors)}") from errors
+            raise self._failed(_first(errors)) from errors
+
+    def _failed(self, error: BaseException) -> BacktestError:
+        reason = error.reason if isinstance(error, SourceError) else ""
+        hint = _PARTIAL if self._whole != _RAW and _MAY_BE_PARTIAL.fullmatch(reason) else ""
+        return BacktestError(f"{self._url}: {error}{hint}")
 
     async def _find_nodes(self) -> None:
         infos = await self._last(NODE_INFO)
@@ -134,8 +165,10 @@ class PrometheusHistory:
             return [one.metric for one in found]
         matches = {"match[]": f'{{__name__=~"(node_)?{metric}"}}'}
         times = {"start": f"{self.start:.3f}", "end": f"{self.period.end:.3f}"}
-        body, _ = await self._api.request("series", {**matches, **times})
-        return prometheus_vector.label_sets(body)
+        body, _ = await self._api.request("series", {**matches, **times, **self._whole})
+        answer = prometheus_vector.label_sets(body)
+        self._warn(answer.warnings)
+        return answer.labels
 
     async def _part(self, begin: float, end: float) -> Recording:
         """Return the samples of all metrics in [begin, end]."""
@@ -191,10 +224,16 @@ class PrometheusHistory:
             "end": f"{end:.3f}",
             "step": f"{step:.3f}",
             **({"lookback_delta": f"{lookback:.3f}"} if lookback else {}),
+            **self._whole,
         }
         async with self._slots:
             body, _ = await self._api.request("query_range", parameters)
-        return prometheus_vector.matrix(body)
+        found = prometheus_vector.matrix(body)
+        self._warn(found.warnings)
+        return found.series
+
+    def _warn(self, warnings: Iterable[str]) -> None:
+        self._warnings.update(dict.fromkeys(warnings))
 
 
 _Key = tuple[tuple[str, str], ...]

@@ -1,6 +1,6 @@
 """Where a backtest reads from: the range, the nodes, and the recording in consecutive parts."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +66,16 @@ class Source(Protocol):
     @property
     def allocatable(self) -> Resources:
         """The resources of nodes, if known."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Warnings of the source about what was read so far."""
+        ...
+
+    @property
+    def sources(self) -> int:
+        """How many sources of readings each part has."""
         ...
 
     def parts(self) -> Iterator[tuple[Recording, float]]:

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from evaluator.cli.backtest import main
+from evaluator.cli.backtest import gate, main
 from tests.evaluator.conftest import make_tas
 
 BEGIN = 1_763_164_800  # 2025-11-15T00:00:00Z
@@ -174,7 +174,12 @@ def test_eviction_counts_each_time_a_node_is_emptied(backtest):
         for n in range(10)
     }
     assert backtest(series, "-o", "json", deschedule=[rule()]) == 0
-    assert backtest.json()["writes"] == {"labels": 4, "taints": 0, "nodesEmptied": 2}
+    assert backtest.json()["writes"] == {
+        "labels": 4,
+        "taints": 0,
+        "conditions": 0,
+        "nodesEmptied": 2,
+    }
 
 
 def test_the_text_has_at_most_80_lines_and_says_what_it_is_not(backtest):
@@ -201,6 +206,16 @@ def test_the_gate_fails_a_policy_over_a_limit(backtest, conditions, status):
     flags = [f"--fail-if={condition}" for condition in conditions]
     assert backtest({A: [1, 7, 7, 1], B: [1, 1, 1, 1]}, *flags) == status
     assert ("over the limit: ns/load" in backtest.err) == bool(status)
+
+
+def test_the_gate_is_not_green_over_data_with_warnings(backtest):
+    assert backtest({A: [1, 7, 1], B: [1, 1, 1]}, "-o", "json") == 0
+    report = json.loads(backtest.out)
+    few, many = gate.condition("violating>1"), gate.condition("violating>0")
+    assert gate.verdict(report, [few]) == (0, [])
+    warned = report | {"warnings": ["store b is down"]}
+    assert gate.verdict(warned, [few]) == (2, ["warning of the source: store b is down"])
+    assert gate.verdict(warned, [many])[0] == 1
 
 
 def test_the_gate_is_never_green_over_no_data(backtest):
@@ -253,3 +268,21 @@ def test_an_observed_policy_is_replayed_as_if_enforced(backtest):
     backtest.annotations = {"plimsoll.io/enforcement": "observe"}
     assert backtest({A: [1, 7, 1]}) == 0
     assert "only observed: as if it were enforced" in backtest.out
+
+
+def test_the_next_source_is_used_where_the_first_has_no_fresh_reading(backtest, tmp_path):
+    other = [
+        f'load1{{node="{n}"}} {8 if n == "c" else 3} {BEGIN + 60 * t + 1}\n'
+        for n in "abc"
+        for t in range(8)
+    ]
+    (tmp_path / "other.om").write_text("".join(other))
+    series = {A: [7, 7, None, None, None, None, None, None], B: [7] * 8}
+    flags = ("--staleAfter=2m", "-o", "json", "--openmetrics", str(tmp_path / "other.om"))
+    assert backtest(series, *flags) == 0
+    nodes = backtest.json()["nodes"]
+    assert [*nodes] == ["a", "b", "c"]
+    (one,) = nodes["a"]["intervals"]
+    assert one["end"].startswith("2025-11-15T00:03:00"), "then the other source says 3"
+    assert nodes["c"]["intervals"][0]["worst"] == 8
+    assert backtest.json()["missingShare"] == pytest.approx(0, abs=0.05)

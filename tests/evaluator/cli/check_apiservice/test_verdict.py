@@ -58,6 +58,7 @@ def test_service_of_another_program_is_named(service, owner):
         ("ServicePortError", "not listening on port 9444", "apply the evaluator"),
         ("MissingEndpoints", "no addresses", "no replica is ready"),
         ("FailedDiscoveryCheck", "bad status from https://x: 401", "front proxy"),
+        ("FailedDiscoveryCheck", "remote error: tls: unknown certificate authority", "front proxy"),
         (
             "FailedDiscoveryCheck",
             "context deadline exceeded",
@@ -86,7 +87,7 @@ def test_bundle_is_compared_with_the_ca_of_the_secret(authority, untrusted):
     right = judge("FailedDiscoveryCheck", X509, bundle=f"{other}{ca}", ca=ca)
     assert "lack the name plimsoll-evaluator.plimsoll.svc" in right.steps[0]
     unread = judge("FailedDiscoveryCheck", X509, bundle=ca)
-    assert "which this account may not read" in unread.steps[0]
+    assert "does not exist or this account may not read" in unread.steps[0]
 
 
 @pytest.mark.parametrize("pem", ["", "x", "-----BEGIN CERTIFICATE-----\n%%%a\n"])

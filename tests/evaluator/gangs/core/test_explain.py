@@ -17,7 +17,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.readings.store import Store
 from evaluator.server import ops
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 
 NOW = 1000.0

@@ -14,7 +14,7 @@ from evaluator.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.readings.store import Store
 from evaluator.server.ops import OpsServer
-from evaluator.server.pages.explain import Reports
+from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from plimsoll.http.types import Parts, Request
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.server.pages.browser import prefers_json
+from evaluator.server.pages import drawing
 from tests.evaluator.server.pages.conftest import Html, PagesOfPolicies, body
 from wire.codec import Delta
 
@@ -73,6 +73,16 @@ async def test_overview_counts_nodes_by_strategy_and_state(pages, demo):
     assert policy["oldestReadingSeconds"] == 2.5
     assert found["waitingFor"] == ["the first report of 1 node"]
     assert found["evaluator"]["sources"] == ["agents"]
+
+
+async def test_overview_tells_how_long_the_api_server_was_silent(pages, demo):
+    filled(pages, demo)
+    pages.cluster.staleness.observed("nodes", pages.now)
+    pages.now += 7.0
+    silent = {one["kind"]: one for one in (await data(pages, "/"))["apiServer"]}
+    assert silent["nodes"] == {"kind": "nodes", "silentSeconds": 7.0, "stale": False}
+    assert silent["pods"]["silentSeconds"] is None
+    assert "last update of nodes 7.0 s ago" in (await pages.html("/")).text
 
 
 async def test_overview_as_a_page_has_the_same_numbers_and_names_states_by_word(pages, demo):
@@ -211,7 +221,8 @@ async def test_pods_are_listed_and_explained(pages, demo):
         "/pods/ns/none",
         "/gangs",
         "/gangs/ns/g",
-        "/policies/ns",
+        "/policies/ns/demo/more",
+        "/nodes/a/b",
     ],
 )
 async def test_an_unknown_page_is_an_error_in_the_form_asked_for(pages, demo, target):
@@ -230,10 +241,21 @@ async def test_an_unknown_page_is_an_error_in_the_form_asked_for(pages, demo, ta
         assert found["message"] in page.text
 
 
+async def test_a_namespace_has_lists_of_its_own(pages, demo, parsed):
+    other = parsed("demo", namespace="ns-2")
+    pages.know(demo, other, pods=[("ns", "web", "demo"), ("ns-2", "web", "demo")])
+    for path in ("/policies/ns", "/policies/ns/", "/policies?search=ns/"):
+        found = await data(pages, path)
+        assert [one["policy"] for one in found["policies"]] == ["ns/demo"]
+        assert (await pages.html(path)).heading == "Policies"
+    assert [one["pod"] for one in (await data(pages, "/pods/ns-2"))["pods"]] == ["ns-2/web"]
+
+
 async def test_suffix_and_accept_return_the_same_data(pages, demo):
     filled(pages, demo)
     for path, twin in (
         ("/", "/index.json"),
+        ("/policies", "/policies.json"),
         ("/nodes", "/nodes.json"),
         ("/nodes/", "/nodes.json"),
         ("/nodes/a", "/nodes/a.json"),
@@ -244,25 +266,6 @@ async def test_suffix_and_accept_return_the_same_data(pages, demo):
         by_suffix = await pages.get(twin)
         assert by_suffix.content_type == "application/json"
         assert json.loads(body(by_suffix)) == await data(pages, path)
-
-
-@pytest.mark.parametrize(
-    ("accept", "json_wanted"),
-    [
-        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", False),  # a browser
-        ("*/*", False),
-        ("", False),
-        ("application/json, */*", True),  # kubectl get --raw
-        ("application/json", True),
-        ("text/html, application/json", False),
-        ("text/html;q=0.5, application/json;q=0.9", True),
-        ("application/json;q=0", False),
-        ("application/json;q=x", True),
-        (";;,,", False),
-    ],
-)
-def test_json_needs_to_be_preferred(accept, json_wanted):
-    assert prefers_json(accept) is json_wanted
 
 
 async def test_pages_forbid_what_a_page_does_not_need(pages, demo):
@@ -424,3 +427,21 @@ async def test_tables_have_headers_with_a_scope_and_can_be_scrolled_by_keyboard(
         assert page.all("html")[0]["lang"] == "en"
         identifiers = [one["id"] for _, one in page.elements if "id" in one]
         assert len(identifiers) == len(set(identifiers))
+
+
+@pytest.mark.parametrize(
+    ("target", "template"),
+    [("/nodes?state=all", "nodes.html"), ("/pods/ns/web", "pod.html"), ("/rules", "rules.html")],
+)
+async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template):
+    """A piece is drawn in one step of the event loop."""
+    around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
+    around |= {"root": "./", "navigation": [], "gangs": False, "version": "1"}
+    most = []
+    for count in (20, 200):
+        nodes = [f"node-{number:03}" for number in range(count)]
+        pages.know(demo, nodes=nodes, pods=[("ns", "web", "demo")])
+        pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in nodes})
+        values = {**around, "page": await data(pages, target)}
+        most.append(max(map(len, drawing._TEMPLATES.pieces(template, values))))
+    assert most[1] <= 1.1 * most[0]

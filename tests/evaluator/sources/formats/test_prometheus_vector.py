@@ -72,6 +72,11 @@ def test_warnings_are_flaws():
     assert found.flaws == ("warning: partial response: a store is away",)
 
 
+def test_a_partial_answer_of_victoriametrics_is_a_flaw():
+    found = answer(series(), isPartial=True)
+    assert found.flaws == ("warning: some storage nodes did not answer: data are missing",)
+
+
 def test_few_of_many_warnings_are_flaws():
     found = answer(series(), warnings=[f"{number} is missing" for number in range(10_000)])
     assert found.flaws == tuple(f"warning: {number} is missing" for number in range(3))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluator.cli.backtest.inputs.dump import read_files
+from evaluator.cli.backtest.inputs.dump import read_sources
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 
 BEGIN = 1_763_164_800
@@ -40,9 +40,9 @@ def samples(source):
 
 
 def test_parts_have_the_samples_of_the_whole(files):
-    (end,), whole = samples(read_files(files, REQUEST))
+    (end,), whole = samples(read_sources([files], REQUEST))
     assert len(whole) == 3 * 60 * 26
-    ends, rows = samples(read_files(files, REQUEST, part=1000))
+    ends, rows = samples(read_sources([files], REQUEST, part=1000))
     assert rows == whole
     assert len(ends) > 4
     assert ends == sorted(set(ends))
@@ -50,9 +50,9 @@ def test_parts_have_the_samples_of_the_whole(files):
 
 
 def test_a_cache_has_the_samples_of_the_files(files, tmp_path):
-    whole = samples(read_files(files, REQUEST, part=1000))
+    whole = samples(read_sources([files], REQUEST, part=1000))
     folder = str(tmp_path / "cache")
-    assert samples(read_files(files, REQUEST, part=1000, cached=folder)) == whole
+    assert samples(read_sources([files], REQUEST, part=1000, cached=folder)) == whole
     text = Path(files[0])
     before = text.stat()
     with text.open(
@@ -61,39 +61,39 @@ def test_a_cache_has_the_samples_of_the_files(files, tmp_path):
         file.seek(before.st_size // 2)
         file.write(b"what?")
     os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert samples(read_files(files, REQUEST, cached=folder)) == whole
+    assert samples(read_sources([files], REQUEST, cached=folder)) == whole
 
 
 def test_a_changed_file_or_other_metrics_have_another_cache(files, tmp_path):
     folder = tmp_path / "cache"
-    read_files(files, REQUEST, cached=str(folder))
+    read_sources([files], REQUEST, cached=str(folder))
     with Path(files[0]).open("a") as file:
         file.write(f'load1{{node="new"}} 1 {BEGIN}\n')
-    assert "new" in read_files(files, REQUEST, cached=str(folder)).nodes
+    assert "new" in read_sources([files], REQUEST, cached=str(folder)).nodes
     other = Request(["load1", "load5"], "", "", 15.0, 300.0, 300.0, "node")
-    read_files(files, other, cached=str(folder))
+    read_sources([files], other, cached=str(folder))
     assert len([*folder.iterdir()]) == 3
 
 
 def test_a_damaged_cache_is_an_error_that_says_what_to_do(files, tmp_path):
     folder = tmp_path / "cache"
-    read_files(files, REQUEST, cached=str(folder))
+    read_sources([files], REQUEST, cached=str(folder))
     (cache,) = folder.iterdir()
     (part,) = cache.glob("part-*")
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(BacktestError, match="is damaged: delete it"):
-        samples(read_files(files, REQUEST, cached=str(folder)))
+        samples(read_sources([files], REQUEST, cached=str(folder)))
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(files, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(BacktestError, match="cannot be written: Not a directory"):
-        read_files(files, REQUEST, cached=str(tmp_path / "file" / "cache"))
+        read_sources([files], REQUEST, cached=str(tmp_path / "file" / "cache"))
 
 
 def test_only_parts_of_the_range_are_read(files):
     request = REQUEST.__class__(["load1"], "10h", "2h", 15.0, 300.0, 300.0, "node")
-    source = read_files(files, request, part=1)
+    source = read_sources([files], request, part=1)
     ends, rows = samples(source)
     assert ends[-1] == source.period.end
     assert rows[0][0] >= source.start - 3600 - request.stale_after

@@ -1,9 +1,13 @@
 """Two weeks of 50 nodes in a real Prometheus: the answer equals that of a reference that walks through every sample."""
 
+import http.server
 import json
 import random
 import shutil
 import subprocess
+import threading
+import urllib.parse
+import urllib.request
 
 import pytest
 import yaml
@@ -133,6 +137,59 @@ def test_a_configured_query_is_used(server, tmp_path, capsys):
     flags = ("--from=2h", f"--to={end}", f"--prometheusQueries={tmp_path / 'queries.yaml'}")
     found = backtest(server, tmp_path, capsys, *flags)
     assert found["policies"][0]["nodesAtOnce"]["max"] == NODES
+
+
+class Frontend(http.server.BaseHTTPRequestHandler):
+    """A query frontend as those of Mimir and Thanos: below a path, for a tenant, one of its stores is down."""
+
+    upstream = ""
+
+    def do_GET(self):
+        url = urllib.parse.urlsplit(self.path)
+        if self.headers["X-Scope-OrgID"] != "team-a":
+            self.answer(401, b"no org id")
+        elif not url.path.startswith("/prometheus/api/v1/"):
+            self.answer(404, b"404 page not found")
+        elif "partial_response=false" in url.query:
+            error = {"status": "error", "errorType": "execution", "error": "store b is down"}
+            self.answer(422, json.dumps(error).encode())
+        else:
+            path = self.path.removeprefix("/prometheus")
+            with urllib.request.urlopen(self.upstream + path) as found:
+                body = json.load(found) | {"warnings": ["store b is down"]}
+            self.answer(200, json.dumps(body).encode())
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def frontend(server):
+    handler = type("_", (Frontend,), {"upstream": server})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as listening:
+        threading.Thread(target=listening.serve_forever).start()
+        yield f"http://127.0.0.1:{listening.server_port}/prometheus/"
+        listening.shutdown()
+
+
+def test_a_tenant_below_a_path_and_partial_answers(frontend, server, tmp_path, capsys):
+    times = ("--from=2h", f"--to={BEGIN + 86_400}")
+    with pytest.raises(AssertionError, match="401"):
+        backtest(frontend, tmp_path, capsys, *times)
+    tenant = "--prometheusHeader=X-Scope-OrgID: team-a"
+    with pytest.raises(AssertionError, match=r"store b is down.*pass --partial-response"):
+        backtest(frontend, tmp_path, capsys, *times, tenant)
+    found = backtest(frontend, tmp_path, capsys, *times, tenant, "--partial-response")
+    assert found["warnings"] == ["store b is down"]
+    whole = backtest(server, tmp_path, capsys, *times)
+    assert found["policies"] == whole["policies"]
+    assert whole["warnings"] == []
 
 
 def test_errors_of_prometheus_say_what_is_wrong(server, tmp_path, capsys):
