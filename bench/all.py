@@ -144,6 +144,7 @@ def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
         result["benchmarks"][name] = found
         if "failed" in found:
             print(f"{name} failed: {found['failed']}", file=sys.stderr, flush=True)
+        result["machine"]["load_after"] = os.getloadavg()[0]
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(
             json.dumps(result, indent=1) + "\n"

@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from bench.measure import judged
 from evaluator.extender.codec import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy.decide import Decisions, decide, deciding
@@ -65,7 +66,8 @@ def line(case: str, what: str, times: list[Spent], **more: Any) -> None:
         "cpu_p50_ms": quantile(cpu, 0.5),
         "runs": len(times),
     }
-    print(json.dumps({"benchmark": "decide", "case": case, "what": what, **figures, **more}))
+    found = {"benchmark": "decide", "case": case, "what": what, **figures, **more}
+    print(json.dumps(judged(found, found.get("aim", ""))), flush=True)
 
 
 def timed(work: Callable[[], object]) -> Spent:

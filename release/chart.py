@@ -67,6 +67,10 @@ LEFT_OUT = {
 """Folders that are not part of the chart."""
 
 
+SWITCHES = {("RoleBinding", "plimsoll-evaluator-auth-reader"): [".Values.customMetrics.authReader"]}
+"""Object -> further conditions."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Write or compare the files; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
@@ -149,7 +153,7 @@ def templates(core: Objects) -> dict[str, str]:
         kind, _ = key
         if kind in {"Namespace", "ConfigMap"}:
             continue  # helm --create-namespace; templates/rules.yaml
-        guards = [tree.condition] if isinstance(tree, Added) else []
+        guards = [*([tree.condition] if isinstance(tree, Added) else []), *SWITCHES.get(key, ())]
         body = copy.deepcopy(tree.value if isinstance(tree, Added) else tree)
         if kind == "CustomResourceDefinition":
             guards = [".Values.crds.install"]

@@ -51,6 +51,8 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield from certificates()
     about = "CA of certificates.secrets.extender in base64, for components.serveCustomMetrics without cert-manager"
     yield Value("customMetrics.caBundle", "", TEXT, about)
+    about = "the RoleBinding in kube-system for components.serveCustomMetrics; false: create it yourself"
+    yield Value("customMetrics.authReader", True, BOOLEAN, about)
     yield Value("crds.install", True, BOOLEAN, "the TASPolicy CRD")
     yield Value("crds.keep", True, BOOLEAN, "`helm uninstall` keeps the CRD and all policies")
 

@@ -15,10 +15,14 @@ from evaluator.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.access.front_proxy import FrontProxy
 from evaluator.access.subject_access import AccessReviewer
 from evaluator.access.token_review import TokenReviewer
+from plimsoll import logs
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.text import one_line
 
 RESULTS = ("allowed", "unauthenticated", "forbidden", "unavailable")
+
+log = logs.get(__name__)
 
 HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 
@@ -45,6 +49,7 @@ class Guard:
         self._permissions = permissions
         self._front_proxy = front_proxy
         self._count = count
+        self._limited = RateLimitedLogger(log, overflow="debug", rate=0.1, burst=10)
         self._required = "a bearer token is required"
         if front_proxy is not None:
             self._required += ", or the front proxy's client certificate with its user headers"
@@ -80,14 +85,19 @@ class Guard:
             if attributes is not None and not user.unrestricted:
                 await self._authorize(user, attributes)
         except RejectedRequestError as refused:
-            self._count(_RESULTS[refused.status])
+            self._refused(request, _RESULTS[refused.status], str(refused))
             raise
         except UnreviewedError as error:
-            self._count("unavailable")
+            self._refused(request, "unavailable", str(error))
             status = HTTPStatus.SERVICE_UNAVAILABLE
             raise RejectedRequestError(status, str(error), headers=_RETRY) from error
         self._count("allowed")
         return user
+
+    def _refused(self, request: Request, result: str, reason: str) -> None:
+        self._count(result)
+        write = log.debug if result == "forbidden" else self._limited.log
+        write("request refused", result=result, client=request.peer.address, reason=reason)
 
     async def _authenticate(self, request: Request) -> User:
         token = _bearer(request)

@@ -54,6 +54,8 @@ class Track:
         self.strategy = name
         body = policy.strategies[name]
         self.rules: tuple[Rule, ...] = tuple(body.rules[number] for number in numbers)
+        self.rule = " and ".join(map(str, self.rules))
+        """The rule as text."""
         self._numbers = numbers
         self._all_of = body.all_of
         self._mask: Mask = nodes.none
@@ -63,11 +65,6 @@ class Track:
         self._block: Block | None = None
         self._row = 0
         self.intervals: list[Interval] = []
-
-    @property
-    def rule(self) -> str:
-        """The rule as text."""
-        return " and ".join(map(str, self.rules))
 
     def step(self, step: Step, period: Period) -> None:
         """Advance to the decisions of a step."""

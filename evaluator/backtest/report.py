@@ -1,5 +1,7 @@
 """The result of a backtest as a JSON document; the other outputs are made from it."""
 
+import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -187,20 +189,25 @@ def _seconds(own: Sequence[tuple[Track, Interval]]) -> float:
 
 def _interval(track: Track, one: Interval) -> Mapping[str, Any]:
     found: dict[str, Any] = {
-        "start": rfc3339.millis(one.start),
-        "end": rfc3339.millis(one.end),
+        "start": _millis(one.start),
+        "end": _millis(one.end),
         "strategy": track.strategy.value,
         "rule": track.rule,
         "worst": None if one.by_missing else _number(one.worst),
     }
-    flags = {
-        "byMissing": one.by_missing,
-        "beganBefore": one.began_before,
-        "ongoing": one.ongoing,
-    }
-    return found | {name: True for name, is_set in flags.items() if is_set}
+    if one.by_missing:
+        found["byMissing"] = True
+    if one.began_before:
+        found["beganBefore"] = True
+    if one.ongoing:
+        found["ongoing"] = True
+    return found
+
+
+_millis = functools.lru_cache(maxsize=1 << 16)(rfc3339.millis)
+"""Many intervals begin or end at the same moments."""
 
 
 def _number(value: float) -> float | None:
     """Return a number that JSON can write; None for NaN and infinity."""
-    return round(value, 6) if np.isfinite(value) else None
+    return round(value, 6) if math.isfinite(value) else None

@@ -1,6 +1,7 @@
 """A folder with one OpenMetrics file per hour, within a number of bytes; the oldest files are deleted first."""
 
 import datetime
+import fcntl
 import os
 from pathlib import Path
 
@@ -63,8 +64,15 @@ class Spool:
     def _open(self, name: str) -> None:
         """Open the file of an hour; what was recorded in it before stays."""
         path = self._folder / name
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._name = name
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(file)
+            raise SpoolError(
+                f"{path} is being written by another process: name another folder by --dir"
+            ) from error
+        self._file, self._name = file, name
         content = path.read_bytes()
         content = content[: content.rfind(b"\n") + 1].removesuffix(_END)
         os.ftruncate(self._file, len(content))

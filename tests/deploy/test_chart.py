@@ -111,6 +111,13 @@ def test_source_custom_metrics_is_the_component(render):
     assert comparable(render({**EXISTING, "sources": sources})) == comparable(expected)
 
 
+def test_role_binding_in_kube_system_can_be_left_out(render):
+    values = {"components": {"serveCustomMetrics": True}}
+    key = ("RoleBinding", "plimsoll-evaluator-auth-reader")
+    assert render(values)[key]["metadata"]["namespace"] == "kube-system"
+    assert key not in render({**values, "customMetrics": {"authReader": False}})
+
+
 @pytest.mark.parametrize("name", [name for name, (path, _) in generator.FOLDERS.items() if path])
 def test_other_folders_are_added_by_their_value(render, name):
     values = {**EXISTING, "components": {"gangs": True, "gangsWebhook": True}}

@@ -144,14 +144,14 @@ def _remedies(name: str, found: APIService, installed: Installation) -> Iterator
         yield f"apply the evaluator with the component {COMPONENT}, which adds the port to its Service"
     elif reason in {"MissingEndpoints", "EndpointsNotFound", "EndpointsAccessError"}:
         yield f"no replica is ready: kubectl -n {namespace} get pods, then /readyz of one of them"
-    elif "x509" in message or "certificate" in message:
-        yield from _certificate(name, found, installed)
-    elif "401" in message or "Unauthorized" in message:
+    elif "401" in message or "remote error: tls" in message:
         yield (
             "the evaluator does not recognize the front proxy: check in its log that it reads ConfigMap "
             f"kube-system/extension-apiserver-authentication (RoleBinding plimsoll-evaluator-auth-reader of {COMPONENT})"
         )
         yield "kube-apiserver needs --proxy-client-cert-file, signed by the CA of --requestheader-client-ca-file"
+    elif "x509" in message or "certificate" in message:
+        yield from _certificate(name, found, installed)
     elif reason == "FailedDiscoveryCheck":
         yield (
             f"kube-apiserver does not reach the pods on port {found.spec.service.port if found.spec.service else 443}: open it "

@@ -1,15 +1,11 @@
 """`plimsoll-agent backfill`: recording rules over recorded samples, as input of a backtest."""
 
-import json
 import subprocess
 import sys
 
 import pytest
-import yaml
 
 from agent.rules.storage import exposition
-from evaluator.cli.backtest import main as backtest
-from tests.evaluator.conftest import make_tas
 
 BEGIN = 1_763_164_800
 RULES = """
@@ -83,23 +79,11 @@ def test_rules_see_the_samples_of_their_node_and_the_rules_before_them(run):
 
 
 @pytest.mark.e2e
-def test_a_rule_and_its_policy_are_tested_together(run, tmp_path, capsys):
-    text = dump({'node_load1{instance="a:9100"}': [1, 9, 1, 1, 9, 9, 9, 9, 9, 1]})
-    done = run(
-        text,
-        "groups: [{name: g, rules: [{record: smooth, expr: 'min_over_time(node_load1[30s])'}]}]",
-    )
-    (tmp_path / "recorded.om").write_text(done.stdout)
-    rule = {"metricname": "smooth", "operator": "GreaterThan", "target": 6}
-    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("p", dontschedule=[rule])))
-    files = [str(tmp_path / "dump.om"), str(tmp_path / "recorded.om")]
-    assert (
-        backtest.main(["-f", str(tmp_path / "policy.yaml"), "--openmetrics", *files, "-o", "json"])
-        == 0
-    )
-    (one,) = json.loads(capsys.readouterr().out)["policies"][0]["nodes"]["a"]["intervals"]
-    assert one["start"] >= "2025-11-15T00:01:15"
-    assert one["end"] == "2025-11-15T00:02:15.000Z"
+def test_only_chosen_series_and_what_they_need_are_evaluated(run):
+    text = dump({'node_load1{node="a"}': [1, 3], 'numa{node="a",exported_node="0"}': [1, 1]})
+    found = results(run(text, RULES, "--metrics=load_twice"))
+    names = {dict(labels)["__name__"] for labels in found}
+    assert names == {"load_average", "load_twice"}
 
 
 @pytest.mark.e2e

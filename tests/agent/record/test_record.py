@@ -1,5 +1,6 @@
 """`plimsoll-agent record`: the files it writes, what a crash leaves, and what the backtest reads from them."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def test_a_line_cut_by_a_crash_is_removed_and_never_read(tmp_path):
     (file,) = tmp_path.iterdir()
     with file.open("ab") as cut:
         cut.write(b'load1{node="node-a"} 2 17631')
+    os.close(spool._file)  # as the end of the process does
     assert read(file) == {("load1", ("node", "node-a")): [(HOUR, 1.0)]}
     again = Spool(tmp_path, "node-a", most=1 << 20)
     again.write(HOUR + 30, text.lines([load(3.0)], "node-a", HOUR + 30))
@@ -81,6 +83,20 @@ def test_a_restart_within_the_hour_continues_the_file(tmp_path):
     (file,) = tmp_path.iterdir()
     assert file.read_text().count("# EOF") == 1
     assert len(read(file)["load1", ("node", "node-a")]) == 3
+
+
+def test_two_processes_do_not_write_one_file(tmp_path):
+    first = Spool(tmp_path, "node-a", most=1 << 20)
+    first.write(HOUR, text.lines([load(1.0)], "node-a", HOUR))
+    second = Spool(tmp_path, "node-a", most=1 << 20)
+    with pytest.raises(SpoolError, match="is being written by another process"):
+        second.write(HOUR, text.lines([load(2.0)], "node-a", HOUR))
+    second.close()
+    first.write(HOUR + 15, text.lines([load(3.0)], "node-a", HOUR + 15))
+    first.close()
+    (file,) = tmp_path.iterdir()
+    assert [value for _, value in read(file)["load1", ("node", "node-a")]] == [1.0, 3.0]
+    assert file.read_text().count("# EOF") == 1
 
 
 def test_samples_are_taken_at_equal_intervals_until_the_end(tmp_path):

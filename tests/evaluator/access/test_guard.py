@@ -117,6 +117,12 @@ async def test_forged_headers_without_the_certificate_are_unauthenticated(site, 
     assert "front proxy's client certificate" in body
 
 
+async def test_flood_of_unauthenticated_requests_writes_few_lines(site, capsys):
+    for _ in range(30):
+        await site.get("/explain")
+    assert 0 < capsys.readouterr().out.count("[warning  ] request refused") < 15
+
+
 async def test_headers_beside_a_token_are_ignored(site):
     await site.get("/explain", TOKEN, *USER)
     assert site.api.reviews[0]["user"] == "joe"

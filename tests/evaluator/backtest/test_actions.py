@@ -135,7 +135,7 @@ def state(plan):
     }
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(policies(), scrapes(), st.sampled_from(["1", "60%", "100%"]))
 async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
     found = parse_limit(most)

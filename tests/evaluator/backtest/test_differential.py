@@ -166,7 +166,7 @@ def summary(decisions):
     } | {"labels": {node: dict(labels) for node, labels in decisions.labels.items()}}
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(policies(), scrapes(), st.sets(st.integers(1, 24), max_size=2))
 @example(
     [
@@ -226,7 +226,7 @@ def test_every_decision_is_that_of_the_live_evaluator(wanted, table, restarts):
         live = Live(wanted, START + STEP * end, live.loop.latest.labels)
 
 
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(policies(), st.lists(scrapes(), min_size=2, max_size=3))
 def test_several_sources_are_merged_as_live(wanted, tables):
     first, *others = [recording(table).metrics for table in tables]
@@ -246,7 +246,7 @@ def test_several_sources_are_merged_as_live(wanted, tables):
         assert summary(replayed) == summary(live.decide(now)), now - START
 
 
-@settings(max_examples=examples(12), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(policies(), scrapes())
 def test_skipping_changes_no_decision(wanted, table):
     recorded, end = recording(table), START + STEP * (len(table) + 8)
@@ -261,7 +261,7 @@ def test_skipping_changes_no_decision(wanted, table):
     assert few.evaluations <= every.evaluations
 
 
-@settings(max_examples=examples(10), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(policies(), scrapes(), st.lists(st.integers(1, 30), max_size=4))
 def test_a_recording_read_in_parts_gives_the_same_decisions(wanted, table, cuts):
     recorded, end = recording(table), len(table) + 8

@@ -60,6 +60,17 @@ async def test_event_loop_runs_while_a_list_is_made(many):
     assert turns > 2
 
 
+async def test_too_many_waiting_requests_are_rejected(world):
+    metrics = [f"metric_{number}" for number in range(80)]
+    made = world(*metrics)
+    made.node("node-a")
+    made.report("node-a", **dict.fromkeys(metrics, 1.0))
+    found = await asyncio.gather(*(made.get(f"v1beta2/nodes/*/{name}") for name in metrics))
+    refused = [response for response, _ in found if response.status == 429]
+    assert len(refused) == 80 - 65  # one is made while 64 wait
+    assert dict(refused[0].headers)["retry-after"] == "1"
+
+
 async def test_long_selector_is_matched_in_small_steps(many):
     request = asyncio.create_task(
         many.items(ALL, labelSelector=",".join(f"!label-{number}" for number in range(200)))

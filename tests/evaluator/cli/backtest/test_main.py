@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from evaluator.cli.backtest import main
+from evaluator.cli.backtest import gate, main
 from tests.evaluator.conftest import make_tas
 
 BEGIN = 1_763_164_800  # 2025-11-15T00:00:00Z
@@ -206,6 +206,16 @@ def test_the_gate_fails_a_policy_over_a_limit(backtest, conditions, status):
     flags = [f"--fail-if={condition}" for condition in conditions]
     assert backtest({A: [1, 7, 7, 1], B: [1, 1, 1, 1]}, *flags) == status
     assert ("over the limit: ns/load" in backtest.err) == bool(status)
+
+
+def test_the_gate_is_not_green_over_data_with_warnings(backtest):
+    assert backtest({A: [1, 7, 1], B: [1, 1, 1]}, "-o", "json") == 0
+    report = json.loads(backtest.out)
+    few, many = gate.condition("violating>1"), gate.condition("violating>0")
+    assert gate.verdict(report, [few]) == (0, [])
+    warned = report | {"warnings": ["store b is down"]}
+    assert gate.verdict(warned, [few]) == (2, ["warning of the source: store b is down"])
+    assert gate.verdict(warned, [many])[0] == 1
 
 
 def test_the_gate_is_never_green_over_no_data(backtest):

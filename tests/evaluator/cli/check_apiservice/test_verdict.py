@@ -58,6 +58,7 @@ def test_service_of_another_program_is_named(service, owner):
         ("ServicePortError", "not listening on port 9444", "apply the evaluator"),
         ("MissingEndpoints", "no addresses", "no replica is ready"),
         ("FailedDiscoveryCheck", "bad status from https://x: 401", "front proxy"),
+        ("FailedDiscoveryCheck", "remote error: tls: unknown certificate authority", "front proxy"),
         (
             "FailedDiscoveryCheck",
             "context deadline exceeded",

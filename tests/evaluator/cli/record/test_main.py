@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import sys
 
 import pytest
@@ -12,13 +13,25 @@ from evaluator.cli.record import main
 from tests.evaluator.cli.backtest.read import read
 from tests.evaluator.conftest import make_tas
 from tests.evaluator.sources.conftest import run as run
+from tests.evaluator.sources.test_secured import Pki
 from tests.patience import PATIENCE
 
 EVALUATOR = (sys.executable, "-P", "-m", "evaluator", "record")
 AGENT = (sys.executable, "-P", "-m", "agent")
 RULE = {"metricname": "health", "operator": "Equals", "target": 1}
 LISTENING = r"msg=recording address=127\.0\.0\.1:(\d+)"
-LOOPBACK = ("--bindAddress=127.0.0.1", "--agentUnsafe", "--every=1s")
+LOOPBACK = ("--bindAddress=127.0.0.1", "--every=1s")
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    if not shutil.which("openssl"):
+        pytest.skip("openssl is not on PATH")
+    made = Pki(tmp_path_factory.mktemp("pki"))
+    made.issue("server", "/CN=evaluator", san="IP:127.0.0.1")
+    for node in ("node-a", "node-b"):
+        made.issue(node, f"/CN={node}", usage="clientAuth")
+    return made
 
 
 async def eventually(condition):
@@ -31,9 +44,10 @@ async def eventually(condition):
 class Agents:
     """Agents of two nodes with a .prom file each."""
 
-    def __init__(self, run, folder):
+    def __init__(self, run, folder, pki):
         self._run = run
         self._folder = folder
+        self._pki = pki
 
     async def start(self, port):
         for node in ("node-a", "node-b"):
@@ -44,6 +58,9 @@ class Agents:
                 *("--collector.disable-defaults", "--collector.textfile"),
                 f"--collector.textfile.directory={self._folder / node}",
                 "--web.listen-address=127.0.0.1:0",
+                f"--evaluator.tls.ca-file={self._pki.path('ca.crt')}",
+                f"--evaluator.tls.cert-file={self._pki.path(f'{node}.crt')}",
+                f"--evaluator.tls.key-file={self._pki.path(f'{node}.key')}",
             )
 
     def write(self, node, health):
@@ -54,14 +71,19 @@ class Agents:
 
 @pytest.mark.e2e
 async def test_all_nodes_are_recorded_also_after_a_kill_and_the_backtest_reads_it(
-    run, tmp_path, capsys
+    run, tmp_path, capsys, pki
 ):
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("p", dontschedule=[RULE])))
     policy, out = str(tmp_path / "policy.yaml"), tmp_path / "out"
-    command = (*EVALUATOR, "-f", policy, f"--dir={out}", *LOOPBACK)
+    certificates = (
+        f"--agentCert={pki.path('server.crt')}",
+        f"--agentKey={pki.path('server.key')}",
+        f"--agentCacert={pki.path('ca.crt')}",
+    )
+    command = (*EVALUATOR, "-f", policy, f"--dir={out}", *LOOPBACK, *certificates)
     recorder = await run(*command, "--agentPort=0")
     port = int((await recorder.said(LISTENING))[1])
-    agents = Agents(run, tmp_path)
+    agents = Agents(run, tmp_path, pki)
     await agents.start(port)
 
     def values(node):
@@ -111,7 +133,8 @@ def test_mistakes_get_one_sentence(flags, message, capsys, tmp_path, monkeypatch
 
 
 def test_without_any_report_the_exit_status_is_2(tmp_path, capsys):
-    flags = [f"--dir={tmp_path}", "--metrics=a", "--agentPort=0", "--for=1ms", *LOOPBACK]
+    flags = [f"--dir={tmp_path}", "--metrics=a", "--agentPort=0", "--for=1ms", "--agentUnsafe"]
+    flags += LOOPBACK
     assert main.main(flags) == 2
     assert "0 samples of 0 nodes" in capsys.readouterr().err
 

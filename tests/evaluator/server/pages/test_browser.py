@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.server.pages import drawing
 from tests.evaluator.server.pages.conftest import Html, PagesOfPolicies, body
 from tests.examples import examples
 from wire.codec import Delta
@@ -427,3 +428,21 @@ async def test_tables_have_headers_with_a_scope_and_can_be_scrolled_by_keyboard(
         assert page.all("html")[0]["lang"] == "en"
         identifiers = [one["id"] for _, one in page.elements if "id" in one]
         assert len(identifiers) == len(set(identifiers))
+
+
+@pytest.mark.parametrize(
+    ("target", "template"),
+    [("/nodes?state=all", "nodes.html"), ("/pods/ns/web", "pod.html"), ("/rules", "rules.html")],
+)
+async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template):
+    """A piece is drawn in one step of the event loop."""
+    around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
+    around |= {"root": "./", "navigation": [], "gangs": False, "version": "1"}
+    most = []
+    for count in (20, 200):
+        nodes = [f"node-{number:03}" for number in range(count)]
+        pages.know(demo, nodes=nodes, pods=[("ns", "web", "demo")])
+        pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in nodes})
+        values = {**around, "page": await data(pages, target)}
+        most.append(max(map(len, drawing._TEMPLATES.pieces(template, values))))
+    assert most[1] <= 1.1 * most[0]

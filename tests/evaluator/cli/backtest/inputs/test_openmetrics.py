@@ -62,7 +62,7 @@ def outcome(text, **sizes):
     return table.lines, series
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(100))
 @given(st.lists(runs, max_size=5), st.integers(1, 300), st.booleans())
 @example([("up", ["1 2 3", "4"])], 300, True)
 @example([("down", ["1 2 3", "4"])], 300, True)
