@@ -139,14 +139,20 @@ class Bench:
             await until(answered, pause=0.02)
 
     async def intake(self) -> dict[str, Any]:
-        """Report all readings changed, at full speed."""
+        """Report all readings changed, at full speed: at least one report per agent."""
         rest, self.fleet.habits = self.fleet.habits, Habits(0.0, 1.0)
         await asyncio.sleep(self.seconds / 6)
         before, reports = self.stage.usage(), await self._taken_in()
         await asyncio.sleep(self.seconds / 2)
+
+        async def one_each() -> bool:
+            return await self._taken_in() - reports >= self.agents
+
+        await until(one_each, pause=0.02)
         after, taken = self.stage.usage(), await self._taken_in() - reports
         self.fleet.habits = rest
         return {
+            "reports": taken,
             "reports_per_s": taken / (after.at - before.at),
             "values_per_report": min(METRICS, self.policies * RULES),
             "cores": after.cores_since(before),

@@ -39,7 +39,8 @@ def test_every_case_has_a_line_and_no_agent_is_lost():
     assert lines["storm"]["met"]
     assert lines["storm"]["descriptors"] > 20
     assert lines["at_rest"]["rss"] > 20
-    assert lines["intake"]["reports_per_s"] > 20
+    assert lines["intake"]["reports"] >= 20
+    assert lines["intake"]["reports_per_s"] > 0
     assert lines["intake"]["met"]
     told = lines["subscription"]["told"]
     assert 0 < told["p50"] <= told["p99"] <= told["longest"]

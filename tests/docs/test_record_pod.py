@@ -33,6 +33,8 @@ def test_the_pod_fits_the_deployment():
         for name, one in services.items()
     }
     assert found == {"plimsoll-evaluator": [], "plimsoll-evaluator-agents": ["agents"]}
+    assert spec["readinessGates"], "else it counts as a replica for the PodDisruptionBudget"
+    assert services["plimsoll-evaluator-agents"]["publishNotReadyAddresses"]
     volumes = {one["name"]: one for one in spec["volumes"]}
     assert volumes["agents-tls"] in expected["volumes"]
 
