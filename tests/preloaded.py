@@ -23,6 +23,7 @@ from typing import IO, Any, BinaryIO
 from sandbox import cluster, processes
 
 PROGRAMS = ("evaluator", "agent")
+_STREAMS = 3
 SERVER = Path(__file__).parent / "forkserver.py"
 
 
@@ -61,12 +62,13 @@ async def start(
     argv: Sequence[str],
     env: Mapping[str, str],
     *,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.DEVNULL,
     stderr: int | IO[bytes] = subprocess.DEVNULL,
 ) -> Preloaded:
-    """Start `python -P -m <program> [argument...]` or `python -P <script> [argument...]`; stdin is /dev/null.
+    """Start `python -P -m <program> [argument...]` or `python -P <script> [argument...]`.
 
-    `stdout` and `stderr` are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
+    The streams are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
     """
     program = program_of(argv)
     assert program is not None, argv
@@ -77,10 +79,8 @@ async def start(
         if stderr == subprocess.PIPE:
             pipe, stderr = os.pipe()
             stack.callback(os.close, stderr)
-        fds = [
-            null,
-            *(null if out == subprocess.DEVNULL else _number(out) for out in (stdout, stderr)),
-        ]
+        streams = (stdin, stdout, stderr)
+        fds = [null if one == subprocess.DEVNULL else _number(one) for one in streams]
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(_server(program)))
         request = json.dumps([list(argv[2:]), dict(env)]).encode()
@@ -96,6 +96,21 @@ async def start(
     return made
 
 
+async def run(argv: Sequence[str], *, text: str = "") -> tuple[int, str, str]:
+    """Run such a command to its end with a text as stdin; return the exit status, stdout and stderr."""
+    with contextlib.ExitStack() as stack:
+        files = stdin, stdout, stderr = [
+            stack.enter_context(tempfile.TemporaryFile()) for _ in range(_STREAMS)
+        ]
+        stdin.write(text.encode())
+        stdin.seek(0)
+        process = await start(argv, os.environ, stdin=stdin, stdout=stdout, stderr=stderr)
+        status = await process.wait()
+        for file in files:
+            file.seek(0)
+        return status, stdout.read().decode(), stderr.read().decode()
+
+
 def program_of(argv: Sequence[str]) -> str | None:
     """Return which program a command line starts; None if it is none of these."""
     if tuple(argv[:3]) == (sys.executable, "-P", "-m"):
@@ -105,8 +120,8 @@ def program_of(argv: Sequence[str]) -> str | None:
     return None
 
 
-def _number(out: int | IO[bytes]) -> int:
-    return out if isinstance(out, int) else out.fileno()
+def _number(stream: int | IO[bytes]) -> int:
+    return stream if isinstance(stream, int) else stream.fileno()
 
 
 class Processes(processes.Processes):
