@@ -8,8 +8,10 @@ import array
 import asyncio
 import contextlib
 import functools
+import io
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -18,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TextIO
 
 from sandbox import cluster, processes
 
@@ -58,6 +60,48 @@ class Preloaded:
         self.send_signal(signal.SIGKILL)
 
 
+class Blocking:
+    """A running program for tests without an event loop; the methods are those of subprocess.Popen."""
+
+    def __init__(self, connection: socket.socket, stderr: TextIO | None) -> None:
+        self.stderr = stderr
+        self.returncode: int | None = None
+        self._connection = connection
+        self._lines = connection.makefile("rb", buffering=0)
+        self.pid = int(self._lines.readline())
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises TimeoutError."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._connection.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[None, str]:
+        """Read stderr to its end; `timeout` is that of the exit after it."""
+        text = ""
+        if self.stderr is not None and not self.stderr.closed:
+            with self.stderr:
+                text = self.stderr.read()
+        self.wait(timeout)
+        return None, text
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # its end is about to be reported
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 async def start(
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -70,30 +114,47 @@ async def start(
 
     The streams are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
     """
+    connection, pipe = _request(argv, env, (stdin, stdout, stderr))
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    made = Preloaded(int(await reader.readline()), reader, writer)
+    if pipe is not None:
+        made.stderr = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(made.stderr)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    return made
+
+
+def start_blocking(
+    argv: Sequence[str], env: Mapping[str, str], *, stderr: int | IO[Any] = subprocess.DEVNULL
+) -> Blocking:
+    """Start such a command as `start` does, in a test without an event loop."""
+    connection, pipe = _request(argv, env, (subprocess.DEVNULL, subprocess.DEVNULL, stderr))
+    return Blocking(connection, None if pipe is None else io.TextIOWrapper(pipe))
+
+
+def _request(
+    argv: Sequence[str], env: Mapping[str, str], streams: Sequence[int | IO[Any]]
+) -> tuple[socket.socket, BinaryIO | None]:
+    """Request a fork; return the connection on which its pid and exit status arrive, and the end of the pipe to read, if any."""
     program = program_of(argv)
     assert program is not None, argv
     with contextlib.ExitStack() as stack:
         null = os.open(os.devnull, os.O_RDWR)
         stack.callback(os.close, null)
-        pipe = -1
-        if stderr == subprocess.PIPE:
-            pipe, stderr = os.pipe()
-            stack.callback(os.close, stderr)
-        streams = (stdin, stdout, stderr)
         fds = [null if one == subprocess.DEVNULL else _number(one) for one in streams]
+        pipe = None
+        if subprocess.PIPE in fds:
+            reading, writing = os.pipe()
+            stack.callback(os.close, writing)
+            pipe = os.fdopen(reading, "rb")
+            fds = [writing if fd == subprocess.PIPE else fd for fd in fds]
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(_server(program)))
         request = json.dumps([list(argv[2:]), dict(env)]).encode()
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         connection.sendmsg([len(request).to_bytes(4, "big")], ancillary)
         connection.sendall(request)
-    reader, writer = await asyncio.open_unix_connection(sock=connection)
-    made = Preloaded(int(await reader.readline()), reader, writer)
-    if pipe >= 0:
-        made.stderr = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(made.stderr)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb"))
-    return made
+    return connection, pipe
 
 
 async def run(argv: Sequence[str], *, text: str = "") -> tuple[int, str, str]:
@@ -120,7 +181,7 @@ def program_of(argv: Sequence[str]) -> str | None:
     return None
 
 
-def _number(stream: int | IO[bytes]) -> int:
+def _number(stream: int | IO[Any]) -> int:
     return stream if isinstance(stream, int) else stream.fileno()
 
 
