@@ -14,7 +14,7 @@ class FailingRule(NamedTuple):
     """A rule that fails, and why; a whole group if `rule` is empty, or a rule file if `group` is empty too."""
 
     file: str
-    """The path of a rule file that cannot be used; else empty."""
+    """The name, without its folder, of a rule file that cannot be used; else empty."""
     group: str
     rule: str
     """The metric that the rule records."""

@@ -1,6 +1,7 @@
 """Since when rules and rule files fail."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from agent.rules.files import FileError
 from agent.rules.groups.file import RuleError
@@ -14,10 +15,11 @@ class FailureTimes:
         self._since: Mapping[FailingRule, int] = {}
 
     def update(self, errors: Iterable[RuleError], files: Mapping[str, FileError], now: int) -> None:
-        """Replace the failures. `files`: errors by path; `now`: time in ms."""
+        """Replace the failures. `files`: errors by path, of which only the last part is used; `now`: time in ms."""
         found = {FailingRule("", *error) for error in errors}
         found |= {
-            FailingRule(path, "", "", error.reason, error.text) for path, error in files.items()
+            FailingRule(Path(path).name, "", "", error.reason, error.text)
+            for path, error in files.items()
         }
         if found != self._since.keys():
             before = {rule.identity: since for rule, since in self._since.items()}

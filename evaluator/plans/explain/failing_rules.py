@@ -1,7 +1,9 @@
 """Data of `/rules` and `/nodes/<name>`: the recording rules that fail on nodes, as their agents report them."""
 
 import heapq
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluator.model.steps import Steps
@@ -16,12 +18,34 @@ _BLOCK = 500
 """Nodes looked up in one step: well below a millisecond."""
 
 
-class _Failure(NamedTuple):
-    """A failure with the nodes that have it; `began`: on the first of them (seconds)."""
+@dataclass(slots=True)
+class _Failure:
+    """A rule that fails for one reason: its nodes, the time since when the first of them has it, and their messages."""
 
     rule: FailingRule
-    nodes: Sequence[str]
-    began: float
+    """With the message of most nodes."""
+    most: int = 0
+    nodes: set[str] = field(default_factory=set)
+    began: float = math.inf
+    messages: int = 0
+
+    def add(self, rule: FailingRule, since: Mapping[str, float]) -> None:
+        """Add the nodes with one message."""
+        if len(since) > self.most:
+            self.rule, self.most = rule, len(since)
+        self.nodes.update(since)
+        self.began = min(self.began, *since.values())
+        self.messages += 1
+
+    def row(self, now: float) -> dict[str, Any]:
+        """Return this as data."""
+        return {
+            **_described(self.rule),
+            "messages": self.messages,
+            "nodeCount": len(self.nodes),
+            "nodes": heapq.nsmallest(_NAMED, self.nodes),
+            "failingSeconds": _seconds(now - self.began),
+        }
 
 
 class Listed(NamedTuple):
@@ -34,7 +58,7 @@ class Listed(NamedTuple):
 def listed(index: FailingRuleIndex, search: str, now: float) -> Steps[Listed]:
     """Return the failures on nodes with a fresh report at `now` (seconds), those of most nodes first, in steps.
 
-    `search`: part of the name of a rule, group or file.
+    Messages of one rule may differ, since they name series. `search`: part of the name of a rule, group or file.
     """
     fresh: dict[str, int] = {}
     for number, (node, more) in enumerate(index.nodes().items(), start=1):
@@ -42,25 +66,16 @@ def listed(index: FailingRuleIndex, search: str, now: float) -> Steps[Listed]:
             fresh[node] = more
         if number % _BLOCK == 0:
             yield
-    found = []
-    for rule, since in index.failures():
+    found: dict[tuple[str, ...], _Failure] = {}
+    for rule, times in index.failures():
         if any(search in name for name in (rule.file, rule.group, rule.rule)):
-            nodes = [node for node in since if node in fresh]
-            if nodes:
-                found.append(_Failure(rule, nodes, min(since[node] for node in nodes)))
+            since = {node: at for node, at in times.items() if node in fresh}
+            if since:
+                found.setdefault(rule.identity, _Failure(rule)).add(rule, since)
         yield
-    found.sort(key=lambda failure: (-len(failure.nodes), failure.rule))
+    shown = heapq.nsmallest(_SHOWN, found.values(), key=lambda one: (-len(one.nodes), one.rule))
     counts = {"nodes": len(fresh), "failures": len(found), "notStored": sum(fresh.values())}
-    return Listed(counts, (_row(failure, now) for failure in found[:_SHOWN]))
-
-
-def _row(failure: _Failure, now: float) -> dict[str, Any]:
-    return {
-        **_described(failure.rule),
-        "nodeCount": len(failure.nodes),
-        "nodes": heapq.nsmallest(_NAMED, failure.nodes),
-        "failingSeconds": _seconds(now - failure.began),
-    }
+    return Listed(counts, (failure.row(now) for failure in shown))
 
 
 def of_node(index: FailingRuleIndex, node: str, now: float) -> dict[str, Any]:
