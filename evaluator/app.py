@@ -83,37 +83,13 @@ class Service:
         )
         self._violation_times = ViolationTimes()
         readings = WithNodeConditions(self._sources.readings, self._conditions)
-        self._decider = DecisionLoop(
-            self._cluster,
-            readings,
-            subscriptions,
-            self._metrics,
-            most_metrics=settings.max_metrics,
-            most_rules=settings.max_rules,
-            taint_prefix=settings.taint_prefix,
-            violation_times=self._violation_times if settings.explain else None,
-            scoring=host.scoring,
-            scorers_take=host.metrics_used,
-            similar=SimilarMetrics(
-                agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
-            ),
-            served=ServedMetrics(
-                settings.served_patterns, conditions=lambda: self._conditions.metrics
-            ),
-        )
+        self._decider = self._decision_loop(readings, subscriptions)
         self._cluster.listeners.nodes.append(self._node_changed)
         self._cluster.listeners.conditions.append(self._conditions_changed)
         self._cluster.listeners.decisions.append(self._decider.touch)
         settled = FreezeWhenReady(lambda: not self._decider.waiting_for)
         self._decider.listeners.append(settled.look)
-        self._all_pods: Reflector[pod_record.PodRecord] | None = None
-        if host.on or settings.gangs or settings.custom_metrics_port:
-            decode = partial(
-                pod_record.decode,
-                ignored=settings.ignored_resources,
-                labels=bool(settings.custom_metrics_port),
-            )
-            self._all_pods = self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
+        self._all_pods = self._pods_watcher()
         effects = Effects(
             self._cluster.running, self._cluster.feasible_nodes, evicting=settings.evict
         )
@@ -129,19 +105,7 @@ class Service:
         )
         self._writers.listen(self._cluster, self._decider)
         self._agents = self._intake(store, subscriptions)
-        self._custom_metrics = (
-            CustomMetricsPort(
-                settings,
-                api,
-                self._metrics,
-                cluster=self._cluster,
-                pods=host.inventory,
-                decider=self._decider,
-                readings=readings,
-            )
-            if settings.custom_metrics_port
-            else None
-        )
+        self._custom_metrics = self._custom_metrics_port(readings)
         operations = OpsServer(
             self._decider,
             self._metrics,
@@ -163,6 +127,54 @@ class Service:
             custom_metrics=self._custom_metrics.server if self._custom_metrics else None,
         )
         self._decider.give_way(lambda: self._ports.busy)
+
+    def _decision_loop(
+        self, readings: WithNodeConditions, subscriptions: Subscriptions
+    ) -> DecisionLoop:
+        settings, host = self._settings, self._scorers
+        return DecisionLoop(
+            self._cluster,
+            readings,
+            subscriptions,
+            self._metrics,
+            most_metrics=settings.max_metrics,
+            most_rules=settings.max_rules,
+            taint_prefix=settings.taint_prefix,
+            violation_times=self._violation_times if settings.explain else None,
+            scoring=host.scoring,
+            scorers_take=host.metrics_used,
+            similar=SimilarMetrics(
+                agents=AGENTS in settings.sources, conditions=lambda: self._conditions.metrics
+            ),
+            served=ServedMetrics(
+                settings.served_patterns, conditions=lambda: self._conditions.metrics
+            ),
+        )
+
+    def _pods_watcher(self) -> Reflector[pod_record.PodRecord] | None:
+        """Return the watch of all pods; None if only those of policies are needed."""
+        settings, host = self._settings, self._scorers
+        if not (host.on or settings.gangs or settings.custom_metrics_port):
+            return None
+        decode = partial(
+            pod_record.decode,
+            ignored=settings.ignored_resources,
+            labels=bool(settings.custom_metrics_port),
+        )
+        return self._watcher(resources.ALL_PODS, decode, host.inventory.pods)
+
+    def _custom_metrics_port(self, readings: WithNodeConditions) -> CustomMetricsPort | None:
+        if not self._settings.custom_metrics_port:
+            return None
+        return CustomMetricsPort(
+            self._settings,
+            self._api,
+            self._metrics,
+            cluster=self._cluster,
+            pods=self._scorers.inventory,
+            decider=self._decider,
+            readings=readings,
+        )
 
     def _reports(self, effects: Effects) -> Reports | None:
         """Return what the pages of the ops port show; None if they are off."""

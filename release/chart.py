@@ -7,6 +7,7 @@ python -P release/chart.py --registry NAME        first set the registry of the 
 
 import argparse
 import copy
+import functools
 import json
 import re
 import shutil
@@ -272,6 +273,12 @@ def _document(body: Any, guards: Sequence[str]) -> Iterator[str]:
 
 def build(base: str, *added: str) -> Objects:
     """Return the objects of a kustomization with components."""
+    objects = [one for one in yaml.load_all(_manifests(base, *added), yaml.CSafeLoader) if one]
+    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
+
+
+@functools.cache
+def _manifests(base: str, *added: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "deploy"  # kustomize accepts no folders outside
         shutil.copytree(DEPLOY, home, ignore=shutil.ignore_patterns("chart"))
@@ -285,8 +292,7 @@ def build(base: str, *added: str) -> Objects:
         (Path(folder) / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
         command = ["kubectl", "kustomize", f"{folder}/overlay"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    objects = [one for one in yaml.safe_load_all(done.stdout) if one]
-    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    return done.stdout
 
 
 def _chart_yaml() -> str:

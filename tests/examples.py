@@ -2,7 +2,8 @@
 
 from hypothesis import HealthCheck, settings
 
-_DEFAULT = 25
+_DEFAULT = 15
+_DEFAULT_FULL = 1000
 _FULL = 40
 """Multiplier of examples with --soak."""
 _factor = 1
@@ -17,7 +18,7 @@ def load_settings(*, full: bool) -> None:
     _factor = _FULL if full else 1
     settings.register_profile(
         "patient",
-        max_examples=examples(_DEFAULT),
+        max_examples=_DEFAULT_FULL if full else _DEFAULT,
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -8,8 +8,10 @@ import array
 import asyncio
 import contextlib
 import functools
+import io
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -18,11 +20,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, TextIO
 
 from sandbox import cluster, processes
 
 PROGRAMS = ("evaluator", "agent")
+_STREAMS = 3
 SERVER = Path(__file__).parent / "forkserver.py"
 
 
@@ -57,43 +60,116 @@ class Preloaded:
         self.send_signal(signal.SIGKILL)
 
 
+class Blocking:
+    """A running program for tests without an event loop; the methods are those of subprocess.Popen."""
+
+    def __init__(self, connection: socket.socket, stderr: TextIO | None) -> None:
+        self.stderr = stderr
+        self.returncode: int | None = None
+        self._connection = connection
+        self._lines = connection.makefile("rb", buffering=0)
+        self.pid = int(self._lines.readline())
+
+    def poll(self) -> int | None:
+        if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises TimeoutError."""
+        if self.returncode is None:
+            self._connection.settimeout(timeout)
+            self.returncode = int(self._lines.readline())
+            self._lines.close()
+            self._connection.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[None, str]:
+        """Read stderr to its end; `timeout` is that of the exit after it."""
+        text = ""
+        if self.stderr is not None and not self.stderr.closed:
+            with self.stderr:
+                text = self.stderr.read()
+        self.wait(timeout)
+        return None, text
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):  # its end is about to be reported
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
 async def start(
     argv: Sequence[str],
     env: Mapping[str, str],
     *,
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.DEVNULL,
     stderr: int | IO[bytes] = subprocess.DEVNULL,
 ) -> Preloaded:
-    """Start `python -P -m <program> [argument...]` or `python -P <script> [argument...]`; stdin is /dev/null.
+    """Start `python -P -m <program> [argument...]` or `python -P <script> [argument...]`.
 
-    `stdout` and `stderr` are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
+    The streams are files, subprocess.DEVNULL or, for `stderr`, subprocess.PIPE.
     """
+    connection, pipe = _request(argv, env, (stdin, stdout, stderr))
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    made = Preloaded(int(await reader.readline()), reader, writer)
+    if pipe is not None:
+        made.stderr = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(made.stderr)
+        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+    return made
+
+
+def start_blocking(
+    argv: Sequence[str], env: Mapping[str, str], *, stderr: int | IO[Any] = subprocess.DEVNULL
+) -> Blocking:
+    """Start such a command as `start` does, in a test without an event loop."""
+    connection, pipe = _request(argv, env, (subprocess.DEVNULL, subprocess.DEVNULL, stderr))
+    return Blocking(connection, None if pipe is None else io.TextIOWrapper(pipe))
+
+
+def _request(
+    argv: Sequence[str], env: Mapping[str, str], streams: Sequence[int | IO[Any]]
+) -> tuple[socket.socket, BinaryIO | None]:
+    """Request a fork; return the connection on which its pid and exit status arrive, and the end of the pipe to read, if any."""
     program = program_of(argv)
     assert program is not None, argv
     with contextlib.ExitStack() as stack:
         null = os.open(os.devnull, os.O_RDWR)
         stack.callback(os.close, null)
-        pipe = -1
-        if stderr == subprocess.PIPE:
-            pipe, stderr = os.pipe()
-            stack.callback(os.close, stderr)
-        fds = [
-            null,
-            *(null if out == subprocess.DEVNULL else _number(out) for out in (stdout, stderr)),
-        ]
+        fds = [null if one == subprocess.DEVNULL else _number(one) for one in streams]
+        pipe = None
+        if subprocess.PIPE in fds:
+            reading, writing = os.pipe()
+            stack.callback(os.close, writing)
+            pipe = os.fdopen(reading, "rb")
+            fds = [writing if fd == subprocess.PIPE else fd for fd in fds]
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(str(_server(program)))
         request = json.dumps([list(argv[2:]), dict(env)]).encode()
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))]
         connection.sendmsg([len(request).to_bytes(4, "big")], ancillary)
         connection.sendall(request)
-    reader, writer = await asyncio.open_unix_connection(sock=connection)
-    made = Preloaded(int(await reader.readline()), reader, writer)
-    if pipe >= 0:
-        made.stderr = asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(made.stderr)
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(pipe, "rb"))
-    return made
+    return connection, pipe
+
+
+async def run(argv: Sequence[str], *, text: str = "") -> tuple[int, str, str]:
+    """Run such a command to its end with a text as stdin; return the exit status, stdout and stderr."""
+    with contextlib.ExitStack() as stack:
+        files = stdin, stdout, stderr = [
+            stack.enter_context(tempfile.TemporaryFile()) for _ in range(_STREAMS)
+        ]
+        stdin.write(text.encode())
+        stdin.seek(0)
+        process = await start(argv, os.environ, stdin=stdin, stdout=stdout, stderr=stderr)
+        status = await process.wait()
+        for file in files:
+            file.seek(0)
+        return status, stdout.read().decode(), stderr.read().decode()
 
 
 def program_of(argv: Sequence[str]) -> str | None:
@@ -105,8 +181,8 @@ def program_of(argv: Sequence[str]) -> str | None:
     return None
 
 
-def _number(out: int | IO[bytes]) -> int:
-    return out if isinstance(out, int) else out.fileno()
+def _number(stream: int | IO[Any]) -> int:
+    return stream if isinstance(stream, int) else stream.fileno()
 
 
 class Processes(processes.Processes):

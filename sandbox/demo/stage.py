@@ -67,7 +67,9 @@ class Demo:
     up_command: str
 
 
-async def run_demo(play: Demo, settings: DemoSettings) -> int:
+async def run_demo(
+    play: Demo, settings: DemoSettings, *, make_cluster: Callable[[ClusterSpec], Cluster] = Cluster
+) -> int:
     """Run a demo; return the exit status, 0 only if every step was observed."""
     logs.setup("error")
     narrator = Narrator()
@@ -77,7 +79,7 @@ async def run_demo(play: Demo, settings: DemoSettings) -> int:
             "The Kubernetes API is in memory and the nodes are simulated. The three agents, the evaluator and "
             f"their communication are real. Logs are in {folder}/logs/."
         )
-        async with Cluster(play.make_spec(folder)) as cluster, aiohttp.ClientSession() as http:
+        async with make_cluster(play.make_spec(folder)) as cluster, aiohttp.ClientSession() as http:
             up_command = _up_command(play, cluster)
             narrator.paragraph("The commands, for another terminal:")
             narrator.suggest(f"export KUBECONFIG={shell.path(cluster.dir / 'kubeconfig')}")

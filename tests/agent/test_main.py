@@ -12,24 +12,27 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests import preloaded
 from tests.patience import PATIENCE
 
-Start = Callable[..., "subprocess.Popen[str]"]
+Start = Callable[..., "preloaded.Blocking | subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
+    """Start agents; they end with the test. `imported`: as forks of a process that has imported them."""
+    started: list[preloaded.Blocking | subprocess.Popen[str]] = []
 
-    def run(*argv: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
-        program = subprocess.Popen(
-            [sys.executable, "-m", "agent", *argv],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **(env or {})},
-        )
-        started.append(program)
-        return program
+    def run(
+        *argv: str, env: dict[str, str] | None = None, imported: bool = True
+    ) -> preloaded.Blocking | subprocess.Popen[str]:
+        command = (sys.executable, "-P", "-m", "agent", *argv)
+        environment, pipe = {**os.environ, **(env or {})}, subprocess.PIPE
+        if imported:
+            started.append(preloaded.start_blocking(command, environment, stderr=pipe))
+        else:
+            started.append(subprocess.Popen(command, env=environment, stderr=pipe, text=True))
+        return started[-1]
 
     yield run
     for program in started:
@@ -37,7 +40,7 @@ def start() -> Iterator[Start]:
         program.communicate()
 
 
-def log_until(program: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
+def log_until(program: "preloaded.Blocking | subprocess.Popen[str]", pattern: str) -> re.Match[str]:
     """Read the program's log up to a matching line."""
     assert program.stderr is not None
     seen = []
@@ -48,7 +51,7 @@ def log_until(program: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
     raise AssertionError(f"no line like {pattern!r} in: {''.join(seen)}")
 
 
-def listening(program: "subprocess.Popen[str]") -> str:
+def listening(program: "preloaded.Blocking | subprocess.Popen[str]") -> str:
     return log_until(program, r"msg=listening address=(\S+)").group(1)
 
 
@@ -63,7 +66,9 @@ def test_agent_serves_until_a_signal_and_exits_with_status_0(
     start: Start, number: signal.Signals
 ) -> None:
     program = start(
-        "--web.listen-address=127.0.0.1:0", "--collector.synthetic", env={"NODE_NAME": "node-a"}
+        *("--web.listen-address=127.0.0.1:0", "--collector.synthetic"),
+        env={"NODE_NAME": "node-a"},
+        imported=number == signal.SIGINT,
     )
     address = listening(program)
     assert "node_synthetic_9 " in get(address, "/metrics")
@@ -111,7 +116,7 @@ def test_address_in_use_is_one_sentence_and_status_1(start: Start) -> None:
 
 
 def test_invalid_flag_is_one_sentence_and_status_2(start: Start) -> None:
-    program = start("--web.listen-address=nowhere")
+    program = start("--web.listen-address=nowhere", imported=False)
     _, said = program.communicate(timeout=PATIENCE)
     assert program.returncode == 2
     assert said.startswith("plimsoll-agent: --web.listen-address: not an address: 'nowhere'")

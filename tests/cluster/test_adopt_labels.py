@@ -1,12 +1,12 @@
 """`adopt-labels` lets the evaluator remove node labels left by Telemetry Aware Scheduling, and no others."""
 
-import asyncio
 import sys
 
 import pytest
 
 from sandbox.client.client import APPLY, JSON_PATCH
 from sandbox.client.objects import NODES
+from tests import preloaded
 
 pytestmark = pytest.mark.e2e
 
@@ -38,13 +38,10 @@ async def left(world):
 
 async def adopt(world):
     """Run the command as an administrator would."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "evaluator", "adopt-labels"),
-        f"--kubeConfig={world.plane.kubeconfig}",
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
+    config = f"--kubeConfig={world.plane.kubeconfig}"
+    command = (sys.executable, "-P", "-m", "evaluator", "adopt-labels", config)
+    status, _, err = await preloaded.run(command)
+    assert status == 0, err
 
 
 def named(policy):

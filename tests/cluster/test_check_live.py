@@ -1,10 +1,11 @@
 """plimsoll-evaluator check --live against a running evaluator."""
 
-import asyncio
 import json
 import sys
 
 import pytest
+
+from tests import preloaded
 
 pytestmark = pytest.mark.e2e
 
@@ -18,16 +19,10 @@ async def check(world, *metrics):
         "metadata": {"name": "new"},
         "spec": {"strategies": {"dontschedule": {"rules": rules}}},
     }
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "evaluator", "check", "-", "--output=json"),
-        f"--live={world.evaluator.operations}",
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-    )
-    out, err = await process.communicate(json.dumps(body).encode())
-    assert process.returncode == 0, err
+    live = f"--live={world.evaluator.operations}"
+    command = (sys.executable, "-P", "-m", "evaluator", "check", "-", "--output=json", live)
+    status, out, err = await preloaded.run(command, text=json.dumps(body))
+    assert status == 0, err
     (found,) = json.loads(out)["findings"]
     return found
 

@@ -1,11 +1,11 @@
 """`plimsoll-evaluator clean` removes from nodes what Plimsoll wrote, and nothing else."""
 
-import asyncio
 import sys
 
 import pytest
 
 from sandbox.client.objects import NODES
+from tests import preloaded
 
 pytestmark = pytest.mark.e2e
 
@@ -15,16 +15,11 @@ EVERYTHING = {"plimsoll.io/actions": "label,taint,condition"}
 
 async def clean(world, *flags):
     """Run the command as an administrator would; return its lines about this scenario's nodes."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "evaluator", "clean"),
-        f"--kubeConfig={world.plane.kubeconfig}",
-        *flags,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return [line for line in out.decode().splitlines() if world.suffix in line.partition(":")[0]]
+    config = f"--kubeConfig={world.plane.kubeconfig}"
+    command = (sys.executable, "-P", "-m", "evaluator", "clean", config, *flags)
+    status, out, err = await preloaded.run(command)
+    assert status == 0, err
+    return [line for line in out.splitlines() if world.suffix in line.partition(":")[0]]
 
 
 async def test_everything_of_ours_is_removed_and_nothing_else(world):

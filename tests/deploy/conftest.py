@@ -31,7 +31,7 @@ def objects_of(folder):
     command = ["kubectl", "kustomize", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [obj for obj in yaml.safe_load_all(done.stdout) if obj]
+    return [obj for obj in yaml.load_all(done.stdout, yaml.CSafeLoader) if obj]
 
 
 @pytest.fixture(scope="session")
@@ -86,7 +86,7 @@ def kustomizations():
 
 def kind(folder):
     (path,) = [DEPLOY / folder / name for name in NAMES if (DEPLOY / folder / name).exists()]
-    return yaml.safe_load(path.read_text())["kind"]
+    return yaml.load(path.read_text(), yaml.CSafeLoader)["kind"]
 
 
 def by_hand(folder):

@@ -24,6 +24,7 @@ from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests import preloaded
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
 
@@ -353,9 +354,8 @@ async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as
 
     config = tmp_path / f"{account}.kubeconfig"
     command = (sys.executable, "-P", "-m", "evaluator", "adopt-labels", f"--kubeConfig={config}")
-    adopt = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    out, _ = await adopt.communicate()
-    assert out.endswith(b"took over 1 label on 1 node\n"), out
+    _, out, _ = await preloaded.run(command)
+    assert out.endswith("took over 1 label on 1 node\n"), out
     await tas.delete(POLICIES, "strict", "default")
     await until(gone)
     assert not FORBIDDEN.search(log()), log()

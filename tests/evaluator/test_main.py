@@ -16,6 +16,7 @@ import grpc
 import pytest
 
 from evaluator.main import COMMANDS, main
+from tests import preloaded
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -70,18 +71,22 @@ class Process:
 
 @pytest.fixture
 async def evaluator(tmp_path):
-    """Start evaluators; they end with the test."""
+    """Start evaluators; they end with the test. `imported`: as forks of a process that has imported them."""
     started = []
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
-    async def start(*argv, program=("-m", "evaluator"), **env):
-        made = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", *program, *argv),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment | env,
-        )
+    async def start(*argv, program=("-m", "evaluator"), imported=True, **env):
+        command = (sys.executable, "-P", *program, *argv)
+        if imported:
+            made = await preloaded.start(command, environment | env, stderr=subprocess.PIPE)
+        else:
+            made = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=environment | env,
+            )
         process = Process(made)
         started.append(process)
         return process
@@ -99,7 +104,7 @@ def is_a_sentence(process):
 
 
 async def test_mistake_exits_with_status_2(evaluator):
-    process = await evaluator("--syncPeriod=20s", "--unsafe")
+    process = await evaluator("--syncPeriod=20s", "--unsafe", imported=False)
     assert await process.ended() == 2
     assert "--staleAfter must be at least twice --syncPeriod" in is_a_sentence(process)
 
@@ -220,10 +225,10 @@ class World:
         self._session = session
         self.process = None
 
-    async def start(self, *argv, **env):
-        env = {"KUBECONFIG": self._kubeconfig(self.api.url), **env}
+    async def start(self, *argv, imported=True):
         flags = ("-unsafe", "--v=2", "-log.format=logfmt", *LOOPBACK, *argv)
-        self.process = await self._evaluator(*flags, **env)
+        config = self._kubeconfig(self.api.url)
+        self.process = await self._evaluator(*flags, imported=imported, KUBECONFIG=config)
         await self.process.listening()
 
     async def get(self, path):
@@ -312,7 +317,7 @@ async def world(api, evaluator, kubeconfig, tas, rule):
 
 
 async def test_reports_lead_to_answers_labels_and_status(world):
-    await world.start()
+    await world.start(imported=False)
     assert (await world.get("/healthz"))[0] == 200
     status, text = await world.get("/readyz")
     assert status == 503

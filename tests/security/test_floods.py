@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]
-SECONDS = 1.0
+SECONDS = 0.5
 PROBE_TIMEOUT = 2.0
 """The timeout of readiness probes in deploy/."""
 TRIES = 5

@@ -474,7 +474,10 @@ class Attacked(Service):
                 await asyncio.sleep(0.1)
         assert self.resident < self.resident_before + GROWTH
         assert "Traceback" not in self.log.read_text(errors="replace")
-        assert re.search(r"^plimsoll_agents_connected 2\.0$", await self.metrics(), re.MULTILINE)
+        both = re.compile(r"^plimsoll_agents_connected 2\.0$", re.MULTILINE)
+        async with asyncio.timeout(PATIENCE):  # the attacker's streams end with its connections
+            while not both.search(await self.metrics()):  # noqa: ASYNC110 (as above)
+                await asyncio.sleep(0.1)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import urllib.request
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests import preloaded
 
 pytestmark = pytest.mark.e2e
 
@@ -59,7 +60,7 @@ ATTACKS = {
 
 @dataclass
 class Agent:
-    program: "subprocess.Popen[bytes]"
+    program: preloaded.Blocking
     address: str
 
     def metrics(self):
@@ -99,9 +100,8 @@ def agent(tmp_path):
             *(f"--collector.textfile.directory={tmp_path}", f"--rules.file={tmp_path}/rules.yaml"),
         ]
         with log.open("w") as stderr:
-            program = subprocess.Popen(
-                [sys.executable, "-P", "-m", "agent", *flags], stderr=stderr, env=os.environ
-            )
+            command = (sys.executable, "-P", "-m", "agent", *flags)
+            program = preloaded.start_blocking(command, os.environ, stderr=stderr)
         started.append(program)
         deadline = time.monotonic() + WATCHDOG
         while not (found := re.search(r"msg=listening address=(\S+)", log.read_text())):

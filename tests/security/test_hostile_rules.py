@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -28,14 +27,28 @@ SECONDS = 30
 MEMORY = 1 << 30
 
 READER = """
-import sys
+import os, resource, sys
+from pathlib import Path
 from agent.rules.groups import dependencies
 from agent.rules.files import RuleFileReader
-files = RuleFileReader(sys.argv[1:])
+seconds, memory, *paths = sys.argv[1:]
+for path in paths:
+    if not os.fork():
+        break
+    _, status = os.wait()
+    Path(path + ".status").write_text(str(os.waitstatus_to_exitcode(status)))
+else:
+    sys.exit()
+sys.stderr = open(path + ".stderr", "w")
+resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+files = RuleFileReader([path])
 said = files.look()
 dependencies.ordered(said.groups)
-print(len(said.groups), sum(len(group.rules) for group in said.groups), *(e.text for e in files.errors.values()))
+words = len(said.groups), sum(len(group.rules) for group in said.groups), *(e.text for e in files.errors.values())
+Path(path + ".said").write_text(" ".join(map(str, words)))
 """
+"""Reads each file in a fork of its own: importing takes longer than reading most of them."""
 
 
 def rules(count, text):
@@ -72,7 +85,7 @@ FILES = {
     "dashes": ("- " * 120_000, "0 0 nested too deeply"),
     "bomb": (bomb(10, 40), "0 0 "),
     "itself": ("groups: &a [*a]", "0 0 line 1, column 9: "),
-    "groups": ("groups: [" + "{name: a}," * 20_000 + "]", "0 0 more than 500 groups"),
+    "groups": ("groups: [" + "{name: a}," * 5_000 + "]", "0 0 more than 500 groups"),
     "rules": (rules(10_001, "{record: r,expr: a}"), "0 0 more than 10000 rules"),
     "many": (rules(9_999, "{record: r,expr: a}"), "1 9999"),
     "large": ("#" * (1 << 20), "0 0 is larger than "),
@@ -89,23 +102,28 @@ FILES = {
 }
 
 
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Exit status, tracebacks and what was read, by name of file."""
+    paths = {name: tmp_path_factory.mktemp("files") / "rules.yaml" for name in FILES}
+    for name, (text, _) in FILES.items():
+        paths[name].write_text(text)
+    limits = str(SECONDS), str(MEMORY)
+    subprocess.run([sys.executable, "-P", "-c", READER, *limits, *paths.values()], check=True)
+
+    def written(path, what):
+        file = path.with_name(f"{path.name}.{what}")
+        return file.read_text() if file.exists() else ""
+
+    outputs = ("status", "stderr", "said")
+    return {name: [written(path, what) for what in outputs] for name, path in paths.items()}
+
+
 @pytest.mark.parametrize("name", FILES)
-def test_file_is_read_or_rejected_in_time(tmp_path, name):
-    text, says = FILES[name]
-    (tmp_path / "rules.yaml").write_text(text)
-
-    def bounded():
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", READER, tmp_path / "rules.yaml"],
-        capture_output=True,
-        text=True,
-        check=True,
-        preexec_fn=bounded,
-    )
-    assert done.stdout.splitlines()[-1].startswith(says)
+def test_file_is_read_or_rejected_in_time(results, name):
+    status, stderr, said = results[name]
+    assert status == "0", stderr
+    assert said.startswith(FILES[name][1])
 
 
 NOW = 1_700_000_000_000

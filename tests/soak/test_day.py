@@ -42,7 +42,7 @@ def seed():
 
 
 def test_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path):
-    size = {"seconds": 86_400, "part": 300, "pause": 3} if soak else {"seconds": 300, "part": 60}
+    size = {"seconds": 86_400, "part": 300, "pause": 3} if soak else {"seconds": 180, "part": 60}
     calms, told = live(tmp_path / "stderr", seed=seed, **size)
     assert told["answers"] > size["seconds"], "the scheduler was always answered"
     assert told["label_writes"] > size["seconds"] / 20, "there were events"

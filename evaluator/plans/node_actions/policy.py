@@ -69,8 +69,13 @@ class ActingPolicy:
         return self._sets_taint and (self._actions.effect.hard or self._actions.limits_all)
 
     def present(self, before: PolicyActions | None, reindex: Reindex) -> Mask:
-        """Return the nodes with the limited action, without soft taints. Evictions leave no trace on the node."""
-        found = self._where.tainted(self._taint, hard=True) if self._hard else self._nodes.none
+        """Return the nodes that count for the cluster's limit: with a hard taint, or of a policy that evicts with any limited one.
+
+        Evictions leave no trace on the node.
+        """
+        found = self._nodes.none
+        if self._hard or (self._evicts and self._limits_taints):
+            found = self._where.tainted(self._taint, hard=self._hard)
         if self._evicts and before is not None and before.choice is not None:
             found = found | (reindex.mask(before.choice.acted) & self._evicting)
         return found

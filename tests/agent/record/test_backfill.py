@@ -1,11 +1,13 @@
 """`plimsoll-agent backfill`: recording rules over recorded samples, as input of a backtest."""
 
+import asyncio
 import subprocess
 import sys
 
 import pytest
 
 from agent.rules.storage import exposition
+from tests import preloaded
 
 BEGIN = 1_763_164_800
 RULES = """
@@ -33,16 +35,9 @@ def run(tmp_path):
     def run_program(text, rules=RULES, *flags):
         (tmp_path / "rules.yaml").write_text(rules)
         (tmp_path / "dump.om").write_text(text)
-        return subprocess.run(
-            [
-                *PROGRAM,
-                f"--rules.file={tmp_path / 'rules.yaml'}",
-                str(tmp_path / "dump.om"),
-                *flags,
-            ],
-            capture_output=True,
-            text=True,
-        )
+        files = (f"--rules.file={tmp_path / 'rules.yaml'}", str(tmp_path / "dump.om"))
+        command = (*PROGRAM, *files, *flags)
+        return subprocess.CompletedProcess(command, *asyncio.run(preloaded.run(command)))
 
     return run_program
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import preloaded
 from tests.patience import PATIENCE
 
 RULES = """
@@ -30,7 +31,7 @@ groups:
 class Agent:
     """A running agent on a folder of text files and rules."""
 
-    program: "subprocess.Popen[str]"
+    program: preloaded.Blocking
     address: str
 
     def get(self, path: str = "/metrics") -> str:
@@ -55,12 +56,12 @@ class Agent:
 
 @pytest.fixture
 def start(tmp_path) -> Iterator[Callable[..., Agent]]:
-    started: list[subprocess.Popen[str]] = []
+    started: list[preloaded.Blocking] = []
 
     def run(*argv: str) -> Agent:
         log = tmp_path / f"log{len(started)}"
         with log.open("w") as stderr:
-            program = subprocess.Popen(
+            program = preloaded.start_blocking(
                 [
                     *(sys.executable, "-P", "-m", "agent", "--web.listen-address=127.0.0.1:0"),
                     *("--collector.disable-defaults", "--collector.textfile"),
@@ -68,9 +69,8 @@ def start(tmp_path) -> Iterator[Callable[..., Agent]]:
                     f"--rules.file={tmp_path}/*.yaml",
                     *argv,
                 ],
+                os.environ,
                 stderr=stderr,
-                text=True,
-                env=os.environ,
             )
         started.append(program)
         deadline = time.monotonic() + PATIENCE

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
@@ -18,15 +16,16 @@ def test_synchronous_client_is_not_imported() -> None:
     assert {"requests", "urllib3", "oauthlib", "kubernetes.client", "websocket"}.isdisjoint(loaded)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        "from kubernetes import client; client.CoreV1Api",
-        "import kubernetes; kubernetes.client.CoreV1Api",
-        "import kubernetes.aio.watch; kubernetes.aio.watch.Watch",
-        "import kubernetes; assert not hasattr(kubernetes, 'nothing')",
-    ],
-)
-def test_other_code_can_use_the_whole_client(use) -> None:
-    """Scorers of other distributions run in the same process."""
-    run(f"import evaluator.kubeapi.connection; {use}")
+USES = [
+    "from kubernetes import client; client.CoreV1Api",
+    "import kubernetes; kubernetes.client.CoreV1Api",
+    "import kubernetes.aio.watch; kubernetes.aio.watch.Watch",
+    "import kubernetes; assert not hasattr(kubernetes, 'nothing')",
+]
+
+
+def test_other_code_can_use_the_whole_client() -> None:
+    """Scorers of other distributions run in the same process. Each use is in a fork of its own."""
+    forks = [f"if not os.fork():\n  {use}; print({use!r}); sys.exit()\nos.wait()" for use in USES]
+    code = ["import os, sys, evaluator.kubeapi.connection", *forks]
+    assert run("\n".join(code)).splitlines() == USES

@@ -178,7 +178,7 @@ class World:
         return [one for one in self.replicas if not one.dead and not one.cut_off]
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20))
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=4),
     st.lists(

@@ -19,6 +19,7 @@ from evaluator.config import Settings
 from evaluator.scorerhost import registry
 from evaluator.scorerhost.registry import ScorersError
 from plimsoll import VERSION
+from tests import preloaded
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 
@@ -200,11 +201,12 @@ async def start(kubeconfig, tmp_path):
     async def start(*argv, url="http://127.0.0.1:1", path="", program=("-m", "evaluator")):
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(path)}
         flags = ("--unsafe", "--log.format=logfmt", "--kubeConfig", kubeconfig(url), *LOOPBACK)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", *program, *flags, *argv),
-            stderr=asyncio.subprocess.PIPE,
-            env=env,
-        )
+        command = (sys.executable, "-P", *program, *flags, *argv)
+        pipe = asyncio.subprocess.PIPE
+        if path:  # Python reads PYTHONPATH when it starts
+            process = await asyncio.create_subprocess_exec(*command, stderr=pipe, env=env)
+        else:
+            process = await preloaded.start(command, env, stderr=pipe)
         started.append(process)
         return Evaluator(process)
 
@@ -212,7 +214,8 @@ async def start(kubeconfig, tmp_path):
     for process in started:
         if process.returncode is None:
             process.kill()
-        await process.communicate()
+        await process.stderr.read()
+        await process.wait()
 
 
 @pytest.mark.e2e
@@ -302,6 +305,6 @@ async def test_unavailable_scorer_port_exits_with_status_1(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         evaluator = await start("--scorers=template", f"--scorerPorts=template={number}")
-        _, text = await evaluator.process.communicate()
-    assert evaluator.process.returncode == 1
+        text = await evaluator.process.stderr.read()
+    assert await evaluator.process.wait() == 1
     assert str(number) in text.decode().splitlines()[-1]

@@ -13,6 +13,7 @@ from sandbox.config import DemoSettings
 from sandbox.demo.narrator import Narrator, NotSeenError
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.main import DEMOS
+from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
 
@@ -33,15 +34,15 @@ def assert_pasteable(line):
 
 
 @pytest.mark.parametrize("story", DEMOS)
-async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(spawn, story, tmp_path):
+async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(capsys, story, tmp_path):
     """Each is complete, with paths relative to the current directory."""
     folder = tmp_path / "with a space"
-    command = (sys.executable, "-m", "sandbox", "demo", story, f"--dir={folder}")
-    told = await spawn(*command)
-    said, complained = await told.communicate()
-    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
-    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
-    lines = commands(said.decode())
+    settings = DemoSettings(dir=str(folder))
+    status = await run_demo(DEMOS[story], settings, make_cluster=Cluster)
+    said, complained = capsys.readouterr()
+    assert (status, complained) == (0, ""), said
+    assert f"All {said.count('✓')} expected effects were observed" in said
+    lines = commands(said)
     assert lines[0] == f"export KUBECONFIG='{folder}/kubeconfig'"
     for line in lines:
         assert_pasteable(line)
@@ -49,7 +50,7 @@ async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(spawn
     assert shlex.split(lines[-1])[1] == "up"
 
 
-async def test_demo_runs_in_a_folder_of_its_own_without_the_flag(spawn):
+async def test_demo_runs_as_a_program_in_a_folder_of_its_own_without_the_flag(spawn):
     told = await spawn(sys.executable, "-m", "sandbox", "demo", "node-actions")
     said, complained = await told.communicate()
     assert (told.returncode, complained.decode()) == (0, ""), said.decode()
@@ -64,7 +65,7 @@ async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
     play = Demo(
         "A title", lambda folder: ClusterSpec(dir=folder, nodes=("node-a",)), run_steps, "up"
     )
-    assert await run_demo(play, DemoSettings(dir=str(tmp_path))) == 1
+    assert await run_demo(play, DemoSettings(dir=str(tmp_path)), make_cluster=Cluster) == 1
     said = capsys.readouterr().out
     assert "«a miracle» was not observed" in said
     evaluators = [line for line in said.splitlines() if "evaluator: " in line]

@@ -1,12 +1,12 @@
 """The command adopt-labels on the sandbox's API server: ownership moves, labels stay, output and exit status."""
 
-import asyncio
 import sys
 
 import pytest
 
 from evaluator.cli.adopt_labels.migration import PASSES, IncompleteError, LabelMigration
 from evaluator.kubeapi.transport import KubeError
+from tests import preloaded
 
 DEMO, CARD = "demo", "telemetry.aware.scheduling.demo/card0"
 NODES = ("node-a", "node-b")
@@ -156,13 +156,7 @@ async def test_forbidden_write_ends_at_once(cluster, kube):
 
 async def adopt_labels(*flags):
     """Run the command; return exit status, stdout, stderr."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+    return await preloaded.run((sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags))
 
 
 @pytest.mark.e2e

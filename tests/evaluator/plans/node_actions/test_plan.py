@@ -136,6 +136,20 @@ def test_nodes_from_which_pods_are_evicted_count_for_the_cluster():
     assert world.tainted() == ["a"]
 
 
+def test_limited_soft_taints_of_a_policy_that_evicts_count_for_the_cluster():
+    strategies = {
+        "dontschedule": [make_rule("m Equals 1")],
+        "deschedule": [make_rule("m Equals 9")],
+    }
+    soft = policy(strategies=strategies, actions="taint", max_nodes="100%")
+    world = World(soft, evict=True, most=NodeLimit(1))
+    world.report(a=1.0, b=1.0, c=1.0, d=1.0, e=1.0)
+    for _ in range(5):
+        assert world.tainted("PreferNoSchedule") == ["a"]
+        world.taints = {"a": frozenset({("plimsoll.io/ns.demo", "PreferNoSchedule")})}
+        world.decide()
+
+
 def test_soft_taints_are_limited_only_if_the_author_says_so():
     assert World(policy(actions="taint")).report(a=1.0, b=1.0, c=1.0, d=0.0)
     for annotations, wanted in (({}, ["a", "b", "c"]), ({"max_nodes": "2"}, ["a", "b"])):

@@ -19,6 +19,7 @@ from evaluator.readings.store import Store
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 from tests.evaluator.conftest import make_rule, make_tas
+from tests.examples import examples
 from wire.codec import Delta
 
 NODES = [f"n{number}" for number in range(8)]
@@ -165,7 +166,7 @@ def foreign(cluster):
     }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(EVENTS)
 def test_limits_hold_and_foreign_taints_stay_under_any_order_of_events(events):
     cluster = Cluster()
@@ -179,7 +180,7 @@ def test_limits_hold_and_foreign_taints_stay_under_any_order_of_events(events):
         assert len(cluster.tainted()) <= MOST
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(EVENTS)
 def test_every_history_converges_and_then_nothing_is_written(events):
     cluster = Cluster()
@@ -199,7 +200,7 @@ def test_every_history_converges_and_then_nothing_is_written(events):
     assert cluster.tainted(["PreferNoSchedule"]) == (soft if len(soft) < len(NODES) else set())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(EVENTS)
 def test_restart_after_convergence_changes_nothing(events):
     cluster = Cluster()

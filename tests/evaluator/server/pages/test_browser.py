@@ -14,6 +14,7 @@ from evaluator.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
 from evaluator.server.pages import drawing
 from tests.evaluator.server.pages.conftest import Html, PagesOfPolicies, body
+from tests.examples import examples
 from wire.codec import Delta
 
 PREFIX = "http://host:1/api/v1/namespaces/plimsoll/services/plimsoll-evaluator:ops/proxy"
@@ -420,7 +421,7 @@ def shape(text):
     return [(tag, sorted(attributes)) for tag, attributes in Html(text).elements]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(name=st.text(min_size=1, max_size=40).filter(lambda name: name not in {".", ".."}))
 async def test_no_name_changes_the_elements_of_a_page(name):
     await check_elements(name)

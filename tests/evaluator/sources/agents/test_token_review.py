@@ -257,7 +257,8 @@ async def test_flood_of_invalid_tokens_evicts_no_valid_one(authority, clock):
         authority, audience="us", account="p/agent", limits=limits, clock=clock
     )
     await reviewer.node_of("node-a", STRANGER)
-    await refused(reviewer, made_up(authority, 21_000), STRANGER)
+    for number in range(42):
+        await refused(reviewer, made_up(authority, 500, f"x{number}"), STRANGER)
     assert await reviewer.node_of("node-a", STRANGER) == "node-a"
     assert authority.asked.count("node-a") == 1
 
