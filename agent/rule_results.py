@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Protocol
 
 from collectors.base.sample import Family
+from wire.failing_rules import FailingRule
 
 
 class RuleResults(Protocol):
@@ -26,6 +27,10 @@ class RuleResults(Protocol):
 
     def unread(self) -> Collection[str]:
         """Return recorded metrics without a result, whose value is unknown."""
+        ...
+
+    def failing(self) -> Mapping[FailingRule, float]:
+        """Return the rules, groups and rule files that fail, with the seconds since when each does."""
         ...
 
     def subscribe(

@@ -28,6 +28,7 @@ from evaluator.model import pod_record
 from evaluator.model.node import NodeCondition
 from evaluator.plans.enforcement import Effects
 from evaluator.policy.actions.names import own_prefixes
+from evaluator.readings.failing_rules import FailingRuleIndex
 from evaluator.readings.merged import AGENTS
 from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.readings.store import Store
@@ -44,6 +45,7 @@ from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
+from wire.failing_rules import FailingRules
 
 log = logs.get(__name__)
 
@@ -66,6 +68,7 @@ class Service:
             started=time.monotonic(),
             grace=settings.agent_limits.reconnect,
         )
+        self._failing_rules = FailingRuleIndex(store.reported_at, stale_after=settings.stale_after)
         self._conditions = NodeConditions(epoch=time.time() - time.monotonic())
         subscriptions = Subscriptions()
         around = SourceDependencies(api, self._cluster, subscriptions, self._metrics, self._polled)
@@ -194,6 +197,7 @@ class Service:
             agents=lambda: self._agents.connected if AGENTS in self._settings.sources else None,
             readings_from=self._settings.sources,
             actions=writers.actions,
+            failing_rules=self._failing_rules,
             taint_prefixes=own_prefixes(self._settings.taint_prefix),
         )
         return Reports(sources)
@@ -207,6 +211,7 @@ class Service:
             on_similar=self._similar_reported,
             patterns=self._decider.served.patterns,
             on_matching=self._matching_reported,
+            on_failing=self._failing_reported,
             on_refusal=lambda code: self._metrics.agents_refused.labels(code.name).inc(),
             authorizer=agents_port.authorizer(
                 self._settings,
@@ -237,6 +242,9 @@ class Service:
     def _matching_reported(self, names: Sequence[str]) -> None:
         if self._decider.served.found(names):
             self._decider.touch()
+
+    def _failing_reported(self, node: str, found: FailingRules) -> None:
+        self._failing_rules.report(node, found, time.monotonic())
 
     def _reported(self, changed: bool) -> None:
         self._metrics.reports.inc()

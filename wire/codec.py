@@ -8,8 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.text import SentenceError
+from plimsoll.text import SentenceError, one_line
+from wire import failing_rules
 from wire import telemetry_pb2 as pb
+from wire.failing_rules import FailingRule, FailingRules
 
 _MOST_SAMPLES = 2**31 - 1
 MOST_SIMILAR, MOST_NAMES = 50, 3
@@ -52,6 +54,8 @@ class Delta:
     """Absent metrics and the node's series with similar names."""
     matching: tuple[str, ...] = ()
     """Metrics that match the subscription's patterns."""
+    failing: FailingRules | None = None
+    """The recording rules that fail; None: as reported before."""
 
 
 def encode(
@@ -96,6 +100,21 @@ def add_matching(report: pb.Report, names: Iterable[str]) -> None:
         report.matching.append(name)
 
 
+def add_failing_rules(report: pb.Report, failing: Mapping[FailingRule, float]) -> None:
+    """Add failing rules with their seconds, as many as a report may have; the others are counted."""
+    # Also if there are none: the field itself says that they have changed.
+    report.failing_rules.SetInParent()
+    size = 0
+    for rule, seconds in failing.items():
+        texts = [one_line(text, failing_rules.LONGEST) for text in rule]
+        size += sum(len(text.encode()) for text in texts)
+        if len(report.failing_rules.rules) == failing_rules.MOST or size > failing_rules.MOST_BYTES:
+            break
+        fields = dict(zip(FailingRule._fields, texts, strict=True))
+        report.failing_rules.rules.add(**fields, seconds=max(0, round(seconds)))
+    report.failing_rules.more = len(failing) - len(report.failing_rules.rules)
+
+
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """Return a report's changes to a subscription's metrics; a full report covers all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
@@ -125,7 +144,15 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:
         absent += [name for name in metrics if name not in named]
-    return Delta(values, absent, several, unread, _similar(report, metrics), _matching(report))
+    return Delta(
+        values,
+        absent,
+        several,
+        unread,
+        _similar(report, metrics),
+        _matching(report),
+        _failing_rules(report),
+    )
 
 
 def _similar(report: pb.Report, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -147,6 +174,23 @@ def _matching(report: pb.Report) -> tuple[str, ...]:
     if len(names) > MOST_MATCHING or not all(map(_SERIES.fullmatch, names)):
         raise MalformedReportError("matching names that are too many or no names of series")
     return names
+
+
+def _failing_rules(report: pb.Report) -> FailingRules | None:
+    if not report.HasField("failing_rules"):
+        return failing_rules.NONE if report.full else None
+    found = report.failing_rules
+    if len(found.rules) > failing_rules.MOST:
+        raise MalformedReportError(f"{len(found.rules)} failing rules")
+    seconds: dict[FailingRule, float] = {}
+    for entry in found.rules:
+        texts = (entry.file, entry.group, entry.rule, entry.reason, entry.text)
+        if max(map(len, texts)) > failing_rules.LONGEST:
+            raise MalformedReportError("a failing rule whose texts are too long")
+        seconds[FailingRule(*(one_line(text, failing_rules.LONGEST) for text in texts))] = (
+            entry.seconds
+        )
+    return FailingRules(seconds, found.more)
 
 
 def _same(one: float, other: float) -> bool:

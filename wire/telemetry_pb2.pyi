@@ -19,7 +19,7 @@ class Subscription(_message.Message):
     def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ..., patterns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class Report(_message.Message):
     UNREAD_FIELD_NUMBER: _ClassVar[int]
     SIMILAR_FIELD_NUMBER: _ClassVar[int]
     MATCHING_FIELD_NUMBER: _ClassVar[int]
+    FAILING_RULES_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -42,7 +43,8 @@ class Report(_message.Message):
     unread: _containers.RepeatedScalarFieldContainer[int]
     similar: _containers.RepeatedCompositeFieldContainer[Similar]
     matching: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ...) -> None: ...
+    failing_rules: FailingRules
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ...) -> None: ...
 
 class Several(_message.Message):
     __slots__ = ("index", "samples")
@@ -59,3 +61,27 @@ class Similar(_message.Message):
     index: int
     names: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, index: _Optional[int] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FailingRules(_message.Message):
+    __slots__ = ("rules", "more")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[FailingRule]
+    more: int
+    def __init__(self, rules: _Optional[_Iterable[_Union[FailingRule, _Mapping]]] = ..., more: _Optional[int] = ...) -> None: ...
+
+class FailingRule(_message.Message):
+    __slots__ = ("file", "group", "rule", "reason", "text", "seconds")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    file: str
+    group: str
+    rule: str
+    reason: str
+    text: str
+    seconds: int
+    def __init__(self, file: _Optional[str] = ..., group: _Optional[str] = ..., rule: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., seconds: _Optional[int] = ...) -> None: ...

@@ -11,6 +11,7 @@ from dataclasses import astuple
 from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
+from agent.rules.failing import FailureTimes
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
@@ -28,6 +29,7 @@ from agent.scrape.runner import CollectorRunner
 from collectors.base.sample import Family
 from plimsoll import logs
 from plimsoll.threads import StoppedError
+from wire.failing_rules import FailingRule
 
 log = logs.get(__name__)
 
@@ -74,6 +76,7 @@ class RuleEngine:
         )
         self._subscribers = Subscribers(options.notable_change)
         self._notices = ErrorLog()
+        self._failing = FailureTimes()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
         self._woken = Event()
@@ -109,6 +112,10 @@ class RuleEngine:
     def unread(self) -> Collection[str]:
         """See `RuleResults`."""
         return self._current().unread
+
+    def failing(self) -> Mapping[FailingRule, float]:
+        """See `RuleResults`."""
+        return self._failing.at(self._clock.boot())
 
     def subscribe(
         self,
@@ -206,6 +213,7 @@ class RuleEngine:
         self._groups.accelerate(self._subscribers.metrics, now)
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
+        self._note_failing()
         self._subscribers.notify(self._current().results)
         next_due = min(self._groups.next or now + _LOOK, (now // _LOOK + 1) * _LOOK)
         # Rules take at most half of a core, whatever they contain.
@@ -229,6 +237,11 @@ class RuleEngine:
             raise
         except Exception:
             log.exception("rules cannot be read")
+        self._note_failing()
+
+    def _note_failing(self) -> None:
+        errors = (*self._refused, *self._published.errors)
+        self._failing.update(errors, self._files.errors, self._clock.boot())
 
     def _adopt(self, rule_file: RuleFile, now: int) -> None:
         self._refused = rule_file.errors

@@ -17,6 +17,7 @@ import grpc
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
+from agent.stream.failing import ChangedFailingRules
 from agent.stream.names import MatchingNames, SimilarNames
 from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION, logs
@@ -181,6 +182,7 @@ class StreamClient:
         self._readings.want(subscription.metrics)
         similar = SimilarNames(self._readings.similar, due)
         matching = MatchingNames(self._readings.matching, due)
+        failing = ChangedFailingRules(self._readings.failing)
         while True:
             # Before reading: a change during it causes another report.
             due.clear()
@@ -200,6 +202,8 @@ class StreamClient:
             else:
                 codec.add_matching(report, matching.take())
             matching.find(subscription.patterns, loop.time())
+            if (rules := failing.take(loop.time(), full=last is None)) is not None:
+                codec.add_failing_rules(report, rules)
             await stream.write(report)
             last = found
             await due.wait(subscription.interval_ms / 1000 or _DEFAULT_INTERVAL)

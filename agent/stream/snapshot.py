@@ -1,6 +1,6 @@
 """Reads the metrics for one stream: collected and recorded ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agent.metric_names import PREFIX, candidates, similar
 from agent.rule_results import RuleResults
@@ -10,6 +10,7 @@ from agent.stream.selection import matching, select
 from collectors.base.sample import Family
 from plimsoll.text import NearNames
 from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
+from wire.failing_rules import FailingRule
 
 _PATIENCE = 5.0  # seconds to wait for the first check of sources, one of which may hang
 
@@ -79,6 +80,10 @@ class SnapshotReader:
     def matching(self, patterns: Sequence[str]) -> list[str]:
         """Run all collectors, and return the names of metrics that match the patterns."""
         return matching(self._all(), patterns)
+
+    def failing(self) -> Mapping[FailingRule, float]:
+        """Return the recording rules that fail, with the seconds since when each does."""
+        return self._recorded.failing() if self._recorded is not None else {}
 
     def _all(self) -> list[Family]:
         families = self._runner.run().families

@@ -275,8 +275,12 @@ class Store:
 
     def knows(self, node: str) -> bool:
         """Whether deltas of a node can be applied; otherwise it must send a full report."""
+        return self.reported_at(node) > NEVER
+
+    def reported_at(self, node: str) -> float:
+        """Return the time of a node's last report (seconds); NEVER if there is none."""
         row = self._rows.rows.get(node)
-        return row is not None and bool(self._reported[row] > NEVER)
+        return NEVER if row is None else float(self._reported[row])
 
     def reading(self, metric: str, node: str) -> Reading:
         """Return one reading; 0 samples at NEVER if there is none."""

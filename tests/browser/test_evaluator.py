@@ -32,6 +32,13 @@ MANIFESTS = (
     "gang-demo/00-namespace.yaml",
     "gang-demo/10-train.yaml",
 )
+AMBIGUOUS = """
+groups:
+  - name: ambiguous
+    rules:
+      - record: node_ambiguous
+        expr: node_cpu_seconds_total / on () node_cpu_seconds_total
+"""
 KINDS_OF_PAGES = (
     r"",
     r"policies/[^/]+/[^/]+",
@@ -68,14 +75,16 @@ async def cluster(tmp_path_factory):
         for node, health in zip(running.spec.nodes, (0, 1, 2), strict=True):
             text = f"node_health_metric {health}\nnode_disk_errors {health // 2}\n"
             (running.node_metrics(node) / "text.prom").write_text(text)
+        (running.rules / "ambiguous.yaml").write_text(AMBIGUOUS)
         yield running
 
 
 @pytest_asyncio.fixture(**LOOP)
 async def ops(cluster):
-    """The URL of `/` once the pages have something to show: violating nodes, pods and a gang."""
+    """The URL of `/` once the pages have something to show: violating nodes, pods, a gang and a failing rule."""
     url = f"{cluster.endpoints.ops}/"
     signs = {"nodes": "node-actions-demo/disk-errors", "pods": "demo-app", "gangs": "train"}
+    signs |= dict.fromkeys(("rules", "nodes/node-a"), "node_ambiguous")
     async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
         for path, sign in signs.items():
             while sign not in await fetch(session, url + path):  # noqa: ASYNC110

@@ -2,6 +2,7 @@
 
 import shutil
 
+import aiohttp
 import pytest
 
 from sandbox import manifests
@@ -14,6 +15,7 @@ from tests.preloaded import Cluster
 pytestmark = pytest.mark.e2e
 
 NODES = ("node-a", "node-b")
+SERIES = ("free", "size")
 POD = {
     "metadata": {
         "name": "p",
@@ -22,6 +24,15 @@ POD = {
     },
     "spec": {"containers": []},
 }
+
+
+AMBIGUOUS = """
+groups:
+  - name: scratch
+    rules:
+      - record: node_scratch_ratio
+        expr: scratch_free_bytes / on () scratch_size_bytes
+"""
 
 
 @pytest.fixture
@@ -64,3 +75,34 @@ async def test_recorded_ratio_changes_the_schedulers_answer_at_once(cluster, eve
     fill("node-a", 50)
     fill("node-b", 9)
     await eventually(lambda: refused("node-b"))
+
+
+async def test_rule_that_fails_on_a_node_is_on_the_pages_until_it_is_mended(tmp_path, eventually):
+    spec = ClusterSpec(dir=tmp_path, nodes=NODES, sync_period=1)
+    async with Cluster(spec) as cluster, aiohttp.ClientSession(cluster.endpoints.ops) as session:
+
+        def fill(node, *disks):
+            rows = (f'scratch_{what}_bytes{{disk="{d}"}} 1\n' for d in disks for what in SERIES)
+            (cluster.node_metrics(node) / "scratch.prom").write_text("".join(rows))
+
+        async def failing():
+            async with session.get("/rules.json") as response:
+                found = (await response.json())["failingRules"]
+            return [(one["rule"], one["nodes"], one["message"]) for one in found]
+
+        fill("node-a", "sda")
+        fill("node-b", "sda", "sdb")
+        (cluster.rules / "scratch.yaml").write_text(AMBIGUOUS)
+        await eventually(failing)
+        [(rule, nodes, message)] = await failing()
+        assert (rule, nodes) == ("node_scratch_ratio", ["node-b"])
+        async with session.get("/nodes/node-b.json") as response:
+            [on_node] = (await response.json())["failingRules"]["rules"]
+        assert (on_node["group"], on_node["message"]) == ("scratch", message)
+
+        fill("node-b", "sdb")
+
+        async def mended():
+            return not await failing()
+
+        await eventually(mended)

@@ -1,7 +1,7 @@
 """Data of the page `/rules`: each metric that policies use, and on how many nodes it cannot be used, and why.
 
-Agents stream values, not error texts: a collector or recording rule that fails on a node shows as `unread` here, and with
-its error on the agent's own page.
+A collector that fails on a node shows as `unread` here, and with its error on the agent's own page: agents report errors
+of recording rules only (`failing_rules`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

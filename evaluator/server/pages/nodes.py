@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluator.plans.explain import node_list, policy_nodes, states, written
+from evaluator.plans.explain import failing_rules, node_list, policy_nodes, states, written
 from evaluator.plans.explain import nodes as explain_nodes
 from evaluator.plans.explain.window import Window
 from evaluator.server.pages.report import SHOWN, PageError, Report
@@ -39,7 +39,7 @@ class NodeReports:
         return Report(head, objects={"nodes": rows})
 
     async def node(self, name: str) -> Report:
-        """Report on a node: each policy with its readings, what was written to it, and what scorers know of it."""
+        """Report on a node: each policy with its readings, what was written to it, its failing rules, and what scorers know of it."""
         decisions, sources = self._decider.latest, self._sources
         if name not in decisions.table.nodes.position:
             raise PageError(f"no node {name[:SHOWN]}")
@@ -55,6 +55,7 @@ class NodeReports:
             **explain_nodes.head(name, cached, decisions),
             "sources": list(sources.readings_from),
             "written": written.of_node(cached, sources.taint_prefixes),
+            "failingRules": failing_rules.of_node(sources.failing_rules, name, sources.clock()),
             "scorers": explainer.facts_of(name) if explainer else {},
         }
         return Report(head, objects={"policies": found})

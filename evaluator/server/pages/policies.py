@@ -1,4 +1,4 @@
-"""Reports on policies: the overview, one policy, and the metrics that policies use."""
+"""Reports on policies: the overview, one policy, and the metrics that policies use, with failing rules."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +9,8 @@ from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import NodeIndex
 from evaluator.model.pod import Pod
+from evaluator.plans.explain import failing_rules, overview, policy_nodes, rules, states
 from evaluator.plans.explain import metrics as explain_metrics
-from evaluator.plans.explain import overview, policy_nodes, rules, states
 from evaluator.plans.explain import policy as explain
 from evaluator.plans.explain import status as explain_status
 from evaluator.plans.explain.window import Window
@@ -203,7 +203,7 @@ class PolicyReports:
         return Report(head, objects={"metrics": found})
 
     async def rules(self, window: Window) -> Report:
-        """Report on the metrics that policies use: those that cannot be read first."""
+        """Report on the rules that fail on nodes, and the metrics that policies use: those that cannot be read first."""
         decisions = self._decider.latest
         counts = await stepwise(rules.metrics(decisions))
         wanted = [metric for metric in counts if window.search in metric]
@@ -211,12 +211,17 @@ class PolicyReports:
             wanted = [metric for metric in wanted if counts[metric][window.state]]
         shown = window.of(wanted)
         rows = await unhurried(rules.rows(decisions, counts, shown, self._decider.similar.to))
+        sources = self._sources
+        failing = await stepwise(
+            failing_rules.listed(sources.failing_rules, window.search, sources.clock())
+        )
         head = {
-            **self._sources.waiting(),
+            **sources.waiting(),
             "nodeCount": len(decisions.table.nodes),
+            "failing": failing.counts,
             "window": window.described(len(wanted), len(counts)),
         }
-        return Report(head, objects={"metrics": rows})
+        return Report(head, objects={"metrics": rows}, arrays={"failingRules": failing.rows})
 
 
 def about(pod: Pod) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from evaluator.plans.enforcement import NO_EFFECTS, Effects
 from evaluator.plans.explain.policy_nodes import Since, never
 from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.policy.actions.names import DOMAIN, own_prefixes
+from evaluator.readings.failing_rules import FailingRuleIndex
 from evaluator.scorerhost.pod_explainer import PodExplainer
 
 _NAMED = 10
@@ -52,6 +53,7 @@ class PageSources:
     readings_from: Sequence[str] = ()
     """The sources of readings, by name."""
     actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = field(default=dict)
+    failing_rules: FailingRuleIndex = field(default_factory=FailingRuleIndex)
     taint_prefixes: tuple[str, ...] = own_prefixes(DOMAIN)
 
     def waiting(self) -> dict[str, Any]:

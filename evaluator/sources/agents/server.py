@@ -1,7 +1,7 @@
 """gRPC server for agents: each opens one stream, receives subscriptions and sends reports.
 
-A client that may report for a node can affect only that node's readings, the names suggested for metrics that no node has,
-and which metrics match `patterns`: one stream per node is current, its reports are for this node, and they are rate-limited.
+A client that may report for a node can affect only that node's readings and failing rules, the names suggested for metrics that
+no node has, and which metrics match `patterns`: one stream per node is current, its reports are for this node, and they are rate-limited.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
+from wire.failing_rules import NONE, FailingRules
 
 log = logs.get(__name__)
 
@@ -59,7 +60,8 @@ class AgentServer:
     """Receives reports.
 
     `on_report` is called with whether a report changed anything, `on_similar` with the names of a node's series that
-    resemble absent metrics, `on_matching` with its metrics that match `patterns`, `on_refusal` with the code of a rejection.
+    resemble absent metrics, `on_matching` with its metrics that match `patterns`, `on_failing` with a node and its failing
+    rules (none when its stream ends), `on_refusal` with the code of a rejection.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class AgentServer:
         on_similar: Callable[[Mapping[str, Sequence[str]]], None] = lambda _names: None,
         patterns: Sequence[str] = (),
         on_matching: Callable[[Sequence[str]], None] = lambda _names: None,
+        on_failing: Callable[[str, FailingRules], None] = lambda _node, _rules: None,
         on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
         authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
@@ -85,6 +88,7 @@ class AgentServer:
         self._on_similar = on_similar
         self._patterns = patterns
         self._on_matching = on_matching
+        self._on_failing = on_failing
         self._on_refusal = on_refusal
         self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
@@ -197,7 +201,8 @@ class AgentServer:
             await stream.flush()
             return refusal
         finally:
-            self._registry.leave(node, stream)
+            if self._registry.leave(node, stream):
+                self._on_failing(node, NONE)
             log.debug("agent disconnected", node=node)
 
     def _store_report(self, node: str, delta: Delta) -> None:
@@ -208,6 +213,8 @@ class AgentServer:
             self._on_similar(delta.similar)
         if delta.matching:
             self._on_matching(delta.matching)
+        if delta.failing is not None:
+            self._on_failing(node, delta.failing)
 
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""

@@ -49,13 +49,15 @@ class StreamRegistry(Generic[T]):
         before, self._current[node] = self._current.get(node), stream
         return before
 
-    def leave(self, node: str, stream: T) -> None:
-        """Remove a stream."""
+    def leave(self, node: str, stream: T) -> bool:
+        """Remove a stream; returns whether it was the current one of its node."""
         self._open[node] -= 1
         if not self._open[node]:
             del self._open[node]
-        if self._current.get(node) is stream:
+        current = self._current.get(node) is stream
+        if current:
             del self._current[node]
+        return current
 
     def _bucket(self, node: str) -> TokenBucket:
         bucket = self._beginnings.get(node)

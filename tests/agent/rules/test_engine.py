@@ -308,6 +308,24 @@ def test_failed_rule_is_named_and_others_run(node, logged) -> None:
     assert events == ["rule is left out", "rule fails", "rule works again"]
 
 
+def test_failures_have_the_time_since_they_began_until_they_end(node) -> None:
+    node.rules("groups:\n" + group("g", f"x: {MEMORY} / on () {LOAD}"))
+    node.rules("groups: 5", "broken.yaml")
+    node.loadavg.families = [gauge(LOAD, (1, {"a": "1"}), (2, {"a": "2"}))]
+    node.after(0)
+    node.after(60)
+    found = node.recorder.failing()
+    assert {rule.identity: seconds for rule, seconds in found.items()} == {
+        ("", "g", "x", "evaluation"): 60.0,
+        ("broken.yaml", "", "", "syntax"): 60.0,
+    }
+    node.loadavg.families = [one(LOAD, 1)]
+    (node.folder / "broken.yaml").unlink()
+    node.after(60)
+    node.after(60)
+    assert node.recorder.failing() == {}
+
+
 def test_rule_over_the_limit_yields_nothing(node) -> None:
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", "b: 1", more="limit: 1"))
     node.after(0)

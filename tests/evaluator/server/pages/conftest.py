@@ -12,11 +12,13 @@ from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import Metrics
 from evaluator.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.readings.failing_rules import FailingRuleIndex
 from evaluator.readings.store import Store
 from evaluator.server.ops import OpsServer
 from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
 from plimsoll.http.types import Parts, Request
+from wire import codec, telemetry_pb2
 
 START = 1000.0
 _VOID = {"meta", "link", "input", "br"}
@@ -69,6 +71,7 @@ class PagesOfPolicies:
         self.now = START
         self.cluster = ClusterCache()
         self.store = Store(stale_after=30.0, started=START)
+        self.failing = FailingRuleIndex(self.store.reported_at, stale_after=30.0)
         metrics, times = Metrics(), ViolationTimes()
         self.decider = DecisionLoop(
             self.cluster,
@@ -84,6 +87,7 @@ class PagesOfPolicies:
             clock=lambda: self.now,
             since=times.since,
             readings_from=("agents",),
+            failing_rules=self.failing,
             **sources,
         )
         self.server = OpsServer(self.decider, metrics, reports=Reports(given))
@@ -101,6 +105,14 @@ class PagesOfPolicies:
         for node, delta in reports.items():
             self.store.report(node, delta, self.now)
         self.decider.evaluate()
+
+    def report_failing(self, node, *rules, more=0):
+        """Report failing rules of a node, each as the fields of the protocol."""
+        report = telemetry_pb2.Report(full=True)
+        report.failing_rules.more = more
+        for fields in rules:
+            report.failing_rules.rules.add(**fields)
+        self.failing.report(node, codec.decode(report, ()).failing, self.now)
 
     async def get(self, target, accept="text/html", method="GET"):
         """Return the response to a request, as the server would parse it."""

@@ -203,6 +203,83 @@ async def test_rules_name_the_nodes_that_cannot_read_a_metric(pages, demo):
     await pages.html("/rules")
 
 
+BROKEN = {"group": "g", "rule": "node_x", "reason": "evaluation", "text": "many to many"}
+
+
+async def test_rules_that_fail_are_listed_with_their_nodes(pages, demo):
+    pages.know(demo, nodes=["a", "b", "c"])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("a", "b")})
+    file = {"file": "b.yaml", "reason": "invalid", "text": "no YAML"}
+    pages.report_failing("b", {**BROKEN, "seconds": 90}, file, more=2)
+    pages.report_failing("a", BROKEN)
+    pages.report_failing("c", BROKEN)  # without a fresh report
+    found = await data(pages, "/rules")
+    assert found["failing"] == {"nodes": 2, "failures": 2, "notStored": 2}
+    rule, other = found["failingRules"]
+    assert rule == {
+        "file": "",
+        "group": "g",
+        "rule": "node_x",
+        "reason": "evaluation",
+        "message": "many to many",
+        "messages": 1,
+        "nodeCount": 2,
+        "nodes": ["a", "b"],
+        "failingSeconds": 90.0,
+    }
+    assert (other["file"], other["nodes"]) == ("b.yaml", ["b"])
+    page = await pages.html("/rules")
+    assert "many to many" in page.text
+    assert {"./nodes/a", "./nodes/b"} <= {one["href"] for one in page.all("a")}
+    assert [one["rule"] for one in (await data(pages, "/rules?search=de_x"))["failingRules"]] == [
+        "node_x"
+    ]
+
+
+async def test_node_shows_its_failing_rules_until_its_report_is_stale(pages, demo):
+    pages.know(demo, nodes=["a"])
+    pages.report({"a": Delta({"m": 1.0, "k": 1.0})})
+    pages.report_failing("a", BROKEN, more=1)
+    pages.now += 30.0
+    found = (await data(pages, "/nodes/a"))["failingRules"]
+    assert (found["ageSeconds"], found["more"]) == (30.0, 1)
+    assert found["rules"][0]["failingSeconds"] == 30.0
+    page = await pages.html("/nodes/a")
+    assert "As of the agent's report 30 s ago; 1 more are on the agent's page." in page.text
+    assert "many to many" in page.text
+    pages.now += 1.0
+    found = (await data(pages, "/nodes/a"))["failingRules"]
+    assert found == {"ageSeconds": None, "rules": [], "more": 0}
+    assert "many to many" not in (await pages.html("/nodes/a")).text
+    assert (await data(pages, "/rules"))["failingRules"] == []
+
+
+async def test_messages_of_one_rule_that_differ_by_node_are_one_failure(pages, demo):
+    pages.know(demo, nodes=["a", "b", "c"])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("a", "b", "c")})
+    for node, disk in (("a", "sda"), ("b", "nvme0"), ("c", "nvme0")):
+        pages.report_failing(node, {**BROKEN, "text": f"many to many on {disk}"})
+    [found] = (await data(pages, "/rules"))["failingRules"]
+    assert (found["message"], found["messages"]) == ("many to many on nvme0", 2)
+    assert (found["nodeCount"], found["nodes"]) == (3, ["a", "b", "c"])
+    assert "many to many on nvme0 (one of 2 messages)" in (await pages.html("/rules")).text
+
+
+async def test_failures_on_most_nodes_come_first_and_the_others_are_counted(pages, demo):
+    nodes = [f"node-{number:03}" for number in range(60)]
+    pages.know(demo, nodes=nodes)
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in nodes})
+    for node in nodes:
+        own = ({**BROKEN, "rule": f"{node}_{number}"} for number in range(2))
+        pages.report_failing(node, BROKEN, *own)
+    found = await data(pages, "/rules")
+    assert found["failing"]["failures"] == 121
+    assert len(found["failingRules"]) == 100
+    first = found["failingRules"][0]
+    assert (first["nodeCount"], first["nodes"]) == (60, nodes[:10])
+    assert "100 of 121 failures, on 60 nodes" in (await pages.html("/rules")).text
+
+
 async def test_pods_are_listed_and_explained(pages, demo):
     filled(pages, demo)
     assert [one["pod"] for one in (await data(pages, "/pods"))["pods"]] == ["ns/web"]
@@ -382,6 +459,8 @@ async def drawn(name):
         policy_of(name), nodes=[Node(meta, NodeSpec(taints=taints))], pods=[("ns", name, name)]
     )
     pages.report({name: Delta({name: 1.0})})
+    texts = dict.fromkeys(("group", "rule", "reason", "text"), f"x{name}"[:200])
+    pages.report_failing(name, texts, {**texts, "file": f"/{name}"[:200]})
     query = urlencode({"search": name, "state": name})
     lists = ("/", "/nodes", "/pods", "/rules", f"/nodes?{query}")
     texts = [body(await pages.get(path)) for path in lists]
@@ -443,6 +522,8 @@ async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template
         nodes = [f"node-{number:03}" for number in range(count)]
         pages.know(demo, nodes=nodes, pods=[("ns", "web", "demo")])
         pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in nodes})
+        for node in nodes:
+            pages.report_failing(node, BROKEN)
         values = {**around, "page": await data(pages, target)}
         most.append(max(map(len, drawing._TEMPLATES.pieces(template, values))))
     assert most[1] <= 1.1 * most[0]

@@ -11,6 +11,7 @@ READING = {"value", "ageSeconds", "state"}
 WINDOW = {"search", "state", "page", "pages", "found", "total"}
 STATES = {"violated", "clearing", "pending", "labelled", "awaited", "missing", "clear"}
 WRITTEN = {"labels", "taints", "conditions"}
+FAILING = {"file", "group", "rule", "reason", "message"}
 RULE = {"rule", "words", "broken"}
 FIELDS = {
     "/": {
@@ -59,8 +60,10 @@ FIELDS = {
     "/nodes/node-a": {
         "": {
             *("waitingFor", "node", "ready", "cordoned", "labels", "sources", "written"),
-            *("scorers", "policies"),
+            *("scorers", "policies", "failingRules"),
         },
+        "failingRules": {"ageSeconds", "rules", "more"},
+        "failingRules.rules.0": {*FAILING, "failingSeconds"},
         "policies.ns/demo": {
             *("state", "mode", "dontschedule", "deschedule", "violatedSeconds", "timers"),
             *("awaited", "labels", "rules", "readings"),
@@ -86,7 +89,9 @@ FIELDS = {
         "nodes.node-a.rules.0": {"rule", "target", "violated", *READING},
     },
     "/rules": {
-        "": {"waitingFor", "nodeCount", "window", "metrics"},
+        "": {"waitingFor", "nodeCount", "failing", "window", "metrics", "failingRules"},
+        "failing": {"nodes", "failures", "notStored"},
+        "failingRules.0": {*FAILING, "messages", "nodeCount", "nodes", "failingSeconds"},
         "metrics.m": {"nodes", "named", "policies", "similar", "problem"},
         "metrics.m.nodes": {
             *("unread", "several", "notANumber", "stale", "absent", "awaited", "usable"),
@@ -105,6 +110,7 @@ def part(found, path):
 async def test_a_page_has_its_fields(pages, demo, target):
     pages.know(demo, pods=[("ns", "web", "demo")])
     pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in ("node-a", "node-b")})
+    pages.report_failing("node-a", {"group": "g", "rule": "r", "reason": "limit", "text": "x"})
     found = json.loads(body(await pages.get(target, accept="application/json")))
     for path, fields in FIELDS[target].items():
         assert set(part(found, path)) == fields, path

@@ -33,12 +33,14 @@ class Evaluator:
         self.store = Store(stale_after=30.0, started=self.clock())
         self.subscriptions = Subscriptions()
         self.reports = []
+        self.failing = {}
         self._told = asyncio.Condition()
         self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=2.5,
             on_report=self._heard,
+            on_failing=self.failing.__setitem__,
             limits=AgentLimits(**limits),
             clock=self.clock,
         )
@@ -314,6 +316,42 @@ async def test_stream_without_a_report_leaves_nothing_behind(evaluator, agent, u
     await node.stream.done_writing()
     assert (await node.ended())[0] is grpc.StatusCode.OK
     assert evaluator.agents.connected == 0
+
+
+def failing(rule):
+    entry = telemetry_pb2.FailingRule(group="g", rule=rule, reason="limit", text="too many")
+    return telemetry_pb2.FailingRules(rules=[entry])
+
+
+async def test_failing_rules_are_those_of_the_last_report_and_end_with_the_stream(
+    evaluator, agent, until
+):
+    evaluator.want("a")
+    node = await agent()
+    await node.introduced()
+    await node.say(generation=2, full=True, absent=[0], failing_rules=failing("r"))
+    await evaluator.heard(1)
+    await node.say(generation=2)
+    await evaluator.heard(2)
+    assert [rule.rule for rule in evaluator.failing["node-a"].seconds] == ["r"]
+    await node.say(generation=2, failing_rules=failing("s"))
+    await evaluator.heard(3)
+    assert [rule.rule for rule in evaluator.failing["node-a"].seconds] == ["s"]
+    await node.stream.done_writing()
+    await until(lambda: not evaluator.failing["node-a"].seconds)
+
+
+async def test_stream_that_was_replaced_does_not_end_the_failing_rules_of_the_next(
+    evaluator, agent
+):
+    evaluator.want("a")
+    old, new = await agent(), await agent()
+    await old.introduced()
+    await new.introduced()
+    await new.say(generation=2, full=True, absent=[0], failing_rules=failing("r"))
+    await evaluator.heard(1)
+    assert (await old.ended())[0] is grpc.StatusCode.ALREADY_EXISTS
+    assert evaluator.failing["node-a"].seconds
 
 
 @pytest.mark.parametrize("how", ["done_writing", "cancel"])
