@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import subprocess
 import sys
 
 import pytest
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 from evaluator.cli.check import main
 from sandbox import manifests
 from sandbox.apiserver.kinds import schema
+from tests import preloaded
 from tests.examples import examples
-from tests.patience import PATIENCE
 
 CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 RULE = {"metricname": "m", "operator": "GreaterThan", "target": 5}
@@ -315,16 +314,16 @@ def test_binary_file_is_not_text(tmp_path, capsys):
 
 
 @pytest.mark.e2e
-def test_check_is_a_command_of_the_evaluator():
-    command = [sys.executable, "-P", "-m", "evaluator", "check"]
+async def test_check_is_a_command_of_the_evaluator():
+    command = (sys.executable, "-P", "-m", "evaluator", "check")
     folder = manifests.folder()
     files = [*folder.glob("health-metric-demo/*.yaml"), *folder.glob("examples/*.yaml")]
-    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=PATIENCE)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[-1].endswith("0 errors, 0 warnings")
-    wrong = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert wrong.returncode == 2
-    assert wrong.stderr.startswith("plimsoll-evaluator check: ")
+    status, out, err = await preloaded.run((*command, *map(str, files)))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1].endswith("0 errors, 0 warnings")
+    status, _, err = await preloaded.run(command)
+    assert status == 2
+    assert err.startswith("plimsoll-evaluator check: ")
 
 
 durations = st.sampled_from(
