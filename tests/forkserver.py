@@ -15,6 +15,15 @@ import signal
 import socket
 import sys
 
+_ON_DEMAND = {
+    "agent": (
+        "agent.rules.engine",
+        "agent.rules.state_saver",
+        "agent.stream.client",
+        "agent.stream.credentials",
+    )
+}
+"""Modules by program that main() imports only with some flags: most tests have them."""
 _STANDARD = 3
 """stdin, stdout and stderr."""
 
@@ -88,7 +97,8 @@ def _request(connection: socket.socket) -> tuple[list[str], dict[str, str], list
 
 def main() -> None:
     program, number = sys.argv[1:]
-    importlib.import_module(f"{program}.main")
+    for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
+        importlib.import_module(module)
     argv = Server(socket.socket(fileno=int(number))).serve()
     if argv[0] == "-m":
         sys.argv = argv[1:]

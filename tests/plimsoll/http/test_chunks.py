@@ -35,9 +35,8 @@ def test_body_may_arrive_byte_by_byte():
     assert read(WHOLE, range(1, len(WHOLE))) == (BODY, b"")
 
 
-@pytest.mark.parametrize("end", range(len(WHOLE)))
-def test_truncated_body_has_no_end(end):
-    assert read(WHOLE[:end])[1] is None
+def test_truncated_body_has_no_end():
+    assert [end for end in range(len(WHOLE)) if read(WHOLE[:end])[1] is not None] == []
 
 
 @pytest.mark.parametrize(
