@@ -4,8 +4,8 @@ BIN    := $(VENV)/bin
 PYTHON ?= python3
 STAMP  := $(VENV)/.installed
 RUNTIME := $(VENV)/.runtime
-# Tests wait for other processes much of the time: two workers for each core.
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# Tests wait for other processes much of the time: three workers for each core.
+WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 UPGRADE ?=
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
