@@ -134,7 +134,7 @@ class RuleEngine:
 
     def sent(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
-        self._subscribers.sent(subscriber, self._current().results)
+        self._subscribers.sent(subscriber, self._current())
 
     def _current(self) -> Published:
         """Return the latest results that are not too old."""
@@ -176,7 +176,7 @@ class RuleEngine:
             left = self._published.until - self._clock.boot()
             await asyncio.sleep(min(max(left, SHORTEST), _EXPIRY) / 1000)
             if self._published.until < self._clock.boot():
-                self._subscribers.notify(self._current().results)
+                self._subscribers.notify(self._current())
 
     async def _save_periodically(self, saver: StateSaver) -> None:
         """Save the state file periodically, independent of evaluations: a disk may be slow."""
@@ -214,7 +214,7 @@ class RuleEngine:
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
         self._note_failing()
-        self._subscribers.notify(self._current().results)
+        self._subscribers.notify(self._current())
         next_due = min(self._groups.next or now + _LOOK, (now // _LOOK + 1) * _LOOK)
         # Rules take at most half of a core, whatever they contain.
         return max(next_due - self._clock.boot(), round(spent * 1000))

@@ -5,15 +5,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from agent.metric_names import candidates
-from agent.rules.groups.results import is_notable
-from agent.rules.groups.tick import Results
+from agent.rules.groups.results import Published, is_notable
 
 
 @dataclass(slots=True)
 class _Subscriber:
     metrics: frozenset[str]
     on_change: Callable[[], None]
-    last_sent: Results = field(default_factory=dict)
+    last_sent: Published = field(default_factory=Published)
 
 
 class Subscribers:
@@ -43,13 +42,13 @@ class Subscribers:
         with self._lock:
             return frozenset[str]().union(*(f.metrics for f in self._subscribers.values()))
 
-    def sent(self, subscriber: Hashable, now: Results) -> None:
+    def sent(self, subscriber: Hashable, now: Published) -> None:
         """Record the values sent to a subscriber."""
         with self._lock:
             if (subscription := self._subscribers.get(subscriber)) is not None:
                 subscription.last_sent = now
 
-    def notify(self, now: Results) -> None:
+    def notify(self, now: Published) -> None:
         """Call each subscriber with a notable change, as of `now`, since the values last sent to it or notified of."""
         with self._lock:
             moved = [found for found in self._subscribers.values() if self._has_moved(found, now)]
@@ -58,7 +57,12 @@ class Subscribers:
         for subscription in moved:
             subscription.on_change()
 
-    def _has_moved(self, subscription: _Subscriber, now: Results) -> bool:
-        return subscription.last_sent is not now and is_notable(
-            subscription.last_sent, now, subscription.metrics, self._share
+    def _has_moved(self, subscription: _Subscriber, now: Published) -> bool:
+        before, metrics = subscription.last_sent, subscription.metrics
+        if before is now:
+            return False
+        # An unread metric keeps its last reading at the evaluator; only a report that lacks it ends that.
+        gone = before.unread - now.unread - now.results.keys()
+        return not metrics.isdisjoint(gone) or is_notable(
+            before.results, now.results, metrics, self._share
         )
