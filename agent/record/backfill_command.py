@@ -15,6 +15,7 @@ from agent.rules.storage import exposition
 from agent.rules.storage.exposition import ExpositionError
 from plimsoll import durations, logs
 from plimsoll.commandline import Parser
+from plimsoll.recording.names import metric_names
 from plimsoll.text import SentenceError
 
 PROGRAM = f"{AGENT} backfill"
@@ -66,10 +67,14 @@ def main(argv: Sequence[str]) -> int:
         command.error(f"--every: {error}")
     if every < 1:
         command.error("--every must be more than 0")
+    try:
+        metrics = metric_names(given.metrics)
+    except ValueError as error:
+        command.error(f"--metrics: {error}")
     logs.setup("warn", "logfmt")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     try:
-        _run(given.rules, given.files, every, frozenset(filter(None, given.metrics.split(","))))
+        _run(given.rules, given.files, every, metrics)
     except (BackfillError, ExpositionError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1

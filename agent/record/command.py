@@ -18,6 +18,7 @@ from collectors.base.sample import Family
 from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.recording.names import metric_names
 from plimsoll.recording.spool import Spool, SpoolError
 
 PROGRAM = f"{config.PROGRAM} record"
@@ -32,10 +33,6 @@ example:
 
 exit status: 0 at the end or after a signal, 1 if files cannot be written, 2 for invalid flags.
 """
-
-
-def _names(value: str) -> frozenset[str]:
-    return frozenset(name.strip() for name in value.split(",") if name.strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +62,7 @@ class Options:
         frozenset(),
         "names of the metrics to record, separated by commas; by default all",
         metavar="NAMES",
-        parse=_names,
+        parse=metric_names,
     )
 
 

@@ -1,24 +1,12 @@
 """Flags of `plimsoll-evaluator record`."""
 
-import re
 from dataclasses import dataclass
 
 from evaluator.sources.agents.options import AgentOptions
 from plimsoll import durations, sizes
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions
-from plimsoll.text import shown
-
-_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
-
-
-def metric_names(text: str) -> frozenset[str]:
-    """Parse names of metrics, separated by commas. Raises ValueError."""
-    names = frozenset(name.strip() for name in text.split(",") if name.strip())
-    for name in sorted(names):
-        if _METRIC.fullmatch(name) is None:
-            raise ValueError(f"not the name of a metric: {shown(name)}")
-    return names
+from plimsoll.recording.names import metric_names
 
 
 @dataclass(frozen=True, kw_only=True)

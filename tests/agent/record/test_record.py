@@ -151,3 +151,10 @@ def test_the_program_records_until_a_signal(tmp_path):
     found = read(*tmp_path.iterdir())
     assert [*found] == [("node_load1", ("node", "node-a"))]
     assert all(path.read_text().endswith("# EOF\n") for path in tmp_path.iterdir())
+
+
+def test_mistyped_metric_is_an_error(tmp_path, capsys):
+    with pytest.raises(SystemExit) as exited:
+        command.main([f"--dir={tmp_path}", "--metrics=node_load1,node load"])
+    assert exited.value.code == 2
+    assert "not the name of a metric: 'node load'" in capsys.readouterr().err
