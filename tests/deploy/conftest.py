@@ -21,23 +21,37 @@ BLOCK = re.compile(
 )
 NAMES = ("kustomization.yaml", "Kustomization")
 
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
 
-
-@functools.cache
-def objects_of(folder):
+def manifests_of(folder):
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not on PATH")
-    command = ["kubectl", "kustomize", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return [obj for obj in yaml.load_all(done.stdout, yaml.CSafeLoader) if obj]
+    return done.stdout
+
+
+def objects_of(manifests):
+    return [obj for obj in yaml.load_all(manifests, yaml.CSafeLoader) if obj]
 
 
 @pytest.fixture(scope="session")
-def built():
-    """Build a kustomization and return its objects; for several folders, combined."""
-    return lambda *folders: [obj for folder in folders for obj in objects_of(DEPLOY / folder)]
+def built(request, tmp_path_factory):
+    """Build a kustomization and return its objects; for several folders, combined. Each is built once for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if hasattr(request.config, "workerinput") else own
+
+    @functools.cache
+    def objects(folder):
+        file = shared / f"{str(folder).replace('/', '-')}.built.yaml"
+        if not file.exists():
+            made = own / file.name
+            made.write_text(manifests_of(DEPLOY / folder))
+            made.replace(file)  # other workers never see half a file
+        return objects_of(file.read_text())
+
+    return lambda *folders: [obj for folder in folders for obj in objects(folder)]
 
 
 @pytest.fixture
@@ -56,7 +70,7 @@ def with_components(built, tmp_path):
         }
         (home / "overlay").mkdir()
         (home / "overlay" / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
-        return objects_of(home / "overlay")
+        return objects_of(manifests_of(home / "overlay"))
 
     return build
 
