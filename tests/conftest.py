@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import logging
 import os
 import re
 import ssl
@@ -18,6 +19,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+import structlog
 
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
@@ -98,6 +100,17 @@ def _grpc_is_kept() -> None:
     It waits for that thread where the channel is freed. In a garbage collection, it waits for ever.
     """
     grpc.aio.init_grpc_aio()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _log_settings() -> Iterator[None]:
+    """Undo logs.setup(), which programs called in this process leave behind."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 def pytest_sessionfinish() -> None:

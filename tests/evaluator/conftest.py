@@ -4,7 +4,6 @@ import asyncio
 import collections
 import contextlib
 import json
-import logging
 import random
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,6 @@ from typing import NamedTuple
 
 import aiohttp
 import pytest
-import structlog
 import yaml
 from aiohttp import web
 
@@ -366,8 +364,6 @@ async def api():
 @pytest.fixture
 def log_lines(capsys):
     """Set up logging in a format, as the programs do; return a function that reads the new lines."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
 
     def start(fmt):
         logs.setup("info", fmt)
@@ -377,7 +373,4 @@ def log_lines(capsys):
 
         return lines
 
-    yield start
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    return start

@@ -6,7 +6,6 @@ import logging
 import unicodedata
 
 import pytest
-import structlog
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -76,12 +75,7 @@ class Lines:
 
 @pytest.fixture(scope="module", params=["logfmt", "json"])
 def lines(request, read_logfmt):
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield Lines(request.param, {"logfmt": read_logfmt, "json": json.loads}[request.param])
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
+    return Lines(request.param, {"logfmt": read_logfmt, "json": json.loads}[request.param])
 
 
 @given(HOSTILE)
