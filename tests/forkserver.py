@@ -6,6 +6,7 @@ answers are the pid and, later, the exit status. The server and its forks end wh
 
 import array
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -99,6 +100,7 @@ def main() -> None:
     program, number = sys.argv[1:]
     for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
         importlib.import_module(module)
+    gc.freeze()  # a collection would write to the objects of these modules, and so copy their pages in each fork
     argv = Server(socket.socket(fileno=int(number))).serve()
     if argv[0] == "-m":
         sys.argv = argv[1:]
