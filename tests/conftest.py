@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -11,9 +10,6 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +25,11 @@ from sandbox.pki import CertificateAuthority, KeyPair
 from tests import preloaded
 from tests.examples import load_settings
 from tests.patience import PATIENCE
+from tests.workers import (  # noqa: F401  hooks
+    pytest_collection,
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -51,57 +52,6 @@ def pytest_configure(config: pytest.Config) -> None:
     load_settings(full=bool(config.getoption("--soak")))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mix the files that start processes, and wait for them much of the time, with those that only compute.
-
-    The former end a little earlier: the longest are among them, and one at the end would keep other workers idle.
-    """
-    files: dict[Path, list[pytest.Item]] = {}
-    for item in items:
-        files.setdefault(item.path, []).append(item)
-    waiting = [file for file in files.values() if file[0].get_closest_marker("e2e")]
-    computing = [file for file in files.values() if not file[0].get_closest_marker("e2e")]
-    places = [(0.9 * place / len(waiting), file) for place, file in enumerate(waiting)]
-    places += [(place / len(computing), file) for place, file in enumerate(computing)]
-    places.sort(key=itemgetter(0))
-    items[:] = chain.from_iterable(file for _, file in places)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
-    """Collect no garbage meanwhile, and exclude the collected tests from later garbage collections: they live until the end."""
-    gc.disable()
-    try:
-        _compile_share(session.config)
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def _compile_share(config: pytest.Config) -> None:
-    """Import a share of the test modules first, which writes their bytecode for the other workers.
-
-    In a new checkout, each worker would otherwise compile every module: twice the time of reading the bytecode.
-    """
-    if (worker := getattr(config, "workerinput", None)) is None:
-        return
-    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
-    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
-        name = ".".join(path.relative_to(config.rootpath).with_suffix("").parts)
-        with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection reports it
-            import_module(name)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _grpc_is_kept() -> None:
-    """Keep gRPC from ending its poller thread with the last channel.
-
-    It waits for that thread where the channel is freed. In a garbage collection, it waits for ever.
-    """
-    grpc.aio.init_grpc_aio()
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _log_settings() -> Iterator[None]:
     """Undo logs.setup(), which programs called in this process leave behind."""
@@ -111,6 +61,15 @@ def _log_settings() -> Iterator[None]:
     root.handlers[:] = handlers
     root.setLevel(level)
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _grpc_is_kept() -> None:
+    """Keep gRPC from ending its poller thread with the last channel.
+
+    It waits for that thread where the channel is freed. In a garbage collection, it waits for ever.
+    """
+    grpc.aio.init_grpc_aio()
 
 
 def pytest_sessionfinish() -> None:

@@ -40,10 +40,6 @@ def findings(check, root, capsys):
     return found
 
 
-def test_this_tree_has_no_findings(check, capsys):
-    assert findings(check, ROOT, capsys) == []
-
-
 def test_clean_tree_has_no_findings(check, tree, capsys):
     assert findings(check, tree, capsys) == []
 

@@ -27,11 +27,12 @@ SECONDS = 30
 MEMORY = 1 << 30
 
 READER = """
-import os, resource, sys
+import gc, os, resource, sys
 from pathlib import Path
 from agent.rules.groups import dependencies
 from agent.rules.files import RuleFileReader
 seconds, memory, *paths = sys.argv[1:]
+gc.freeze()
 for path in paths:
     if not os.fork():
         break
