@@ -16,7 +16,8 @@ from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
 from sandbox.client.objects import CRDS, PODS, ObjectKind
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
-from tests.cluster.conftest import Plane, eventually, sandbox_plane
+from tests.cluster.eventually import eventually
+from tests.cluster.plane import Plane, sandbox_plane
 
 pytestmark = [
     pytest.mark.e2e,

@@ -1,0 +1,87 @@
+"""An API server of a scenario, the sandbox's or a real one, and its scheduler."""
+
+import asyncio
+import contextlib
+import json
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import Client
+from sandbox.endpoints import kubeconfig
+from sandbox.envtest import ControlPlane, NoControlPlaneError
+from sandbox.scheduler.extender import Extender, ExtenderSpec
+from sandbox.scheduler.extenders import Extenders
+from sandbox.scheduler.scheduler import Scheduler
+from tests.cluster.eventually import eventually
+
+
+@dataclass
+class Plane:
+    """An API server: its URL, an administrator's client, and its programs."""
+
+    kubeconfig: Path
+    client: Client
+    server: ApiServer | ControlPlane | None
+
+    @contextlib.asynccontextmanager
+    async def scheduler(self, extender, folder):
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler."""
+        if isinstance(self.server, ApiServer):
+            async with contextlib.AsyncExitStack() as stack:
+                specs = [ExtenderSpec(extender)] if extender else []
+                asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
+                binder = asyncio.create_task(
+                    Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
+                )
+                yield
+                binder.cancel()
+                await asyncio.wait([binder])
+        elif isinstance(self.server, ControlPlane):
+            config = folder / "scheduler.yaml"
+            config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender)))
+            try:
+                with self.server.scheduler(config) as is_up:
+                    await eventually(is_up)
+                    yield
+            except NoControlPlaneError as error:
+                pytest.skip(str(error))
+        else:
+            pytest.skip("a cluster's own scheduler is not ours to configure")
+
+
+def scheduler_config(kubeconfig, extender):
+    """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
+    plain = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig)},
+        "leaderElection": {"leaderElect": False},
+    }
+    if extender is None:
+        return plain
+    return plain | {
+        "extenders": [
+            {
+                "urlPrefix": extender,
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "weight": 1,
+                "enableHTTPS": False,
+                "nodeCacheCapable": True,
+                "managedResources": [{"name": "telemetry/scheduling", "ignoredByScheduler": True}],
+            }
+        ],
+    }
+
+
+async def sandbox_plane(folder, stack):
+    server = ApiServer()
+    url = await server.start()
+    stack.push_async_callback(server.close)
+    config = folder / "kubeconfig"
+    config.write_text(kubeconfig(url))
+    return Plane(config, await stack.enter_async_context(Client(url)), server)
