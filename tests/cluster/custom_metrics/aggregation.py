@@ -37,10 +37,10 @@ class Balancer:
         await self._server.wait_closed()
 
     async def _relay(self, reader, writer):
-        for _ in self._ports:
-            self._ports.append(self._ports.pop(0))
+        self._ports.append(self._ports.pop(0))
+        for port in tuple(self._ports):  # other connections change the order meanwhile
             with contextlib.suppress(OSError):
-                onward = await asyncio.open_connection("127.0.0.1", self._ports[0])
+                onward = await asyncio.open_connection("127.0.0.1", port)
                 break
         else:
             writer.transport.abort()
