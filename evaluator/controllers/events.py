@@ -22,7 +22,6 @@ from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.metrics_found import SimilarTo
 from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.plans.policy_events import ReportedState
-from evaluator.policy.decide import Decision
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -91,6 +90,8 @@ class PolicyEventRecorder:
         self._wakeup = WakeUp()
         self._states: dict[tuple[PolicyKey, str], _EventState] = {}
         """By policy and uid."""
+        self._resumes = True
+        """Whether the next look continues another process's records, known from the statuses in the cluster."""
         self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
 
     def wake(self) -> None:
@@ -99,7 +100,7 @@ class PolicyEventRecorder:
 
     def start_over(self) -> None:
         """This replica became leader: read the last recorded state from the cluster again."""
-        self._states = {}
+        self._states, self._resumes = {}, True
         self.wake()
 
     async def run(self) -> None:
@@ -134,6 +135,10 @@ class PolicyEventRecorder:
         """Queue Events for what changed; drop policies that were deleted."""
         decisions, conflicts = self._decider.latest, ConflictsByLabel(self._conflicts())
         actions = self._actions()
+        # A status that this process wrote says nothing about its events: they may be written later.
+        statuses = (
+            {key: self._status_of(key) for key in decisions.policies} if self._resumes else {}
+        )
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
@@ -141,7 +146,11 @@ class PolicyEventRecorder:
             reported = policy_events.reported_state(
                 decision, conflicts, not_found, actions.get(key)
             )
-            state = before.get(identity) or self._begin(decision, reported)
+            state = before.get(identity) or _EventState(
+                policy_events.previously_reported(
+                    statuses.get(key, {}), reported, decision.policy.generation
+                )
+            )
             for spec in policy_events.diff(state.reported, reported):
                 state.pending[spec] += 1
                 self._metrics.policy_events.labels(*key, spec.reason).inc()
@@ -149,15 +158,7 @@ class PolicyEventRecorder:
             states[identity] = state
             await asyncio.sleep(0)
         if self._states is before:  # else start_over() was called meanwhile
-            self._states = states
-
-    def _begin(self, decision: Decision, reported: ReportedState) -> _EventState:
-        policy = decision.policy
-        return _EventState(
-            policy_events.previously_reported(
-                self._status_of(policy.key), reported, policy.generation
-            )
-        )
+            self._states, self._resumes = states, False
 
     async def _write(self) -> None:
         """Write pending Events within the rate limit. Raises KubeError for failures worth a retry."""

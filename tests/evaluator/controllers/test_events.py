@@ -215,6 +215,22 @@ async def test_restart_repeats_no_event(stub_server, answer, recording, demo, ta
     assert asked.json["reason"] == "StrategyCleared"
 
 
+async def test_new_policy_is_reported_even_if_its_status_was_written_first(
+    stub_server, answer, recording, demo, tas, rule
+):
+    """The status is written at once, events at most once a second."""
+    stub_server.otherwise(answer.says(201, {}))
+    world = await recording(stub_server.url)
+    other = parse(tas("other", "default", deschedule=[rule("health Equals 1")]))
+    world.decide(other, n0=1.0)
+    await stub_server.until(1)
+    world.status[KEY] = {"conditions": [{"type": "DescheduleViolated", "status": "True"}]}
+    world.decide(other, parse(demo), n0=1.0, n1=2.0)
+    *_, asked = await stub_server.until(2)
+    assert asked.json["reason"] == "StrategyViolated"
+    assert asked.json["involvedObject"]["name"] == "demo"
+
+
 async def test_problem_of_an_edit_during_downtime_is_reported(stub_server, answer, recording, tas):
     stub_server.otherwise(answer.says(201, {}))
     world = await recording(stub_server.url)
