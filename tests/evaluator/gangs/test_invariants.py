@@ -26,7 +26,7 @@ FOUND = settings(
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
 )
-"""Deterministic runs without shrinking."""
+"""Runs without shrinking, from a fixed seed; their number also depends on the constants of imported modules, which Hypothesis tries."""
 
 
 def saying(pod: PodRecord, **other: object) -> PodRecord:

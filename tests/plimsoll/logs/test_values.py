@@ -13,7 +13,7 @@ from plimsoll import logs
 from plimsoll.logs import values as logvalues
 from plimsoll.logs.values import LONGEST, LONGEST_MESSAGE, LONGEST_TRACE
 
-LIBRARY = "some.library"
+LIBRARY = "aiohttp.access"
 SPLIT = 16 << 10
 """Bytes of a line that container runtimes split."""
 HOSTILE = st.one_of(
