@@ -17,9 +17,9 @@ from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import CRDS, POLICIES
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 from tests.cluster.evaluator import Evaluator
-from tests.cluster.eventually import eventually
 from tests.cluster.plane import Plane, sandbox_plane
 from tests.cluster.world import World
+from tests.eventually import eventually
 
 
 @pytest.fixture(scope="session")

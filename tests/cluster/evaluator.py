@@ -9,7 +9,7 @@ import aiohttp
 
 from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
-from tests.cluster.eventually import eventually
+from tests.eventually import eventually
 from tests.preloaded import Processes
 from tests.tuned_evaluator import retuned
 

@@ -16,7 +16,7 @@ from sandbox.envtest import ControlPlane, NoControlPlaneError
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
-from tests.cluster.eventually import eventually
+from tests.eventually import eventually
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The Diagnoser on a real control plane: quotas count gated pods, and controllers wait for them."""
 
-import asyncio
 import contextlib
 import secrets
 
@@ -17,7 +16,7 @@ from evaluator.model.pod_record import decode
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError
-from tests.patience import PATIENCE
+from tests.eventually import eventually
 
 QUOTAS = ObjectKind("resourcequotas", "v1")
 JOBS = ObjectKind("jobs", "batch/v1")
@@ -55,7 +54,7 @@ async def namespace(client):
     for kind in (JOBS, STATEFUL_SETS, DEPLOYMENTS, REPLICASETS):
         for one in (await client.list(kind, name)).items:
             await client.delete(kind, one["metadata"]["name"], name)
-    await until(lambda: emptied(client, name))
+    await eventually(lambda: emptied(client, name))
 
 
 async def emptied(client, namespace):
@@ -76,19 +75,8 @@ async def controllers(control_plane):
             is_up = stack.enter_context(control_plane.controllers(*CONTROLLERS))
         except NoControlPlaneError as error:
             pytest.skip(str(error))
-        await until(is_up)
+        await eventually(is_up)
         yield
-
-
-async def until(answer):
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            found = answer()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 def container(requests, limits=None, *, name="c", **more):
@@ -124,7 +112,7 @@ class Diagnosis:
         async def there():
             return await self.pods() == count
 
-        await until(there)
+        await eventually(there)
 
     async def finds(self, *expected):
         async def told():
@@ -134,7 +122,7 @@ class Diagnosis:
             found = self._diagnoser.blockers(GangKey(self._namespace, "train"))
             return found if len(found) == len(expected) else None
 
-        assert await until(told) == expected
+        assert await eventually(told) == expected
 
 
 @pytest.fixture
@@ -146,7 +134,7 @@ async def limited(client, namespace, **hard):
     """Create an enforced quota: first one that admits nothing, until it is observed to be enforced."""
     meta = {"name": "tight", "namespace": namespace}
     await client.create(QUOTAS, {"metadata": meta, "spec": {"hard": {"pods": "0"}}})
-    await until(lambda: lets_in(client, namespace, nothing=True))
+    await eventually(lambda: lets_in(client, namespace, nothing=True))
     change = {"spec": {"hard": {"pods": None, **hard}}}
     await client.patch(QUOTAS, "tight", change, namespace)
 
@@ -154,8 +142,8 @@ async def limited(client, namespace, **hard):
         status = (await client.get(QUOTAS, "tight", namespace))["status"]
         return status.get("hard") == hard and status.get("used", {}).keys() == hard.keys()
 
-    await until(counted)
-    await until(lambda: lets_in(client, namespace))
+    await eventually(counted)
+    await eventually(lambda: lets_in(client, namespace))
 
 
 async def lets_in(client, namespace, *, nothing=False):
@@ -270,14 +258,14 @@ async def runs(client, namespace, kind, **spec):
         found = await client.get(kind, "train", namespace)
         return found.get("status", {}).get("availableReplicas") == 4
 
-    await until(available)
+    await eventually(available)
     return held
 
 
 async def test_deployment_rollout_waits_for_gated_pods(controllers, client, namespace, diagnosis):
     held = await runs(client, namespace, DEPLOYMENTS)
     await client.patch(DEPLOYMENTS, "train", {"spec": {"template": held}}, namespace)
-    (name,) = await until(lambda: new_sets(client, namespace))
+    (name,) = await eventually(lambda: new_sets(client, namespace))
     await diagnosis.finds(
         "Deployment train has replaced 2 of 4 pods and waits for them to become ready, which gated pods never do: "
         "use the strategy Recreate, which replaces all pods at once",
@@ -290,7 +278,7 @@ async def test_deployment_rollout_waits_for_gated_pods(controllers, client, name
         await let_go(client, namespace)
         return await all_are_held(client, namespace)
 
-    await until(replaced)
+    await eventually(replaced)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +300,7 @@ async def test_stateful_set_rollout_waits_for_gated_pods(
         found = await client.get(STATEFUL_SETS, "train", namespace)
         return found["status"].get("updatedReplicas") == 1
 
-    await until(one_goes)
+    await eventually(one_goes)
     await diagnosis.finds(
         "StatefulSet train has replaced 1 of 4 pods and waits for them to become ready, which gated pods never do: "
         f"{helps}"
@@ -321,7 +309,7 @@ async def test_stateful_set_rollout_waits_for_gated_pods(
         for pod in (await client.list(PODS, namespace)).items:
             if not pod["spec"].get("schedulingGates"):
                 await client.delete(PODS, pod["metadata"]["name"], namespace, grace=0)
-        await until(lambda: all_are_held(client, namespace))
+        await eventually(lambda: all_are_held(client, namespace))
 
 
 async def let_go(client, namespace):
@@ -359,7 +347,7 @@ async def test_event_on_a_pod_names_the_quota(controllers, control_plane, client
         found = (await client.list(EVENTS, namespace)).items
         return [one for one in found if one["reason"] == "GangCannotComplete"]
 
-    (event, *_) = await until(told)
+    (event, *_) = await eventually(told)
     assert event["involvedObject"]["kind"] == "Pod"
     assert event["type"] == "Warning"
     assert event["message"] == QUOTA_OF_PODS
@@ -383,7 +371,7 @@ async def two_of_three(world):
         await world.client.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
     yield
     await world.client.delete(REPLICASETS, "train", world.namespace)
-    await until(lambda: emptied(world.client, world.namespace))
+    await eventually(lambda: emptied(world.client, world.namespace))
 
 
 async def test_too_few_replicas_are_reported_on_each_pod(world, two_of_three):
@@ -400,6 +388,6 @@ async def test_too_few_replicas_are_reported_on_each_pod(world, two_of_three):
         return await told() == {"a": too_few, "b": too_few}
 
     try:
-        await until(on_both)
+        await eventually(on_both)
     except TimeoutError:
         raise AssertionError(f"{await told()}{world.evaluator.log()}") from None

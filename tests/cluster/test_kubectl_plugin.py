@@ -16,8 +16,8 @@ from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
 from sandbox.client.objects import CRDS, PODS, ObjectKind
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
-from tests.cluster.eventually import eventually
 from tests.cluster.plane import Plane, sandbox_plane
+from tests.eventually import eventually
 
 pytestmark = [
     pytest.mark.e2e,

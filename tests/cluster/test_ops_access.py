@@ -15,7 +15,7 @@ from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, ObjectKind
 from tests import prometheus
-from tests.cluster.eventually import eventually
+from tests.eventually import eventually
 
 pytestmark = [
     pytest.mark.e2e,

@@ -7,8 +7,8 @@ import secrets
 from sandbox.client.client import STRATEGIC, ApiError
 from sandbox.client.objects import NAMESPACES, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
-from tests.cluster.eventually import eventually
 from tests.cluster.fleet import Fleet
+from tests.eventually import eventually
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 OURS = "plimsoll.io/scenario"

@@ -18,7 +18,7 @@ from sandbox.cluster import ClusterSpec
 from sandbox.processes import HeldPort
 from sandbox.programs import AgentLaunch, agent_command, evaluator_command
 from tests import prometheus
-from tests.patience import PATIENCE
+from tests.eventually import eventually
 from tests.preloaded import Cluster
 
 pytestmark = [
@@ -142,13 +142,6 @@ async def apply(cluster, *paths):
             await ensure(cluster.client, KINDS[obj["kind"]], obj)
 
 
-async def eventually(predicate):
-    async with asyncio.timeout(PATIENCE):
-        while not (found := await predicate()):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-    return found
-
-
 def pod(name, namespace, policy):
     container = {"name": "c", "image": "none:1", "resources": {"limits": {RESOURCE: "1"}}}
     meta = {"name": name, "namespace": namespace, "labels": {"telemetry-policy": policy}}
@@ -194,6 +187,6 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
     await ensure(cluster.client, PODS, pod("misspelt", DEMO, "no-such-policy"))
     url = f"https://{custom_metrics.address}/readyz"
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False):
-        violating = await eventually(placed)
+        violating = await eventually(placed, every=0.1)
     write(violating, "node_health_metric 2\nnode_disk_errors 1\n")
-    await eventually(answered)
+    await eventually(answered, every=0.1)

@@ -6,7 +6,7 @@ import copy
 import pytest
 
 from sandbox.client.client import Client
-from tests.patience import PATIENCE
+from tests.eventually import eventually
 
 
 def make_pod(name="web", **spec):
@@ -92,18 +92,6 @@ async def spawn():
         await program.communicate()
 
 
-@pytest.fixture
-def eventually():
-    """Wait until a function returns a true value and return it; fail with the last result if it never does."""
-
-    async def wait(answer, timeout=PATIENCE):
-        async with asyncio.timeout(timeout):
-            while True:
-                found = answer()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
-
-    return wait
+@pytest.fixture(name="eventually")
+def eventually_fixture():
+    return eventually

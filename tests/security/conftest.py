@@ -17,6 +17,7 @@ from aiohttp import web
 from sandbox.apiserver.server import ApiServer
 from sandbox.controllers.nodes import node_object
 from sandbox.processes import HeldPort
+from tests.eventually import eventually
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
 from tests.tuned_evaluator import tuned
@@ -346,12 +347,6 @@ def review(pod):
 @pytest.fixture(name="review", scope="session")
 def _review():
     return review
-
-
-async def eventually(predicate):
-    async with asyncio.timeout(PATIENCE):
-        while not predicate():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture(name="eventually")

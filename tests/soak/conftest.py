@@ -18,7 +18,7 @@ from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
-from tests.patience import PATIENCE
+from tests.eventually import eventually
 from tests.preloaded import Processes
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -39,17 +39,10 @@ asyncio.run(run())
 """
 
 
-async def eventually(answer, what="it"):
-    """Wait until a function returns a true value and return it."""
+async def reached(answer, what="it"):
+    """Wait until a function returns a true value and return it; `what` names it in a failure."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                found = answer()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
+        return await eventually(answer)
     except TimeoutError:
         raise AssertionError(f"{what} did not come") from None
 
@@ -182,7 +175,7 @@ class Evaluator:
 
     async def recovered(self):
         """Wait until it answers again."""
-        await eventually(lambda: self._answered, f"an answer of {self.name}")
+        await reached(lambda: self._answered, f"an answer of {self.name}")
 
     def close(self):
         for port in self.ports.values():
@@ -271,7 +264,7 @@ class World:
             **{f"well-{n}": Reading(WELL) for n in (1, 2)},
             **{f"moody-{n}": Reading(WELL) for n in (1, 2)},
         }
-        self.eventually = eventually
+        self.eventually = reached
         self._session = session
         self._tasks = []
 
@@ -308,7 +301,7 @@ class World:
         """All evaluators are ready, and the labels match the current readings."""
         for evaluator in self.evaluators:
             await evaluator.recovered()
-        await eventually(lambda: self.labels.now() == self.sick(), "the right labels")
+        await reached(lambda: self.labels.now() == self.sick(), "the right labels")
         for task in self._tasks:
             if task.done():
                 task.result()
@@ -317,7 +310,7 @@ class World:
         """All evaluators have answered this many further requests."""
         for evaluator in self.evaluators:
             enough = evaluator.answers + count
-            await eventually(lambda one=evaluator, enough=enough: one.answers >= enough, "answers")
+            await reached(lambda one=evaluator, enough=enough: one.answers >= enough, "answers")
 
     async def close(self):
         left = set(self._tasks)
@@ -347,7 +340,7 @@ async def api(tmp_path):
                 await client.list(POLICIES)
                 return True
 
-        await eventually(served, "the kind of policies")
+        await reached(served, "the kind of policies")
         yield client, config
     process.kill()
     await process.wait()

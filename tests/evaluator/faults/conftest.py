@@ -16,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from tests import preloaded
+from tests.eventually import eventually
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -385,14 +386,7 @@ class World:
             return response.status, await response.text()
 
     async def until(self, predicate):
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                found = predicate()
-                if asyncio.iscoroutine(found):
-                    found = await found
-                if found:
-                    return found
-                await asyncio.sleep(0.02)
+        return await eventually(predicate)
 
     async def ready(self):
         return (await self.get("/readyz"))[0] == 200

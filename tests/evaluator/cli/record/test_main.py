@@ -1,6 +1,5 @@
 """`plimsoll-evaluator record`: real agents stream to it, it is killed and started again, and the backtest reads its files."""
 
-import asyncio
 import json
 import shutil
 import sys
@@ -14,7 +13,7 @@ from tests.evaluator.cli.backtest.read import read
 from tests.evaluator.conftest import make_tas
 from tests.evaluator.sources.conftest import run as run
 from tests.evaluator.sources.test_secured import Pki
-from tests.patience import PATIENCE
+from tests.eventually import eventually
 
 EVALUATOR = (sys.executable, "-P", "-m", "evaluator", "record")
 AGENT = (sys.executable, "-P", "-m", "agent")
@@ -32,13 +31,6 @@ def pki(tmp_path_factory):
     for node in ("node-a", "node-b"):
         made.issue(node, f"/CN={node}", usage="clientAuth")
     return made
-
-
-async def eventually(condition):
-    """Wait until files have what is expected."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 (files of another process have no event)
-            await asyncio.sleep(0.05)
 
 
 class Agents:
