@@ -96,7 +96,7 @@ class Settings(
         "opsAuthorize",
         False,
         "admit only users with a bearer token and, by RBAC, the permission to get the nonResourceURL /metrics, or /plimsoll "
-        "and the path of the page; /healthz and /readyz stay open",
+        "and the path of what the page shows; /healthz and /readyz stay open",
     )
     explain: bool = option(
         "explain",

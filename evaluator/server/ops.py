@@ -13,10 +13,11 @@ from prometheus_client.samples import Sample
 from evaluator.engine.loop import DecisionLoop
 from evaluator.metrics import SLICE, Metrics
 from evaluator.server.pages.as_json import error, parts
-from evaluator.server.pages.browser import PATHS, BrowserPages
+from evaluator.server.pages.browser import BrowserPages
 from evaluator.server.pages.explain import ExplainPages
 from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.slices import WAITING
+from evaluator.server.pages.targets import EXPLAIN, PATHS
 from plimsoll.fairlock import FairLock, TooManyWaitError
 from plimsoll.html import assets
 from plimsoll.http.limits import Limits
@@ -70,8 +71,8 @@ class OpsServer:
             "/healthz": Route(self._health),
             "/readyz": Route(self._readiness),
             "/metrics": Route(self._exposition),
-            "/explain": Route(explain.root if explain else self._switched_off),
-            "/explain/": Route(explain.below if explain else self._switched_off),
+            EXPLAIN: Route(explain.answer if explain else self._switched_off),
+            f"{EXPLAIN}/": Route(explain.answer if explain else self._switched_off),
         }
         page = browser.answer if browser else self._switched_off
         routes |= {path: Route(page) for path in PATHS}

@@ -9,6 +9,7 @@ from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
 from evaluator.server.ops import LIMITS
 from evaluator.server.pages import as_json
+from evaluator.server.pages.targets import resource_of
 from evaluator.tls import server as tls
 from plimsoll.html import assets
 from plimsoll.http.server import Server
@@ -39,12 +40,15 @@ def server(settings: Settings, api: Kube, metrics: Metrics, handler: Handler) ->
 def attributes_of(request: Request) -> Attributes | None:
     """Return the permission that a request needs; None if any authenticated user has it.
 
-    `get` on /metrics, which roles of Prometheus usually have, or on /plimsoll and the path of the page.
+    `get` on /metrics, which roles of Prometheus usually have, or on /plimsoll and the path of what the page shows: the same
+    one for its HTML, its JSON, /explain and a name in the query.
     """
     if request.path.startswith(assets.FOLDER):
         return None
-    path = request.path if request.path == METRICS else f"{PREFIX}{request.path}"
-    return NonResourceAttributes(path=path)
+    if request.path == METRICS:
+        return NonResourceAttributes(path=METRICS)
+    resource = resource_of(request)
+    return NonResourceAttributes(path=PREFIX + (resource.path if resource else request.path))
 
 
 def refuse(refused: RejectedRequestError, _request: Request | None) -> Response:

@@ -30,6 +30,30 @@ KINDS = {
     "ServiceAccount": ACCOUNTS,
 }
 COMPONENT = "components/ops-access"
+TENANTS = ("shop", "workshop")
+
+
+def tenancy(tenant):
+    """An account with the role of docs/pages.md for the namespace of the same name."""
+    account = {"name": tenant, "namespace": "plimsoll"}
+    sections = ("policies", "pods", "gangs")
+    urls = [f"/plimsoll/{section}/{tenant}/*" for section in sections]
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+        {
+            "apiVersion": RBAC,
+            "kind": "ClusterRole",
+            "metadata": {"name": f"pages-{tenant}"},
+            "rules": [{"nonResourceURLs": urls, "verbs": ["get"]}],
+        },
+        {
+            "apiVersion": RBAC,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"pages-{tenant}"},
+            "roleRef": {"apiGroup": RBAC[:-3], "kind": "ClusterRole", "name": f"pages-{tenant}"},
+            "subjects": [{"kind": "ServiceAccount", **account}],
+        },
+    ]
 
 
 @pytest.fixture
@@ -55,6 +79,9 @@ async def secured(world, authority):
         "subjects": [{"kind": "ServiceAccount", **reader}],
     }
     await ensure(world.client, KINDS["ClusterRoleBinding"], binding)
+    for tenant in TENANTS:
+        for obj in tenancy(tenant):
+            await ensure(world.client, KINDS[obj["kind"]], obj)
     cert, key = authority.issue("ops")
     await world.start("--opsTls", "--opsAuthorize", f"--cert={cert}", f"--key={key}")
 
@@ -87,6 +114,39 @@ async def test_roles_of_the_component_admit_prometheus_and_readers(
     }
     if shutil.which("prometheus"):
         await scraped(world, metrics, authority, tmp_path)
+
+
+async def test_tenants_read_only_pages_of_their_namespaces(world, secured):
+    tokens = {tenant: await secured(tenant) for tenant in TENANTS}
+
+    async def bound():
+        found = [(await world.evaluator.get(f"/pods/{one}/", tokens[one]))[0] for one in TENANTS]
+        return found == [200, 200]
+
+    await eventually(bound)
+    statuses = {}
+    for path in (
+        "/policies/{}",
+        "/policies/{}.json",
+        "/pods/{}/?search=e",
+        "/explain/{}/none",
+        "/explain?pod={}/none",
+        "/pods?pod={}/none",
+        "/pods/shop/?pod={}/none",
+        "/policies/shop/..%2F{}",
+    ):
+        own, other = (path.format(tenant) for tenant in TENANTS)
+        statuses[path] = [(await world.evaluator.get(at, tokens["shop"]))[0] for at in (own, other)]
+    assert statuses == {
+        "/policies/{}": [200, 403],
+        "/policies/{}.json": [200, 403],
+        "/pods/{}/?search=e": [200, 403],
+        "/explain/{}/none": [404, 403],
+        "/explain?pod={}/none": [404, 403],
+        "/pods?pod={}/none": [404, 403],
+        "/pods/shop/?pod={}/none": [404, 403],
+        "/policies/shop/..%2F{}": [404, 404],
+    }
 
 
 async def scraped(world, token, authority, folder):

@@ -55,16 +55,17 @@ class GangExplainer:
         )
 
     def unknown(self, name: str) -> str:
-        """Return an error for an unknown gang, with the names of similar ones."""
+        """Return an error for an unknown gang, with the names of some of its namespace."""
         namespace, _, rest = name.partition("/")
         if (namespace, rest) in self.native():
             return f"pod {name} has a spec.schedulingGroup: Kubernetes schedules its group, and its gate is never removed"
-        gangs = self.gangs()
-        nearest = heapq.nsmallest(_NAMED, gangs, key=lambda key: (key.namespace != namespace, key))
-        known, more = list(map(str, nearest)), len(gangs) - len(nearest)
+        gangs = [key for key in self.gangs() if key.namespace == namespace]
+        known = list(map(str, heapq.nsmallest(_NAMED, gangs)))
+        more = len(gangs) - len(known)
         return (
             f"no gang {name} (use <namespace>/<podGroup>, or <namespace>/<pod> for a gated pod without a gang); "
-            f"known: {', '.join(known) or 'none'}" + (f" and {more} more" if more else "")
+            f"known in this namespace: {', '.join(known) or 'none'}"
+            + (f" and {more} more" if more else "")
         )
 
     def waiting(self) -> Iterator[PodGroup]:
@@ -163,13 +164,15 @@ class GangExplainer:
         rank, gangs = gang.rank, self.gangs()
         there = [gangs[key] for key in line if key is not None and key in gangs]
         before = sorted(there, key=lambda other: other.rank)
+        own = [str(other.key) for other in before if other.key.namespace == gang.key.namespace]
         return {
             "groupPriority": -rank.priority,
             "qosClass": _CLASSES[rank.qos],
             "created": rfc3339.millis(rank.created) if rank.created else None,
             "place": len(before) + 1 if gang.gated else None,
             "of": len(line) + bool(gang.gated),
-            "before": [str(other.key) for other in before[:_NAMED]],
+            "before": own[:_NAMED],
+            "beforeElsewhere": len(before) - len(own),
         }
 
 

@@ -1,4 +1,4 @@
-"""Which entries of a list a page shows: a search, a state, and a page number."""
+"""Which entries of a list a page shows: a namespace, a search, a state, and a page number."""
 
 import math
 from collections.abc import Sequence
@@ -13,17 +13,25 @@ PAGE = 200
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`search`: part of a name; `state`: only entries in it; `page`: from 1; `size`: entries of a page."""
+    """`search`: part of a name; `state`: only entries in it; `page`: from 1; `size`: entries of a page.
+
+    `namespace`: the only one whose objects are listed and counted; empty for all.
+    """
 
     search: str = ""
     state: str = ""
     page: int = 1
     size: int = PAGE
+    namespace: str = ""
 
     def of(self, entries: Sequence[T]) -> Sequence[T]:
         """Return the entries of the page; the last page if there are fewer."""
         begin = (self._within(len(entries)) - 1) * self.size
         return entries[begin : begin + self.size]
+
+    def covers(self, namespace: str) -> bool:
+        """Return whether objects of a namespace are listed."""
+        return self.namespace in {"", namespace}
 
     @property
     def skipped(self) -> int:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
-from urllib.parse import unquote, urlencode
 
 from evaluator.model.names import PolicyKey
 from evaluator.plans.explain.window import Window
@@ -13,27 +12,13 @@ from evaluator.server.pages import as_json
 from evaluator.server.pages.drawing import NEGOTIATED, draw
 from evaluator.server.pages.report import LONGEST_PATH, SHOWN, PageError, Report
 from evaluator.server.pages.reports import Reports
+from evaluator.server.pages.targets import Target
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
-from plimsoll.html.negotiation import prefers_json
-from plimsoll.html.templates import root_of, segment
-from plimsoll.http.types import Request, Response, preference
+from plimsoll.http.types import Request, Response
 
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""
-_LONGEST_SEARCH = 253
-_MOST_PAGES = 10**6
-_ROOT_AS_JSON = "index"
-_SUFFIX = ".json"
-
-_SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
-_NAMESPACED = frozenset({"policies", "pods", "gangs"})
-PATHS = (
-    "/",
-    f"/{_ROOT_AS_JSON}{_SUFFIX}",
-    *(f"/{section}{end}" for section in _SECTIONS for end in ("", "/", _SUFFIX)),
-)
-"""The paths to route here, by prefix if they end with a slash."""
 
 Build = Callable[[], Awaitable[Report]]
 
@@ -55,7 +40,6 @@ class BrowserPages:
         self._reports = reports
         self._replica = socket.gethostname()
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
-            ("", 0): self._overview,
             ("policies", 0): self._overview,
             ("policies", 2): self._policy,
             ("nodes", 0): self._nodes,
@@ -72,45 +56,41 @@ class BrowserPages:
 
     async def answer(self, request: Request) -> Response:
         """Answer a page."""
-        path, wants_json = request.path.rstrip("/") or "/", False
-        if path.endswith(_SUFFIX):
-            path, wants_json = path.removesuffix(_SUFFIX), True
-            path = "/" if path == f"/{_ROOT_AS_JSON}" else path
-        else:
-            wants_json = prefers_json(preference(request.headers, "accept"))
-        target = _Target(request, path)
+        target = Target(request)
         try:
             page = await self._page(target)
             async with self._reports.building.hold():
                 report = await page.build()
-                if wants_json:
+                if target.wants_json:
                     response = await as_json.page(report)
                     return response.with_headers(dict(NEGOTIATED))
                 around = self._around(target, page.title, page.section, page.subject)
                 return await draw(page.template, report, around)
         except PageError as failure:
-            if wants_json:
+            if target.wants_json:
                 return as_json.error(str(failure), failure.status)
             around = self._around(target, failure.status.phrase, "")
             report = Report({"message": str(failure)})
             return await draw("error.html", report, around, failure.status)
 
-    async def _page(self, target: "_Target") -> Page:
-        """Return the page of a path. Raises PageError."""
+    async def _page(self, target: Target) -> Page:
+        """Return the page of a resource. Raises PageError."""
         if len(target.path) > LONGEST_PATH:
             raise PageError("the path is too long for a page")
-        section, names, window = target.section, target.names, target.window
-        if section == "pods" and (name := target.pod):
-            found = await self._reports.pods.find(name)
-            return Page(
-                "pod.html", "Pod", section, lambda: self._reports.pods.pod(found, window), name
-            )
-        if section in _NAMESPACED and len(names) == 1:  # the list of a namespace
-            window, names = replace(window, search=window.search or f"{names[0]}/"), []
+        (section, names), window = target.resource, target.window
+        if namespace := target.resource.namespace:
+            return self._routes[section, 0]((), window)._replace(subject=namespace)
+        if section == "pods" and names:
+            return await self._pod("/".join(names), window)
         route = self._routes.get((section, len(names)))
         if route is None or not all(names):
             raise PageError(f"no page {target.path[:SHOWN]}")
         return route(names, window)
+
+    async def _pod(self, name: str, window: Window) -> Page:
+        reports = self._reports.pods
+        found = await reports.find(name)
+        return Page("pod.html", "Pod", "pods", lambda: reports.pod(found, window), name)
 
     def _overview(self, _names: Sequence[str], window: Window) -> Page:
         few = replace(window, size=_POLICIES)
@@ -144,7 +124,7 @@ class BrowserPages:
         return Page("rules.html", title, "rules", lambda: self._reports.policies.rules(window))
 
     def _around(
-        self, target: "_Target", title: str, section: str, subject: str = ""
+        self, target: Target, title: str, section: str, subject: str = ""
     ) -> dict[str, Any]:
         """Return what templates show around a report."""
         sections = [("", "Policies"), ("nodes", "Nodes"), ("pods", "Pods")]
@@ -161,40 +141,3 @@ class BrowserPages:
             "replica": self._replica,
             "version": VERSION,
         }
-
-
-class _Target:
-    """What a request asks for; `path` is without the suffix of JSON."""
-
-    def __init__(self, request: Request, path: str) -> None:
-        self.path = path
-        self.root = root_of(request.path)
-        self._query = request.query
-        section, *names = path.removeprefix("/").split("/")
-        self.section, self.names = section, [unquote(name) for name in names]
-        self.window = Window(
-            self._last("search")[:_LONGEST_SEARCH], self._last("state")[:20], self._number("page")
-        )
-
-    @property
-    def pod(self) -> str:
-        """The pod <namespace>/<name> in the path or the query; empty if there is none."""
-        return "/".join(self.names) if len(self.names) == 2 else self._last("pod")
-
-    @property
-    def as_json(self) -> str:
-        """The link to the same page as JSON, relative to `/`."""
-        names = "/".join(segment(name) for name in (self.section or _ROOT_AS_JSON, *self.names))
-        given = {name: values[-1] for name, values in self._query.items()}
-        query: dict[str, str] = {
-            name: given[name] for name in ("search", "state", "page", "pod") if name in given
-        }
-        return f"{names}{_SUFFIX}" + (f"?{urlencode(query)}" if query else "")
-
-    def _last(self, name: str) -> str:
-        return self._query.get(name, ("",))[-1]
-
-    def _number(self, name: str) -> int:
-        text = self._last(name)
-        valid = text.isascii() and text.isdigit() and len(text) < len(str(_MOST_PAGES))
-        return max(1, int(text)) if valid else 1

@@ -1,12 +1,12 @@
 """The pages at /explain: policies, pods, nodes and gangs as JSON, each with all nodes on one page."""
 
-from collections.abc import Awaitable, Callable
-from urllib.parse import unquote
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from evaluator.model.names import PolicyKey
 from evaluator.server.pages import as_json
 from evaluator.server.pages.report import LONGEST_PATH, PageError, Report
 from evaluator.server.pages.reports import Reports
+from evaluator.server.pages.targets import Resource, explained
 from plimsoll.http.types import Request, Response
 
 
@@ -19,36 +19,33 @@ class ExplainPages:
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
 
-    async def root(self, request: Request) -> Response:
-        """Answer /explain."""
-        query, reports = request.query, self._reports
-        if pods := query.get("pod"):
-            return await self._pod(pods[-1])
-        if gangs := query.get("gang"):
-            name = gangs[-1]
-            return await self._answer(
-                lambda: reports.gangs.gang(name) if name else reports.gangs.queue()
-            )
-        if nodes := query.get("node"):
-            return await self._answer(lambda: reports.nodes.node(nodes[-1]))
-        if metrics := query.get("metric"):
-            return await self._answer(lambda: reports.policies.metrics(metrics))
-        if "nodes" in query:
-            return await self._answer(reports.nodes.listed)
-        return await self._answer(lambda: reports.policies.listed("", self._see()))
-
-    async def below(self, request: Request) -> Response:
-        """Answer /explain/<namespace> and /explain/<namespace>/<policy>."""
+    async def answer(self, request: Request) -> Response:
+        """Answer /explain and all paths below it."""
         if len(request.path) > LONGEST_PATH:
             return as_json.error("the name is too long for a policy")
-        namespace, name = _names(request.path)
-        policies = self._reports.policies
-        if not namespace and not name:
-            return await self.root(request)
-        if not name:
-            return await self._answer(lambda: policies.listed(namespace, {}))
-        node = request.query.get("node", ("",))[-1]
-        return await self._answer(lambda: policies.policy(PolicyKey(namespace, name), node))
+        resource = explained(request)
+        if resource.section == "pods":
+            return await self._pod("/".join(resource.names))
+        return await self._answer(lambda: self._report(resource, request.query))
+
+    def _report(self, resource: Resource, query: Mapping[str, Sequence[str]]) -> Awaitable[Report]:
+        """Return the report of what a request shows, other than a pod."""
+        policies, nodes, gangs = self._reports.policies, self._reports.nodes, self._reports.gangs
+        match resource:
+            case Resource("gangs", names):
+                return gangs.gang("/".join(names)) if names else gangs.queue()
+            case Resource("nodes", (name,)):
+                return nodes.node(name)
+            case Resource("nodes"):
+                return nodes.listed()
+            case Resource("rules"):
+                return policies.metrics(query["metric"])
+            case Resource("policies", (namespace, "")):
+                return policies.listed(namespace, {})
+            case Resource("policies", (namespace, name)):
+                return policies.policy(PolicyKey(namespace, name), query.get("node", ("",))[-1])
+            case _:
+                return policies.listed("", self._see())
 
     async def _pod(self, name: str) -> Response:
         pods = self._reports.pods
@@ -77,9 +74,3 @@ class ExplainPages:
         if self._reports.has_gangs:
             pages |= {"gangs": "/explain?gang=", "gang": "/explain?gang=<namespace>/<podGroup>"}
         return pages
-
-
-def _names(path: str) -> tuple[str, str]:
-    """The namespace and name in /explain/<namespace>/<name>."""
-    namespace, _, name = path.removeprefix("/explain/").partition("/")
-    return unquote(namespace), unquote(name)

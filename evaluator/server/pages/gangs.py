@@ -22,6 +22,8 @@ class GangReports:
         """Report on all waiting gangs, or on those of a page."""
         gangs = self._ready()
         waiting = await unhurried(gangs.waiting())
+        if window is not None:
+            waiting = [gang for gang in waiting if window.covers(gang.key.namespace)]
         head: dict[str, Any] = {"waitingFor": list(gangs.undecided())}
         if window is None:
             return Report(head, arrays={"gangs": gangs.queue(waiting)})

@@ -126,8 +126,9 @@ class PodReports:
 
     async def page(self, window: Window) -> Report:
         """Report on the pods of a page that name a policy: those without a node first."""
-        pods = list(self._cluster.pods.objects.values())
-        names = await unhurried(_listed(pod, window) for pod in pods)
+        every = list(self._cluster.pods.objects.values())
+        total = sum(await unhurried(window.covers(pod.metadata.namespace) for pod in every))
+        names = await unhurried(_listed(pod, window) for pod in every)
         found = sorted(one for one in names if one is not None)
         await unhurried([])
         rows = [
@@ -135,13 +136,15 @@ class PodReports:
             for _, name, key in window.of(found)
             if (pod := self._cluster.pods.objects.get(key)) is not None
         ]
-        head = {**self._sources.waiting(), "window": window.described(len(found), len(pods))}
+        head = {**self._sources.waiting(), "window": window.described(len(found), total)}
         return Report(head, arrays={"pods": rows})
 
 
 def _listed(pod: Pod, window: Window) -> tuple[bool, str, tuple[str, str]] | None:
-    """Return what a list is sorted by, and the key of the pod; None if it is not in the search and state of a window."""
+    """Return what a list is sorted by, and the key of the pod; None if a window leaves it out."""
     name, waits = str(pod), pod.waiting
+    if not window.covers(pod.metadata.namespace):
+        return None
     if window.search not in name or (window.state == "waiting" and not waits):
         return None
     return not waits, name, (pod.metadata.namespace, pod.metadata.name)

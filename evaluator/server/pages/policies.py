@@ -51,7 +51,7 @@ class PolicyReports:
         if not found and not pods:
             raise PageError(
                 f"namespace {namespace[:SHOWN]} has no policy and no pod that names one; "
-                f"policies: {self._sources.known()}"
+                "/explain lists all policies"
             )
         return Report({"namespace": namespace, **head}, arrays={"policies": found, "pods": pods})
 
@@ -63,7 +63,8 @@ class PolicyReports:
     async def overview(self, window: Window) -> Report:
         """Report on this replica and on the policies of a page."""
         decisions = self._decider.latest
-        keys = overview.matching(decisions.policies, window.search)
+        known = [key for key in decisions.policies if window.covers(key.namespace)]
+        keys = overview.matching(known, window.search)
         with self._decider.readings() as readings:
             found = await stepwise(
                 overview.policies(decisions, window.of(keys), readings, now=self._sources.clock())
@@ -73,7 +74,7 @@ class PolicyReports:
             "nodeCount": len(decisions.table.nodes),
             "evaluator": self._evaluator(),
             "apiServer": self._api_server(),
-            "window": window.described(len(keys), len(decisions.policies)),
+            "window": window.described(len(keys), len(known)),
         }
         return Report(head, arrays={"policies": found})
 
@@ -190,7 +191,8 @@ class PolicyReports:
         return found
 
     def _unknown(self, key: PolicyKey) -> PageError:
-        return PageError(f"no policy {key}; known: {self._sources.known()}")
+        known = self._sources.known(key.namespace)
+        return PageError(f"no policy {key}; known in this namespace: {known}")
 
     async def metrics(self, metrics: Sequence[str]) -> Report:
         """Report on which nodes have some metrics, as far as policies already use them."""

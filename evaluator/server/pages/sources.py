@@ -60,8 +60,9 @@ class PageSources:
         """Return what is missing before this replica is ready, as a field."""
         return {"waitingFor": list(self.decider.waiting_for)}
 
-    def known(self) -> str:
-        """Return the names of some policies."""
-        policies = [str(key) for key in self.decider.latest.policies]
+    def known(self, namespace: str) -> str:
+        """Return the names of some policies of a namespace. Its pages name no other ones: see --opsAuthorize."""
+        every = self.decider.latest.policies
+        policies = [str(key) for key in every if key.namespace == namespace]
         more = f" and {len(policies) - _NAMED} more" if len(policies) > _NAMED else ""
         return (", ".join(policies[:_NAMED]) or "none") + more

@@ -174,12 +174,18 @@ async def test_explain_without_a_policy_lists_them(world, get, demo):
 async def test_explain_of_an_unknown_policy_lists_the_known_ones(world, get, demo):
     world.know(demo)
     status, text = await get("/explain/ns/other")
-    assert (status, json.loads(text)["error"]) == (404, "no policy ns/other; known: ns/demo")
+    assert (status, json.loads(text)["error"]) == (
+        404,
+        "no policy ns/other; known in this namespace: ns/demo",
+    )
 
 
 async def test_explain_before_the_first_list_reports_what_is_pending(get):
     status, text = await get("/explain/ns/demo")
-    assert (status, json.loads(text)["error"]) == (404, "no policy ns/demo; known: none")
+    assert (status, json.loads(text)["error"]) == (
+        404,
+        "no policy ns/demo; known in this namespace: none",
+    )
     assert json.loads((await get("/explain"))[1])["policies"] == []
 
 
@@ -318,7 +324,10 @@ async def test_error_names_some_of_many_policies(world, get, parsed, rule):
     world.know(*(parsed(f"p{n:02}", dontschedule=[rule("m Equals 1")]) for n in range(12)))
     _, text = await get("/explain/ns/other")
     known = ", ".join(f"ns/p{n:02}" for n in range(10))
-    assert json.loads(text)["error"] == f"no policy ns/other; known: {known} and 2 more"
+    assert (
+        json.loads(text)["error"]
+        == f"no policy ns/other; known in this namespace: {known} and 2 more"
+    )
 
 
 async def test_name_in_a_path_is_escaped_in_the_json(world, get, demo):
@@ -326,7 +335,7 @@ async def test_name_in_a_path_is_escaped_in_the_json(world, get, demo):
     status, text = await get("/explain/ns/%22%2C%22forged%22%3A%22%0a%1b")
     assert status == 404
     found = json.loads(text)
-    assert found["error"] == 'no policy ns/","forged":"\n\x1b; known: ns/demo'
+    assert found["error"] == 'no policy ns/","forged":"\n\x1b; known in this namespace: ns/demo'
     assert "forged" not in found
     assert "\x1b" not in text
 

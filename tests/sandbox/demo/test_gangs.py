@@ -173,7 +173,7 @@ async def test_explain_shows_what_a_gang_waits_for_and_ungated_pods_run(cluster,
             status, said = response.status, (await response.json())["error"]
     assert (page["state"], page["message"]) == ("Incomplete", "1 of 3 pods of podGroup train exist")
     assert page["members"]["t-0"]["state"] == "held"
-    assert (status, "known: default/train" in said) == (404, True)
+    assert (status, "known in this namespace: default/train" in said) == (404, True)
 
 
 async def test_no_gate_is_lifted_without_the_flag_and_explain_reports_it(tmp_path):

@@ -180,6 +180,7 @@ async def test_queue_position_is_explained(world, get, a_pod):
         "place": 3,
         "of": 4,
         "before": ["default/first", "default/third"],
+        "beforeElsewhere": 0,
     }
     _, page = await get("default/runs")
     assert page["rank"]["place"] is None
@@ -302,13 +303,12 @@ async def test_running_gang_lists_no_nodes(world, get, a_pod):
 
 
 async def test_unknown_gang_is_a_404_with_the_known_ones(world, get, a_pod):
-    near = a_pod("z-0", "z", 2)
-    far = [a_pod(f"g{number}-0", f"g{number}", 2, namespace="a") for number in range(11)]
-    world.see(near, *far, a=4)
+    own = [a_pod(f"g{number:02}-0", f"g{number:02}", 2) for number in range(12)]
+    world.see(*own, a_pod("z-0", "z", 2, namespace="a"), a=4)
     status, page = await get("default/trian")
     assert status == 404
     assert "no gang default/trian (use <namespace>/<podGroup>" in page["error"]
-    assert "known: default/z, a/g0, a/g1," in page["error"]
+    assert "known in this namespace: default/g00, default/g01," in page["error"]
     assert page["error"].endswith(" and 2 more")
 
 
