@@ -78,6 +78,7 @@ def running(
             f"--key={authority.path('server.key')}",
             f"--cacert={authority.ca}",
             "--bindAddress=127.0.0.1",
+            "--shutdownDelay=0s",
             f"--port={extender.number}",
             f"--agentPort={agents.number}",
             f"--opsPort={ops.number}",

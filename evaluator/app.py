@@ -1,11 +1,12 @@
 """Builds the evaluator from its parts, starts and stops them."""
 
 import asyncio
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -45,6 +46,7 @@ from evaluator.sources.agents import port as agents_port
 from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
+from plimsoll.durations import format_duration
 from wire.failing_rules import FailingRules
 
 log = logs.get(__name__)
@@ -251,24 +253,35 @@ class Service:
         if changed:
             self._decider.touch()
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Raises OSError or ListenError for a port that cannot be opened."""
+    async def run(self, stop: asyncio.Event, at_once: asyncio.Event) -> None:
+        """Serve until `stop` is set, and for --shutdownDelay afterwards or until `at_once` is set.
+
+        Raises OSError or ListenError for a port that cannot be opened.
+        """
         loops: list[asyncio.Task[None]] = []
         try:
             await self._ports.open()
             loops += self._start_loops()
-            ending = asyncio.create_task(stop.wait())
-            done, _ = await asyncio.wait([ending, *loops], return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {ending}:
-                await task  # loops do not return: this raises the error of the one that failed
-            log.info("stopping")
-            self._decider.stop("this replica is stopping")
-            await self._writers.release()
+            await _unless_failed(stop.wait(), loops)
+            await _unless_failed(self._leave(at_once), loops)
         finally:
             for task in loops:
                 task.cancel()
             await asyncio.gather(*loops, return_exceptions=True)
             await self._ports.close()
+
+    async def _leave(self, at_once: asyncio.Event) -> None:
+        """Stop being ready and leading, and answer until clients had the time to notice."""
+        delay = self._settings.shutdown_delay
+        log.info("stopping", answering_for=format_duration(delay))
+        self._decider.stop("this replica is stopping")
+        self._ports.retire()
+        until = asyncio.get_running_loop().time() + delay
+        await self._writers.release()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await at_once.wait()
+        log.info("closing the ports")
 
     def _watcher(
         self,
@@ -317,3 +330,16 @@ class Service:
         if self._custom_metrics is not None:
             loops.append(self._custom_metrics.run())
         return [asyncio.create_task(loop) for loop in loops]
+
+
+async def _unless_failed(
+    until: Coroutine[Any, Any, object], loops: Sequence[asyncio.Task[None]]
+) -> None:
+    """Wait for a coroutine. Loops do not return: raises the error of one that fails meanwhile."""
+    waiting = asyncio.create_task(until)
+    try:
+        done, _ = await asyncio.wait([waiting, *loops], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        waiting.cancel()

@@ -104,6 +104,14 @@ class Settings(
         "serve pages for a browser, and /explain as JSON, on the ops port, to any client that can reach it: policies with the readings of all nodes, and why "
         "pods wait",
     )
+    shutdown_delay: float = option(
+        "shutdownDelay",
+        5.0,
+        "how long requests are still answered after SIGTERM made /readyz fail, until kube-proxy and other clients have removed "
+        "the replica; a pod needs 15s more for terminationGracePeriodSeconds. SIGINT or a second SIGTERM end it",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
     )

@@ -90,15 +90,24 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
 
 
 async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
-    """Run the service until SIGTERM or SIGINT. Raises ConfigError, ListenError, OSError, QueriesError, TlsError."""
-    stop = asyncio.Event()
+    """Run the service until SIGTERM and --shutdownDelay, until SIGINT, or until a second signal.
+
+    Raises ConfigError, ListenError, OSError, QueriesError, TlsError.
+    """
+    stop, at_once = asyncio.Event(), asyncio.Event()
+
+    def end(number: signal.Signals) -> None:
+        if number is signal.SIGINT or stop.is_set():
+            at_once.set()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, end, number)
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api, scoring)
         gc_tuning.raise_thresholds()
         memory.return_large_buffers()
-        await service.run(stop)
+        await service.run(stop, at_once)
     finally:
         await api.close()

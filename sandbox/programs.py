@@ -59,6 +59,8 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         "--evict",
         # It is the only replica; after a kill, nothing has to wait for a Lease to expire.
         "--leaderElect=false",
+        # No endpoint list has to be updated before it stops.
+        "--shutdownDelay=0s",
         *launch.flags,
     )
 

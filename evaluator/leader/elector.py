@@ -101,9 +101,9 @@ class Leader:
                 await self._turn.acquire()  # never released: run() must not acquire the lease again
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
-                await self._leases.write_lease(
-                    lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
-                )
+                released = lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
+                self._seen = self._seen.stepped_down()
+                await self._leases.write_lease(released)
             log.info("released the lease", lease=self._lease_name)
         except (KubeError, TimeoutError) as error:
             why = str(error) or "no response in time"

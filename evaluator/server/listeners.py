@@ -1,5 +1,6 @@
 """The listeners: extender, scorers, agents, operations, gang webhook and custom metrics."""
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -104,12 +105,18 @@ class Listeners:
             port = settings.custom_metrics_port
             await self._listen("custom-metrics", self._custom_metrics, port, secured=True)
 
+    def retire(self) -> None:
+        """Answer requests as before, but keep no connection after its next response."""
+        for _, server in self._named():
+            server.retire()
+
     async def close(self) -> None:
-        """Complete requests in flight and close all connections."""
+        """Complete requests in flight and close all connections; the ops port, which reports it, last."""
         if self._streaming and self._agents:
             await self._agents.stop()
-        for _, server in reversed([*self._named()]):
-            await server.close(grace=_GRACE)
+        others = [server for _, server in self._named() if server is not self._ops]
+        await asyncio.gather(*(server.close(grace=_GRACE) for server in others))
+        await self._ops.close(grace=_GRACE)
 
     async def _listen(self, name: str, server: Server, port: int, *, secured: bool) -> None:
         (address,) = await server.listen([Address(self._settings.bind_address, port)])

@@ -52,6 +52,7 @@ class Server:
         self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
         self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
+        self._retiring = False
         self._ending = False
         self._drains = 0
         self._complained = -math.inf
@@ -95,21 +96,29 @@ class Server:
         self._drains += 1
         self._pool.end_idle()
 
+    def retire(self) -> None:
+        """Close each connection after its next response, with `Connection: close`. New connections are still accepted.
+
+        Clients then connect elsewhere, and none sends a request on a connection that `close` ends.
+        """
+        self._retiring = True
+
     async def close(self, *, grace: float = 0.0) -> None:
         """Stop listening and end every connection; requests in progress get `grace` seconds."""
         self._ending = True
         listening = [task for _, task in self._listeners]
         for task in listening:
             task.cancel()
+        await asyncio.gather(*listening, return_exceptions=True)
+        for listener, _ in self._listeners:
+            listener.close()
         self._pool.end_idle()
         if grace and self._pool.tasks:
             await asyncio.wait(list(self._pool.tasks), timeout=grace)
         rest = list(self._pool.tasks)
         for task in rest:
             task.cancel()
-        await asyncio.gather(*listening, *rest, return_exceptions=True)
-        for listener, _ in self._listeners:
-            listener.close()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -166,7 +175,7 @@ class Server:
                 check=self._check,
                 rejected=reject_reason,
                 set_state=partial(self._pool.set_state, task),
-                ending=lambda: self._ending or drains != self._drains,
+                ending=lambda: self._ending or self._retiring or drains != self._drains,
             ).serve()
             self._pool.set_state(task, ConnectionState.IDLE)
             await stream.close(self._limits.linger)

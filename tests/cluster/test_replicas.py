@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -15,6 +16,10 @@ pytestmark = pytest.mark.e2e
 
 SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
 LONG = ("--leaseDuration=1h", "--renewDeadline=30m", "--retryPeriod=100ms")
+
+
+LAG = 1.0
+"""Seconds from a failed readiness probe until kube-proxy has removed an endpoint, in a rollout."""
 
 
 class Replica:
@@ -203,6 +208,54 @@ async def test_stopped_leader_hands_over_at_once(world, replicas):
         other.fleet.say(node, health=0)
         await world.labelled(node)
     assert record.values[node] in (["violating", None], ["violating"])
+
+
+async def test_rollout_under_load_loses_no_request(world, replicas):
+    """Each replica in turn gets SIGTERM, and leaves the clients' list of endpoints a second after its readiness failed."""
+    node = await world.add_node("n")
+    policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
+    flags = ("--leaderElect=true", f"--leaseNamespace={world.namespace}", "--shutdownDelay=3s")
+    await replicas.start(2, "--shutdownDelay=3s")
+    replicas.say(node, health=0)
+    await replicas.ready()
+    endpoints = [one.evaluator for one in replicas.all]
+    answered = dict.fromkeys(endpoints, 0)
+    pod = asking(world, policy)
+
+    async def ask():
+        """A client with connections of its own, which takes its turns among the endpoints."""
+        for turn in itertools.count():
+            one = endpoints[turn % len(endpoints)]
+            reply = await one.filter(pod, [node])
+            assert reply["NodeNames"] == [node], reply
+            answered[one] += 1
+
+    async def more(one, count):
+        wanted = answered[one] + count
+        await world.eventually(lambda: answered[one] >= wanted)
+
+    async def replace(one):
+        os.kill(one.pid, signal.SIGTERM)
+
+        async def unready():
+            return (await one.evaluator.get("/readyz"))[0] == 503
+
+        await world.eventually(unready)
+        await more(one.evaluator, 5)  # the list still has it
+        await asyncio.sleep(LAG)
+        endpoints.remove(one.evaluator)
+        await world.eventually(lambda: one.pid is None)
+        await one.evaluator.start(*flags)
+        await one.evaluator.ready()
+        endpoints.append(one.evaluator)
+        await more(one.evaluator, 5)
+
+    async with asyncio.TaskGroup() as clients:
+        asked = [clients.create_task(ask()) for _ in range(4)]
+        for one in replicas.all:
+            await replace(one)
+        for task in asked:
+            task.cancel()
 
 
 async def test_suspended_leader_writes_nothing_after_it_resumes(world, replicas):

@@ -8,6 +8,7 @@ import agent.config
 from evaluator.config import Settings
 from plimsoll import flags
 from plimsoll.commandline import Parser
+from plimsoll.durations import duration
 
 EVALUATOR_PORTS = {"extender": "port", "agents": "agent_port", "ops": "ops_port"}
 OPS_PATHS = {"/healthz", "/readyz", "/metrics"}
@@ -101,9 +102,12 @@ def test_one_failed_probe_has_no_effect(built, name):
 
 
 def test_stopping_leader_has_time_to_release_its_lease(evaluator):
-    """More than the time limits of open requests and of the lease together."""
-    pod, _ = evaluator
-    assert pod["terminationGracePeriodSeconds"] >= 20
+    """More than --shutdownDelay and the time limits of open requests and of the lease together."""
+    pod, container = evaluator
+    given = [arg for arg in container["args"] if arg.startswith("--shutdownDelay=")]
+    delay = duration(given[-1].partition("=")[2]) if given else Settings().shutdown_delay
+    assert delay >= 5, "kube-proxy needs some seconds to remove an endpoint"
+    assert pod["terminationGracePeriodSeconds"] >= delay + 15
 
 
 @pytest.mark.parametrize("name", ["plimsoll-evaluator", "plimsoll-agent"])

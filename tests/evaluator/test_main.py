@@ -23,7 +23,10 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = pytest.mark.e2e
 
-LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
+LOOPBACK = (
+    *("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0"),
+    "--shutdownDelay=0s",
+)
 
 
 class Process:

@@ -100,7 +100,13 @@ class Service:
             (
                 *(*self._launcher, sys.executable, "-P", *program, *ports),
                 "--bindAddress=127.0.0.1",
-                *(f"--kubeConfig={self._kubeconfig(url)}", "--leaderElect=false", *secured, *flags),
+                *(
+                    f"--kubeConfig={self._kubeconfig(url)}",
+                    "--leaderElect=false",
+                    "--shutdownDelay=0s",
+                    *secured,
+                    *flags,
+                ),
             ),
         )
         for node, value in READINGS.items():

@@ -265,6 +265,7 @@ class Installation:
         flags = (
             f"--kubeConfig={config}",
             "--bindAddress=127.0.0.1",
+            "--shutdownDelay=0s",
             *(
                 f"--{flag}={file}"
                 for flag, file in zip(("cert", "key", "cacert"), tls, strict=True)

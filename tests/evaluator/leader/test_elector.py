@@ -79,6 +79,7 @@ async def test_released_lease_is_acquired_at_once(api, replica):
     await two.try_acquire_or_renew()
     await one.release()
     assert not ones.is_leader()
+    assert not one.holds
     await two.try_acquire_or_renew()
     assert twos.is_leader()
 

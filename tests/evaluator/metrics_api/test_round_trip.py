@@ -117,7 +117,13 @@ async def test_evaluator_reads_its_own_api_through_the_aggregation_layer(
 
     reader = await run(
         *(*EVALUATOR, "--metricsSource=custom-metrics", "--observe", "--leaseName=reader"),
-        *("--port=0", "--opsPort=0", "--syncPeriod=500ms", f"--kubeConfig={kubeconfig(api.url)}"),
+        *(
+            "--port=0",
+            "--opsPort=0",
+            "--shutdownDelay=0s",
+            "--syncPeriod=500ms",
+            f"--kubeConfig={kubeconfig(api.url)}",
+        ),
     )
     ops = (await reader.said(r"msg=listening server=ops address=(\S+)"))[1]
     async with asyncio.timeout(PATIENCE), aiohttp.ClientSession() as session:
