@@ -4,6 +4,7 @@ from http import HTTPStatus
 
 from evaluator.access.core.attributes import Attributes, NonResourceAttributes
 from evaluator.access.delegation import DelegatedAccess
+from evaluator.access.guard import HEALTH
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
 from evaluator.metrics import Metrics
@@ -12,6 +13,7 @@ from evaluator.server.pages import as_json
 from evaluator.server.pages.targets import resource_of
 from evaluator.tls import server as tls
 from plimsoll.html import assets
+from plimsoll.http.hosts import without_rebinding
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler, RejectedRequestError, Request, Response
 
@@ -24,6 +26,7 @@ PREFIX = "/plimsoll"
 
 def server(settings: Settings, api: Kube, metrics: Metrics, handler: Handler) -> Server:
     """Return the server of this handler. Reads the certificate with --opsTls. Raises TlsError."""
+    handler = without_rebinding(handler, refuse, open_paths=HEALTH)
     if not settings.ops_tls:
         return Server(handler, limits=LIMITS)
     certificates = tls.rotation(

@@ -149,7 +149,7 @@ async def test_unusable_renewed_certificates_are_logged_and_not_loaded(
         assert (await peer.ask(head)).status == 400
         (((_, name),),) = peer.writer.get_extra_info("peercert")["subject"]
         ops = await dial(process.ports["ops"])
-        text = (await ops.ask(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).body.decode()
+        text = (await ops.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")).body.decode()
         gauge = 'plimsoll_certificates_last_reload_successful{port="extender"}'
         (value,) = [line.split()[1] for line in text.splitlines() if line.startswith(gauge)]
         return name, float(value)

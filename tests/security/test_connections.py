@@ -28,7 +28,7 @@ PLACES = 32
 PROBES, BETWEEN = 40, 6
 """Probes, and connections between a probe's connection and its request: 300 a second and 20 ms."""
 OPEN_FILES, SILENT = 600, 700
-GET = b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: %s\r\n\r\n"
+GET = b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: %s\r\n\r\n"
 REFUSED = (OSError, asyncio.IncompleteReadError)
 
 

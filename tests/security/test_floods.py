@@ -55,7 +55,7 @@ async def p99(peer):
 async def asked(dial, port, path):
     """The response on a new connection."""
     peer = await dial(port)
-    return await peer.ask(b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path)
+    return await peer.ask(b"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % path)
 
 
 async def probed(dial, port, times=10):

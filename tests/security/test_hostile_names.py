@@ -136,7 +136,7 @@ async def speak_badly(dial, port, tls):
     for head in (
         b"GET /" + tame + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"POST /scheduler/" + tame + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-        b"GET /explain/%0Alevel=error%20msg=forged/%1b%5b2K HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /explain/%0Alevel=error%20msg=forged/%1b%5b2K HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /%2e%2e/" + b"y" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GE\x1bT / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nUser-Agent: " + tame + b"\r\n\r\n",

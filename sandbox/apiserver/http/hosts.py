@@ -1,11 +1,10 @@
 """Rejects requests for other hosts: the API has no authentication, so a web page must not reach it by DNS rebinding."""
 
-import ipaddress
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from plimsoll.http.hosts import is_loopback
 from plimsoll.text import shown
 from sandbox.apiserver.errors import ApiError
 
@@ -20,17 +19,8 @@ async def loopback_only(request: web.Request, handler: Handler) -> web.StreamRes
     come from browsers and are allowed.
     """
     host = request.headers.get("Host")
-    if host is None or _is_loopback(host):
+    if host is None or is_loopback(host):
         return await handler(request)
     text = f"this server answers for localhost, 127.0.0.1 and [::1] only, not for the Host {shown(host)}"
     error = ApiError(421, "MisdirectedRequest", text)
     return web.json_response(error.status(), status=error.code)
-
-
-def _is_loopback(host: str) -> bool:
-    """Return whether a Host header (`name`, `name:port`, `[address]:port`) is localhost or a loopback address."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

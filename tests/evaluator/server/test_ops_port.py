@@ -81,7 +81,7 @@ async def get(start, settings, dial, authority):
 
     async def request(path, *headers):
         peer = await dial(port, authority.client())
-        head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: test", *headers, "", ""])
+        head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "", ""])
         return await peer.ask(head.encode())
 
     return request
@@ -134,9 +134,9 @@ async def test_without_the_api_server_nothing_is_assumed(get, api):
 async def test_tls_alone_admits_every_client(start, settings, dial, authority):
     port = await start(replace(settings, ops_authorize=False))
     peer = await dial(port, authority.client())
-    assert (await peer.ask(b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")).status == 200
+    assert (await peer.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")).status == 200
     plain = await dial(port)
-    await plain.say(b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")
+    await plain.say(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert (await plain.rest()).startswith(b"HTTP/1.0 400 Bad Request\r\n")
 
 
