@@ -18,6 +18,7 @@ from evaluator.leader.write_fence import NotLeaderError
 from evaluator.model.node import Node
 from evaluator.plans.node_labels import NodePlan, Step
 from plimsoll.backoff import Backoff
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.wakeup import WakeUp
 
@@ -25,6 +26,8 @@ _AT_ONCE = 8
 """Concurrent writes; more only add latency at the API server."""
 _STEP = 100
 """Nodes compared before yielding to the event loop; each may need a log line."""
+_LINES, _BURST = 1.0, 20
+"""Lines a second and at once of writes and of failures; the rest are counted, and logged at level debug."""
 _REST = 0.02
 """Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
 
@@ -63,7 +66,8 @@ class NodeWriter(ABC, Generic[C, A]):
         self._cluster = cluster
         self._decider = decider
         self._plan = plan
-        self._log = log
+        self._written = RateLimitedLogger(log, "info", overflow="debug", rate=_LINES, burst=_BURST)
+        self._not_written = RateLimitedLogger(log, overflow="debug", rate=_LINES, burst=_BURST)
         self._bucket = bucket
         self._is_leader = is_leader
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
@@ -217,7 +221,7 @@ class NodeWriter(ABC, Generic[C, A]):
             return
         self._failing.pop(name, None)
         self._count("ok")
-        self._log.info(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
+        self._written.log(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
         # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(name)
         if known is not None and not node.older_than(known):
@@ -233,7 +237,7 @@ class NodeWriter(ABC, Generic[C, A]):
         failing.at = now + delay
         heapq.heappush(self._tries, (failing.at, node))
         self._count("error")
-        self._log.warning(
+        self._not_written.log(
             f"{self.what} not written, trying again",
             node=node,
             error=str(error),

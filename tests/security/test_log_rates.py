@@ -1,0 +1,70 @@
+"""Log lines do not grow with the cluster: one event that concerns all nodes."""
+
+import structlog
+
+from evaluator.cache.cluster import ClusterCache
+from evaluator.controllers.node_writer import NodeWriter
+from evaluator.kubeapi.transport import KubeError
+from evaluator.model.node import Node, NodeMeta
+from plimsoll import logs
+from plimsoll.ratelimit import TokenBucket
+
+NODES = 1_000
+
+
+class Writer(NodeWriter):
+    """Writes that succeed at once, or fail."""
+
+    what = "labels"
+
+    def __init__(self, error=None):
+        super().__init__(
+            ClusterCache(),
+            None,
+            None,
+            log=logs.get(__name__),
+            bucket=TokenBucket(50, 100),
+            is_leader=lambda: True,
+            rng=None,
+        )
+        self._error = error
+
+    def _desired(self):
+        return {}
+
+    def _current(self, node):
+        return None
+
+    def _count(self, result):
+        pass
+
+    def _shown(self, apply):
+        return "demo=violating"
+
+    async def _send(self, apply):
+        if self._error:
+            raise self._error
+        return Node(NodeMeta(name=apply))
+
+
+async def lines_of(writer, level):
+    with structlog.testing.capture_logs() as found:
+        for number in range(NODES):
+            await writer._apply(f"node-{number}", f"node-{number}")
+    return [line for line in found if line["log_level"] == level]
+
+
+async def test_writes_to_many_nodes_are_few_lines_that_count_the_others():
+    writer = Writer()
+    lines = await lines_of(writer, "info")
+    assert 20 <= len(lines) < NODES / 10
+    assert {line["event"] for line in lines} == {"labels written"}
+    writer._written._bucket = TokenBucket(1, 1)  # a second later
+    last = (await lines_of(writer, "info"))[0]
+    assert last["not_logged_before"] >= NODES - len(lines)
+
+
+async def test_failures_of_many_nodes_are_few_lines():
+    lines = await lines_of(Writer(KubeError(500, "etcd is gone")), "warning")
+    assert 20 <= len(lines) < NODES / 10
+    assert {line["error"] for line in lines} == {"etcd is gone"}
