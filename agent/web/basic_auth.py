@@ -10,6 +10,7 @@ from plimsoll.fairlock import FairLock
 
 _MAX_BYTES = 72  # bcrypt ignores further bytes
 _REMEMBERED = 100
+_SALT = b"$2b$%02d$" + b"." * 22
 _WAITING = 31
 """Maximum number of passwords waiting to be checked."""
 
@@ -27,16 +28,15 @@ class BasicAuth:
         if (given := _basic(authorization)) is None:
             return False
         name, password = given
-        # An unknown name takes as long as a known one.
         hashed = users.get(name.decode("utf-8", "replace"))
-        against = (hashed or next(iter(users.values()))).encode()
-        key = hashlib.sha256(b"\0".join((name, against, password))).digest()
+        most = max(map(_cost, users.values()))
+        key = hashlib.sha256(b"\0".join((name, (hashed or "").encode(), password))).digest()
         if key in self._right:
-            return hashed is not None
+            return True
         if key in self._wrong:
             return False
         async with self._checking.hold():
-            right = await asyncio.to_thread(_check, password, against) and hashed is not None
+            right = await asyncio.to_thread(_check, password, hashed, most)
         _remember(self._right if right else self._wrong, key)
         return right
 
@@ -53,11 +53,27 @@ def _basic(authorization: str) -> tuple[bytes, bytes] | None:
     return (name, password) if colon else None
 
 
-def _check(password: bytes, hashed: bytes) -> bool:
+def _cost(hashed: str) -> int:
+    """Return the cost of a bcrypt hash: checking a password takes 2**cost rounds."""
+    return int(hashed.split("$")[2])
+
+
+def _check(password: bytes, hashed: str | None, most: int) -> bool:
+    """Return whether a password has a hash (None: the user is unknown). Takes 2**most rounds in any case.
+
+    Otherwise the time would tell which users exist. 2**c rounds become 2**most by another 2**c, 2**(c+1), ..., 2**(most-1).
+    """
     import bcrypt  # not imported without users
 
+    password = password[:_MAX_BYTES]
     try:
-        return bcrypt.checkpw(password[:_MAX_BYTES], hashed)
+        if hashed is None:
+            bcrypt.hashpw(password, _SALT % most)
+            return False
+        right = bcrypt.checkpw(password, hashed.encode())
+        for cost in range(_cost(hashed), most):
+            bcrypt.hashpw(password, _SALT % cost)
+        return right
     except ValueError:  # a password that bcrypt rejects for any hash
         return False
 

@@ -88,7 +88,6 @@ async def test_bcrypt_checks_72_bytes_as_the_exporters_do(site) -> None:
 
 
 async def test_unknown_user_with_a_known_password_is_rejected(site) -> None:
-    """It is checked against an existing hash, so that it takes as long."""
     client = await (await site(f"basic_auth_users: {{alice: {hashed('secret')}}}")).connect()
     assert (await client.get("/", basic("mallory", "secret"))).status == 401
     assert (await client.get("/", basic("alice", "secret"))).status == 200
