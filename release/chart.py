@@ -36,6 +36,9 @@ NEEDS = {"prometheus-egress": "closed-egress"}
 SOURCES = {"custom-metrics": ".Values.sources.customMetrics.enabled"}
 """Components that a value of `sources` selects; the template writes --metricsSource."""
 
+ON_FROM = {"guard": "1.30"}
+"""Components that are on by default -> the version of Kubernetes from which its API serves their objects; older ones get none."""
+
 Key = tuple[str, str]
 Objects = dict[Key, Any]
 
@@ -67,7 +70,10 @@ LEFT_OUT = {
 """Folders that are not part of the chart."""
 
 
-SWITCHES = {("RoleBinding", "plimsoll-evaluator-auth-reader"): [".Values.customMetrics.authReader"]}
+SWITCHES = {
+    ("RoleBinding", "plimsoll-evaluator-auth-reader"): [".Values.customMetrics.authReader"],
+    ("NetworkPolicy", "plimsoll-agent"): [".Values.agent.networkPolicy"],
+}
 """Object -> further conditions."""
 
 
@@ -121,7 +127,10 @@ def components() -> list[str]:
 
 def condition(component: str) -> str:
     """Return the condition under which the chart includes a component."""
-    return SOURCES.get(component, f".Values.components.{_camel(component)}")
+    switch = SOURCES.get(component, f".Values.components.{_camel(component)}")
+    version = ON_FROM.get(component)
+    served = f'(semverCompare ">={version}-0" .Capabilities.KubeVersion.Version)'
+    return f"and {switch} {served}" if version else switch
 
 
 def features() -> Iterator[Value]:
@@ -132,7 +141,9 @@ def features() -> Iterator[Value]:
             comment = " ".join(line[2:] for line in head.splitlines() if line.startswith("# "))
             about = re.sub(r"^(On top of|From) .*?: ", "", comment)
             about = re.split(r"(?<=[a-z`/)])\. ", about)[0].removesuffix(".")
-            yield Value(f"components.{_camel(name)}", False, BOOLEAN, about)
+            if version := ON_FROM.get(name):
+                about += f"; from Kubernetes {version}, otherwise without effect"
+            yield Value(f"components.{_camel(name)}", name in ON_FROM, BOOLEAN, about)
     for path, about in FOLDERS.values():
         if path:
             yield Value(path, False, BOOLEAN, about)

@@ -44,6 +44,8 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     rolling = objects["agent"]["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
     either = {"type": ["string", "integer"]}
     yield Value("agent.maxUnavailable", rolling, either, "nodes that an update changes at once")
+    about = "a NetworkPolicy: only namespace `monitoring` and Prometheus reach the agents' metrics"
+    yield Value("agent.networkPolicy", True, BOOLEAN, about)
     replicas = objects["evaluator"]["spec"]["replicas"]
     yield Value("evaluator.replicas", replicas, COUNT, "replicas; one of them writes")
     yield Value("imagePullSecrets", [], LIST, "for example `[{name: registry}]`")

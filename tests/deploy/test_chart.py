@@ -76,7 +76,7 @@ def test_defaults_are_the_objects_of_the_kustomization(render):
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_is_that_of_the_kustomization(render, component):
-    needs = {*generator.NEEDS.get(component, "").split(), component}
+    needs = {*generator.NEEDS.get(component, "").split(), *generator.ON_FROM, component}
     if component == "gangs-webhook":
         needs.add("gangs")
     on = {generator._camel(name): True for name in needs}
@@ -97,6 +97,21 @@ def test_the_monitor_of_a_protected_port_uses_tls_and_a_token(render):
     assert comparable(render(given)) == comparable(generator.build(".", *names))
 
 
+def test_guard_is_on_where_the_api_serves_it_and_can_be_turned_off(render):
+    guard = {key for key in render() if key[0].startswith("ValidatingAdmissionPolicy")}
+    assert ("ValidatingAdmissionPolicy", "plimsoll-evaluator") in guard
+    assert not guard & render({"components": {"guard": False}}).keys()
+    template = (CHART / "templates" / "components.yaml").read_text()
+    served = '{{- if and .Values.components.guard (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) }}'
+    assert template.count(served) == len(guard)
+
+
+def test_network_policy_of_agents_is_on_and_can_be_turned_off(render):
+    key = ("NetworkPolicy", "plimsoll-agent")
+    assert key in render()
+    assert key not in render({"agent": {"networkPolicy": False}})
+
+
 def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
     objects = render({**EXISTING, **BUNDLE, "components": {"serveCustomMetrics": True}})
     for version in ("v1beta1", "v1beta2"):
@@ -107,7 +122,7 @@ def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
 
 def test_source_custom_metrics_is_the_component(render):
     sources = {"agents": {"enabled": False}, "customMetrics": {"enabled": True}}
-    expected = generator.build("core", "custom-metrics")
+    expected = generator.build("core", "custom-metrics", *generator.ON_FROM)
     assert comparable(render({**EXISTING, "sources": sources})) == comparable(expected)
 
 

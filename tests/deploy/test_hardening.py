@@ -174,15 +174,19 @@ def test_only_agents_reach_the_agents_port(built):
     assert "namespaceSelector" not in who, "pods of another namespace may have the agents' labels"
 
 
+MONITORING = {"kubernetes.io/metadata.name": "monitoring"}
+
+
 def test_metrics_can_be_limited_to_prometheus(with_components):
     objects = with_components("core", "closed-metrics")
     found = policies(objects)
-    prometheus = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
-    }
+    prometheus = {"namespaceSelector": {"matchLabels": MONITORING}}
     assert admitted(found[EVALUATOR])["ops"] == [prometheus]
     assert admitted(found[EVALUATOR])["extender"] is None
-    assert admitted(found[AGENT]) == {"metrics": [prometheus]}
+    (port, peers), *others = admitted(found[AGENT]).items()
+    assert (port, others) == ("metrics", [])
+    for peer in peers:
+        assert peer["namespaceSelector"]["matchLabels"].items() >= MONITORING.items()
     assert selected(objects, found[AGENT]) == {"metrics"}
 
 
