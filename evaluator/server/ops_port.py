@@ -13,7 +13,7 @@ from evaluator.server.pages import as_json
 from evaluator.server.pages.targets import resource_of
 from evaluator.tls import server as tls
 from plimsoll.html import assets
-from plimsoll.http.hosts import without_rebinding
+from plimsoll.http.routes import without_rebinding
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler, RejectedRequestError, Request, Response
 

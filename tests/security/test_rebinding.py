@@ -8,7 +8,7 @@ from evaluator.config import Settings
 from evaluator.metrics import Metrics
 from evaluator.server import ops_port
 from plimsoll.http.addresses import Address
-from plimsoll.http.hosts import without_rebinding
+from plimsoll.http.routes import without_rebinding
 from plimsoll.http.types import Peer, Request
 from tests.evaluator.server.pages.conftest import PagesOfPolicies
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from plimsoll.http.hosts import is_loopback
+from plimsoll.http.routes import is_loopback
 from plimsoll.text import shown
 from sandbox.apiserver.errors import ApiError
 
