@@ -273,7 +273,7 @@ class Service:
     async def _leave(self, at_once: asyncio.Event) -> None:
         """Stop being ready and leading, and answer until clients had the time to notice."""
         delay = self._settings.shutdown_delay
-        log.info("stopping", answering_for=format_duration(delay))
+        log.info("stopping", delay=format_duration(delay))
         self._decider.stop("this replica is stopping")
         self._ports.retire()
         until = asyncio.get_running_loop().time() + delay

@@ -70,7 +70,7 @@ async def test_stopping_replica_answers_old_and_new_connections_and_closes_them(
         reply = await fresh.ask(REQUEST)
         assert (reply.status, reply.headers["connection"]) == (200, "close")
         assert await fresh.rest() == b""
-    assert "answering_for=1h" in stopping.log()
+    assert "delay=1h" in stopping.log()
 
 
 async def test_stopping_leader_releases_its_lease_before_the_delay(stopping):
