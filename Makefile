@@ -26,6 +26,7 @@ check: $(STAMP)  ## lint, format, types, imports, names and layout
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -P checks/tree.py
+	$(BIN)/python -P checks/exceptions.py
 
 bench: $(STAMP)  ## run all benchmarks; writes bench/results/latest.json
 	$(BIN)/python -P bench/all.py

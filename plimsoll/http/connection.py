@@ -24,6 +24,7 @@ from plimsoll.http.types import (
     Response,
     always_right,
 )
+from plimsoll.process import garbage
 
 log = logs.get(__name__)
 
@@ -68,6 +69,7 @@ class Connection:
         """Serve requests until either side closes the connection."""
         patience = self._limits.header
         while (first := await self._wait(patience)) and await self._exchange(first):
+            garbage.OF_THIS_PROCESS.ended()
             patience = self._limits.idle
 
     async def _wait(self, patience: float) -> bytes:

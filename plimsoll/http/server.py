@@ -18,6 +18,7 @@ from plimsoll.http.limits import Limits
 from plimsoll.http.pool import ConnectionPool, ConnectionState
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Check, Handler, Peer, Refuse, always_right, plain_rejection
+from plimsoll.process import garbage
 
 log = logs.get(__name__)
 
@@ -143,6 +144,8 @@ class Server:
             log.debug("connection lost", reason=str(error) or type(error).__name__)
         except asyncio.CancelledError:
             log.debug("connection ended from here")
+        finally:
+            garbage.OF_THIS_PROCESS.ended()
 
     async def _talk(self, client: socket.socket, host: str) -> None:
         task = asyncio.current_task()
