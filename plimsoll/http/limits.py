@@ -6,6 +6,17 @@ from plimsoll.http.fields import MOST_FIELDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRate:
+    """Requests a second on kept connections; further ones are read later. A connection's first request is not counted."""
+
+    connection: float
+    address: float
+    """Of all connections of one client address."""
+    burst: int
+    """Requests of a connection, and of an address, that are answered at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Times in seconds, sizes in bytes."""
 
@@ -28,6 +39,8 @@ class Limits:
     """Of all requests, while they are received and answered."""
     bodies_rate: int | None = None
     """Bytes a second of all bodies, each body's first 64 KiB not counted. None: no limit."""
+    requests: RequestRate | None = None
+    """None: no limit."""
     connections: int = 256
     """Maximum connections. With TLS each takes 256 KiB."""
     sending: int = 64

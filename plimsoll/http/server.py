@@ -16,6 +16,7 @@ from plimsoll.http.connection import Connection
 from plimsoll.http.handshake import open_stream
 from plimsoll.http.limits import Limits
 from plimsoll.http.pool import ConnectionPool, ConnectionState
+from plimsoll.http.rates import RequestRates
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Check, Handler, Peer, Refuse, always_right, plain_rejection
 from plimsoll.process import garbage
@@ -52,6 +53,7 @@ class Server:
         self._tls = tls
         self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
+        self._rates = RequestRates(self._limits.requests)
         self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._ending = False
         self._drains = 0
@@ -168,6 +170,7 @@ class Server:
                 peer=Peer(host, certificate),
                 check=self._check,
                 rejected=reject_reason,
+                rate=self._rates.connection(host),
                 set_state=partial(self._pool.set_state, task),
                 ending=lambda: self._ending or drains != self._drains,
             ).serve()
