@@ -11,23 +11,15 @@ stream. An exception kept in a local of the frame that raised it leaves that fra
 import gc
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-_STATM = Path("/proc/self/statm")
+from plimsoll.process import memory
+
 _EVERY = 1_000
 """Ended requests between two collections: 5,000 objects that outlive them take 1 ms, so a microsecond for each request."""
 _SLOW = 0.01
 """Seconds of a collection after which its survivors are not visited again, as those of thousands of new streams."""
 _GROWTH = 1.25
 """Growth of resident memory after which all objects are visited: in survivors that were frozen there may be garbage by now."""
-
-
-def _resident() -> int:
-    """Return pages; 0 where the system does not tell, and then memory does not grow."""
-    try:
-        return int(_STATM.read_text().split()[1])
-    except OSError:
-        return 0
 
 
 class GarbageCollection:
@@ -39,7 +31,7 @@ class GarbageCollection:
     def __init__(
         self,
         *,
-        resident: Callable[[], int] = _resident,
+        resident: Callable[[], int] = memory.resident,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._resident = resident
