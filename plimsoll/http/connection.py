@@ -8,10 +8,9 @@ from http import HTTPStatus
 
 from plimsoll import logs
 from plimsoll.http.body import BodyReader
-from plimsoll.http.limits import Limits
+from plimsoll.http.limits import UNLIMITED, ConnectionRate, Limits
 from plimsoll.http.parser import Framing, RequestParser, written
 from plimsoll.http.pool import ConnectionState
-from plimsoll.http.rates import UNLIMITED, ConnectionRate
 from plimsoll.http.transport import Transport
 from plimsoll.http.types import (
     Buffer,

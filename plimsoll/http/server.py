@@ -14,9 +14,8 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.body import BodyReader
 from plimsoll.http.connection import Connection
 from plimsoll.http.handshake import open_stream
-from plimsoll.http.limits import Limits
+from plimsoll.http.limits import Limits, RequestRates
 from plimsoll.http.pool import ConnectionPool, ConnectionState
-from plimsoll.http.rates import RequestRates
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Check, Handler, Peer, Refuse, always_right, plain_rejection
 from plimsoll.process import garbage

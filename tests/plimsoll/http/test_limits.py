@@ -1,7 +1,6 @@
 """Rates of requests per connection and per address."""
 
-from plimsoll.http.limits import RequestRate
-from plimsoll.http.rates import RequestRates
+from plimsoll.http.limits import RequestRate, RequestRates
 
 RATE = RequestRate(connection=10.0, address=20.0, burst=5)
 
