@@ -15,6 +15,8 @@ _LOOK = 1.5
 """Seconds between two looks at resident memory."""
 _GROWTH = 1.1
 """Growth over two looks after which the heap is trimmed: it takes up to 50 ms of a thread, 5 ms with little to return."""
+_FORGET = 0.98
+"""Of the smallest size, at each look: large requests that come and go do not cause a trim each."""
 _libc = ctypes.CDLL(None)
 
 
@@ -64,14 +66,15 @@ async def return_unused(
     A client of the agents' port can make gRPC buffer a header list of any size before it rejects it. Freed in small pieces,
     the heap keeps it: 240 MB that nothing used.
     """
-    least = before = measure()
+    before = measure()
+    least: float = before
     while True:
         await asyncio.sleep(pause)
         now = measure()
         if min(before, now) > least * _GROWTH:
             await asyncio.to_thread(release)
             least = now = measure()
-        least, before = min(least, now), now
+        least, before = max(now, least * _FORGET) if now < least else least, now
 
 
 def drop_code() -> None:

@@ -122,3 +122,7 @@ async def test_heap_is_not_trimmed_for_a_short_growth():
 
 async def test_memory_that_is_in_use_is_trimmed_once():
     assert await trims_at([100, 200, 200, 200, 200, 200, 200]) == [3]
+
+
+async def test_large_requests_that_come_and_go_are_trimmed_once():
+    assert len(await trims_at([100, *[200, 200, 200, 100, 100] * 2])) == 1
