@@ -61,5 +61,5 @@ def test_survivors_of_a_quick_collection_are_visited_by_the_next():
     found = weakref.ref(survivor)
     ended(collection, EVERY)
     del survivor
-    ended(collection, EVERY)
+    ended(collection, 10 * EVERY)
     assert found() is None
