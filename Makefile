@@ -9,7 +9,7 @@ WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 UPGRADE ?=
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
-.PHONY: demo test soak check bench proto docs screenshots chart constraints release-check clean
+.PHONY: demo test soak check bench attack proto docs screenshots chart constraints release-check clean
 
 demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
 	$(BIN)/plimsoll-sandbox demo
@@ -26,10 +26,14 @@ check: $(STAMP)  ## lint, format, types, imports, names and layout
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -P checks/tree.py
+	$(BIN)/python -P checks/exceptions.py
 
 bench: $(STAMP)  ## run all benchmarks; writes bench/results/latest.json
 	$(BIN)/python -P bench/all.py
 	$(BIN)/python -P docs/generate.py
+
+attack: $(STAMP)  ## attack an evaluator and an agent: a table of latency, probes and memory; minutes
+	$(BIN)/python -P bench/attack.py
 
 proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. wire/telemetry.proto

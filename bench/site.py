@@ -74,11 +74,14 @@ def with_pods(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
 
 
 @contextlib.contextmanager
-def streaming(nodes: int, policies: int) -> Iterator[tuple[Site, Fleet]]:
-    """With an agent on each node, each on its own mutual TLS connection, with one unchanged report in 10 s."""
+def streaming(nodes: int, policies: int, flags: Sequence[str] = ()) -> Iterator[tuple[Site, Fleet]]:
+    """With an agent on each node, each on its own mutual TLS connection, with one unchanged report in 10 s.
+
+    `flags`: more flags of the evaluator.
+    """
     with _prepared(nodes, policies) as around:
         period = f"{_REPORTS_EVERY:g}s"
-        with around.evaluator((f"--syncPeriod={period}", "--staleAfter=1m")) as found:
+        with around.evaluator((f"--syncPeriod={period}", "--staleAfter=1m", *flags)) as found:
             address = f"127.0.0.1:{found.agent_port}"
             habits = Habits(interval=_REPORTS_EVERY, share=0.0)
             with Fleet(address, around.names, habits, authority=around.authority) as fleet:

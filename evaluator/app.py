@@ -47,6 +47,7 @@ from evaluator.sources.agents.server import AgentServer
 from evaluator.sources.build import SourceDependencies, assemble
 from plimsoll import logs
 from plimsoll.durations import format_duration
+from plimsoll.process import memory
 from wire.failing_rules import FailingRules
 
 log = logs.get(__name__)
@@ -324,6 +325,7 @@ class Service:
             self._decider.run(),
             *(poller.run() for poller in self._sources.pollers),
             *self._writers.loops(),
+            memory.return_unused(),
         ]
         if self._all_pods is not None:
             loops.append(self._all_pods.run())

@@ -1,6 +1,7 @@
 """The interface of a GPU library, and fake GPUs for tests and demos."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -99,7 +100,7 @@ class FixedGpus:
         """Return the readings given for this GPU."""
         reading = self.readings[device]
         if isinstance(reading, CollectorError):
-            raise reading
+            raise copy(reading)  # each with a traceback of its own
         return reading
 
     def xids(self) -> Sequence[Xid]:

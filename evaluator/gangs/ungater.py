@@ -86,17 +86,13 @@ class Ungater:
         found, changed = await self._look(release.gang), None
         for pod in ungate.due(release, found.gang):
             error = await self._patch(pod, found.raw[pod.uid], release.reason)
-            result = _result(error)
-            self._metrics.gates_lifted.labels(result).inc()
             if error is None:
                 lifted.append(pod)
-            elif result == "error":
-                raise error
             elif not lifted and release.reason is GangReason.ADMITTED:
                 return (
                     error  # list again: the gang may have changed, and none of it is released yet
                 )
-            elif result == "changed":
+            elif error.status != _GONE:
                 changed = error
         return changed
 
@@ -125,19 +121,22 @@ class Ungater:
     async def _patch(
         self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
     ) -> KubeError | None:
+        """Return the error if the pod is gone or has changed, else None. Raises KubeError for other errors."""
         # An overdue pod gets no annotation: its gang would count as admitted.
         at = rfc3339.millis(self._clock()) if reason is not GangReason.OVERDUE else None
         operations = ungate.ungate_patch(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)
         except KubeError as error:
+            self._metrics.gates_lifted.labels(_result(error)).inc()
+            if _result(error) == "error":
+                raise
             return error
+        self._metrics.gates_lifted.labels("ok").inc()
         return None
 
 
-def _result(error: KubeError | None) -> str:
-    if error is None:
-        return "ok"
+def _result(error: KubeError) -> str:
     if error.status == _GONE:
         return "gone"
     return "changed" if error.status in _CHANGED else "error"

@@ -1,9 +1,8 @@
 """Thresholds of Python's garbage collector: collect young objects often, all objects almost never.
 
 A full collection visits every object that can be in a cycle. With 5,000 agents these are half a million, which takes 350 ms
-without serving anything, and Python's defaults start one every few seconds while readings change. Little is in cycles for
-long: five small objects per ended stream. Ended connections of HTTP ports are in no cycle
-(tests/plimsoll/http/test_release.py).
+without serving anything, and Python's defaults start one every few seconds while readings change. What ended requests and
+streams leave in cycles is collected by their number: `plimsoll.process.garbage`.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ Freed old objects are subtracted, so several times as many are visited: 5,000, i
 _MIDDLE = 1
 """Young collections before a middle one, which so visits at most twice as many objects."""
 _FULL = 100_000
-"""Middle collections before a full one: hours; ended streams leave some megabytes until then."""
+"""Middle collections before a full one: hours."""
 
 
 def raise_thresholds() -> None:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from plimsoll import logs
 from plimsoll.http.body import BodyReader
-from plimsoll.http.limits import Limits
+from plimsoll.http.limits import UNLIMITED, ConnectionRate, Limits
 from plimsoll.http.parser import Framing, RequestParser, written
 from plimsoll.http.pool import ConnectionState
 from plimsoll.http.transport import Transport
@@ -24,6 +24,7 @@ from plimsoll.http.types import (
     Response,
     always_right,
 )
+from plimsoll.process import garbage
 
 log = logs.get(__name__)
 
@@ -35,7 +36,8 @@ class Connection:
     """Serves the requests of one connection.
 
     `peer`: its client. `check`: called with a request's header before its body is read; raises RejectedRequestError.
-    `rejected`: why no request of this client is answered; empty if they are. `set_state`: called with each new state.
+    `rejected`: why no request of this client is answered; empty if they are. `rate`: of requests after the first.
+    `set_state`: called with each new state.
     `ending`: returns whether no further request is wanted.
     """
 
@@ -50,6 +52,7 @@ class Connection:
         peer: Peer | None = None,
         check: Check = always_right,
         rejected: str = "",
+        rate: ConnectionRate = UNLIMITED,
         set_state: Callable[[ConnectionState], None] = lambda _doing: None,
         ending: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -61,6 +64,7 @@ class Connection:
         self._peer = peer
         self._check = check
         self._rejected = rejected
+        self._rate = rate
         self._set_state = set_state
         self._ending = ending
 
@@ -68,7 +72,11 @@ class Connection:
         """Serve requests until either side closes the connection."""
         patience = self._limits.header
         while (first := await self._wait(patience)) and await self._exchange(first):
+            garbage.OF_THIS_PROCESS.ended()
             patience = self._limits.idle
+            self._set_state(ConnectionState.IDLE)
+            if wait := self._rate.wait(asyncio.get_running_loop().time()):
+                await asyncio.sleep(wait)
 
     async def _wait(self, patience: float) -> bytes:
         """Return the first bytes of the next request; empty if there is none."""

@@ -27,6 +27,7 @@ class FieldLines:
     def __init__(self, most: int = MOST_FIELDS) -> None:
         fields = _Fields(most)
         self.values, self.repeated = fields.values, fields.repeated
+        self._fields = fields
         self._parser = HttpRequestParser(fields)
         self._parser.feed_data(_CONNECT)
 
@@ -37,9 +38,12 @@ class FieldLines:
         except HttpParserUpgrade as end:
             return int(end.args[0])
         except HttpParserCallbackError as error:
-            if isinstance(refused := error.__context__, RejectedRequestError):
-                raise refused from None
-            raise
+            if not self._fields.too_many:
+                raise
+            raise RejectedRequestError(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"more than {self._fields.most} header fields",
+            ) from error
         except HttpParserError as error:
             raise RejectedRequestError(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}") from error
         return None
@@ -51,15 +55,17 @@ class _Fields:
     def __init__(self, most: int) -> None:
         self.values: dict[str, str] = {}
         self.repeated: dict[str, list[str]] = {}
-        self._most = most
+        self.most = most
         self._count = 0
+
+    @property
+    def too_many(self) -> bool:
+        return self._count > self.most
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count += 1
-        if self._count > self._most:
-            raise RejectedRequestError(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {self._most} header fields"
-            )
+        if self.too_many:
+            raise ValueError  # stops the parser, which raises HttpParserCallbackError
         key, text = name.decode("ascii").lower(), value.decode("latin-1").rstrip(" \t")
         if (known := self.values.get(key)) is None:
             self.values[key] = text

@@ -1,8 +1,24 @@
 """Limits of a server, per client and in total."""
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from plimsoll.http.fields import MOST_FIELDS
+from plimsoll.ratelimit import TokenBucket
+
+_REMEMBERED = 1_000
+"""Addresses with a bucket; bounded, as clients of IPv6 have many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRate:
+    """Requests a second on kept connections; further ones are read later. A connection's first request is not counted."""
+
+    connection: float
+    address: float
+    """Of all connections of one client address."""
+    burst: int
+    """Requests of a connection, and of an address, that are answered at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +44,8 @@ class Limits:
     """Of all requests, while they are received and answered."""
     bodies_rate: int | None = None
     """Bytes a second of all bodies, each body's first 64 KiB not counted. None: no limit."""
+    requests: RequestRate | None = None
+    """None: no limit."""
     connections: int = 256
     """Maximum connections. With TLS each takes 256 KiB."""
     sending: int = 64
@@ -51,3 +69,40 @@ class Budget:
     def give_back(self, size: int) -> None:
         """Release bytes."""
         self.left += size
+
+
+class RequestRates:
+    """Request rates of one server's connections. Times in seconds of the event loop's clock.
+
+    Clients of one address share a bucket, so that more connections do not give more answers.
+    """
+
+    def __init__(self, rate: RequestRate | None) -> None:
+        self._rate = rate
+        self._addresses: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def connection(self, address: str) -> "ConnectionRate":
+        """Return the rate of a new connection."""
+        if self._rate is None:
+            return UNLIMITED
+        if (shared := self._addresses.get(address)) is None:
+            shared = TokenBucket(self._rate.address, burst=self._rate.burst)
+            self._addresses[address] = shared
+            if len(self._addresses) > _REMEMBERED:
+                self._addresses.popitem(last=False)
+        self._addresses.move_to_end(address)
+        return ConnectionRate(TokenBucket(self._rate.connection, burst=self._rate.burst), shared)
+
+
+class ConnectionRate:
+    """Requests of one connection after its first."""
+
+    def __init__(self, *buckets: TokenBucket) -> None:
+        self._buckets = buckets
+
+    def wait(self, now: float) -> float:
+        """Count another request. Returns the seconds to wait before it is read."""
+        return max((bucket.take(now) for bucket in self._buckets), default=0.0)
+
+
+UNLIMITED = ConnectionRate()

@@ -14,10 +14,11 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.body import BodyReader
 from plimsoll.http.connection import Connection
 from plimsoll.http.handshake import open_stream
-from plimsoll.http.limits import Limits
+from plimsoll.http.limits import Limits, RequestRates
 from plimsoll.http.pool import ConnectionPool, ConnectionState
 from plimsoll.http.tls import Tls
 from plimsoll.http.types import Check, Handler, Peer, Refuse, always_right, plain_rejection
+from plimsoll.process import garbage
 
 log = logs.get(__name__)
 
@@ -51,6 +52,7 @@ class Server:
         self._tls = tls
         self._bodies = BodyReader(self._limits)
         self._listeners: list[tuple[socket.socket, asyncio.Task[None]]] = []
+        self._rates = RequestRates(self._limits.requests)
         self._pool = ConnectionPool(self._limits.connections, sending=self._limits.sending)
         self._retiring = False
         self._ending = False
@@ -152,6 +154,8 @@ class Server:
             log.debug("connection lost", reason=str(error) or type(error).__name__)
         except asyncio.CancelledError:
             log.debug("connection ended from here")
+        finally:
+            garbage.OF_THIS_PROCESS.ended()
 
     async def _talk(self, client: socket.socket, host: str) -> None:
         task = asyncio.current_task()
@@ -174,6 +178,7 @@ class Server:
                 peer=Peer(host, certificate),
                 check=self._check,
                 rejected=reject_reason,
+                rate=self._rates.connection(host),
                 set_state=partial(self._pool.set_state, task),
                 ending=lambda: self._ending or self._retiring or drains != self._drains,
             ).serve()

@@ -194,6 +194,9 @@ class Installation:
         scheme = "https" if name in {"extender", "gangs", "agent"} else "http"
         return f"{scheme}://127.0.0.1:{self.port(name)}"
 
+    def pid(self, name):
+        return self._programs.pid(name)
+
     def log(self, name):
         return (self.folder / "logs" / f"{name}.log").read_bytes().decode()
 
@@ -245,7 +248,7 @@ class Installation:
             },
         }
 
-    async def start_evaluator(self, *more):
+    async def start_evaluator(self, *more, listeners=4):
         config, password = self.folder / "kubeconfig", self.folder / "password"
         password.write_text(self.secrets.password)
         cert, key = (str(file) for file in self._operator)
@@ -291,7 +294,7 @@ class Installation:
         # Agents start here or not at all: nothing has to wait for them to reconnect.
         program = tuned(agent_limits={"reconnect": 0.0})
         await self._programs.start("evaluator", (sys.executable, "-P", *program, *flags))
-        await eventually(lambda: self.log("evaluator").count("listening") == 4)
+        await eventually(lambda: self.log("evaluator").count("listening") == listeners)
 
     async def start_agent(self, name="agent", *, token="", port="agent", more=()):
         secret = self.folder / f"{name}.token"

@@ -1,6 +1,6 @@
-"""Clients that send at full speed, as a process: `python floods.py KIND PORT CONNECTIONS [tls]`.
+"""Clients that send at full speed, as a process: `python floods.py KIND PORT CONNECTIONS [tls|h2|h2=FILE]`.
 
-Refused connections are opened again. Prints a line once each connection has sent something; ends with its stdin.
+FILE has a client certificate and its key, for HTTP/2. Refused connections are opened again. Prints a line once each connection has sent something; ends with its stdin.
 """
 
 import contextlib
@@ -11,6 +11,8 @@ import ssl
 import sys
 import threading
 import time
+
+from tests.security import rawh2
 
 _PART = 64 << 10
 _GATES = (
@@ -33,6 +35,44 @@ def chunks():
 def fields():
     """Successive requests with 3,000 header fields each."""
     return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 3_000 + b"\r\n")
+
+
+def many_fields():
+    """Successive requests with 150 header fields each, within the limit of bytes."""
+    return itertools.repeat(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:b\r\n" * 150 + b"\r\n")
+
+
+def trailers():
+    """Successive chunked requests with 150 trailers each."""
+    return itertools.repeat(
+        _post(b"Transfer-Encoding: chunked") + b"0\r\n" + b"a:b\r\n" * 150 + b"\r\n"
+    )
+
+
+def not_found():
+    """Successive requests for a path that does not exist; each answer is read."""
+    return itertools.repeat(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
+
+
+def streams():
+    """Streams of agents for another node than that of the certificate, 20 at a time; each answer is read."""
+    yield rawh2.PREFACE + rawh2.frame(rawh2.SETTINGS, 0, 0)
+    report = rawh2.report(node_name="node-0")
+    for first in itertools.count(1, 40):
+        yield b"".join(
+            rawh2.frame(rawh2.HEADERS, rawh2.END_HEADERS, stream, rawh2.call_headers())
+            + rawh2.frame(rawh2.DATA, 0, stream, report)
+            for stream in range(first, first + 40, 2)
+        )
+
+
+def continuation():
+    """A header list of 8 MiB that does not end."""
+    yield rawh2.PREFACE + rawh2.frame(rawh2.SETTINGS, 0, 0)
+    yield rawh2.frame(rawh2.HEADERS, 0, 1, rawh2.call_headers())
+    fields = rawh2.literal("a", "b" * 100) * 150
+    for _ in range((8 << 20) // len(fields)):
+        yield rawh2.frame(rawh2.CONTINUATION, 0, 1, fields)
 
 
 def large_reviews():
@@ -62,14 +102,20 @@ def silent():
         time.sleep(0.05)
 
 
-_KINDS = {
-    kind.__name__: kind for kind in (chunks, fields, large_reviews, reviews, connections, silent)
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        *(chunks, fields, many_fields, trailers, not_found, streams, continuation),
+        *(large_reviews, reviews, connections, silent),
+    )
 }
+_READ = {not_found, streams}
+"""Kinds whose answers are read."""
 
 
 class _Flood:
-    def __init__(self, kind, port, connections, *, tls):
-        self._parts = _KINDS[kind]
+    def __init__(self, kind, port, connections, *, tls=""):
+        self._parts = KINDS[kind]
         self._port = port
         self._tls = tls
         self._over = threading.Event()
@@ -98,6 +144,8 @@ class _Flood:
                 if self._over.is_set():
                     return
                 client.sendall(part)
+                if self._parts in _READ and not client.recv(_PART):
+                    return
 
     def _connected(self):
         client = socket.create_connection(("127.0.0.1", self._port), timeout=1)
@@ -105,13 +153,17 @@ class _Flood:
             return client
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if self._tls.startswith("h2"):
+            context.set_alpn_protocols(["h2"])
+        if file := self._tls.partition("=")[2]:
+            context.load_cert_chain(file)
         return context.wrap_socket(client)
 
 
 if __name__ == "__main__":
     os.nice(19)  # the server must cause the slowdown, not this program
     kind, port, connections, *tls = sys.argv[1:]
-    flood = _Flood(kind, int(port), int(connections), tls=bool(tls))
+    flood = _Flood(kind, int(port), int(connections), tls="".join(tls))
     flood.begin()
     sys.stdout.write("every connection has sent something\n")
     sys.stdout.flush()

@@ -49,11 +49,11 @@ class LabelMigration:
 
         Raises KubeError if the API server refuses a call for good, IncompleteError if calls keep failing.
         """
-        error: KubeError | None = None
+        error, retry_after = "", 0.0
         for attempt in range(PASSES):
             if attempt:
-                await asyncio.sleep(max(self._pause, (error and error.retry_after) or 0.0))
-            complete, error = True, None
+                await asyncio.sleep(max(self._pause, retry_after))
+            complete, error, retry_after = True, "", 0.0
             try:
                 async for node, labels in self._candidates():
                     try:
@@ -61,11 +61,13 @@ class LabelMigration:
                     except KubeError as failed:
                         if not _is_retryable(failed):
                             raise
-                        complete, error = False, failed
+                        complete, error = False, str(failed)
+                        retry_after = failed.retry_after or 0.0
             except KubeError as failed:
                 if not _is_retryable(failed):
                     raise
-                complete, error = False, failed
+                complete, error = False, str(failed)
+                retry_after = failed.retry_after or 0.0
             if complete:
                 return
         raise IncompleteError(f"some labels are not taken over: {error or 'nodes keep changing'}")

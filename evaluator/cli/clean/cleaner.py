@@ -41,6 +41,14 @@ class Removal:
     call: Callable[[], Awaitable[Node]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A call that failed and may be repeated, in seconds."""
+
+    reason: str
+    retry_after: float
+
+
 class NodeCleaner:
     """Finds what is ours with `plan()` and removes it with `run()`."""
 
@@ -58,18 +66,20 @@ class NodeCleaner:
 
     async def run(self, report: Report) -> None:
         """Remove everything, and report each node. Raises KubeError for refused calls, IncompleteError if calls keep failing."""
-        error: KubeError | None = None
+        failure: _Failure | None = None
         for attempt in range(PASSES):
             if attempt:
-                await asyncio.sleep(max(self._pause, (error and error.retry_after) or 0.0))
-            error = await self._pass(report)
-            if error is None:
+                await asyncio.sleep(max(self._pause, failure.retry_after if failure else 0.0))
+            failure = await self._pass(report)
+            if failure is None:
                 return
-        raise IncompleteError(f"some nodes could not be cleaned: {error}; run it again")
+        raise IncompleteError(
+            f"some nodes could not be cleaned: {failure and failure.reason}; run it again"
+        )
 
-    async def _pass(self, report: Report) -> KubeError | None:
-        """Clean all nodes once; returns the last error that is worth a retry."""
-        last: KubeError | None = None
+    async def _pass(self, report: Report) -> "_Failure | None":
+        """Clean all nodes once; returns the last failure that is worth a retry."""
+        last: _Failure | None = None
         async for node in self._nodes():
             done: list[str] = []
             try:
@@ -80,7 +90,8 @@ class NodeCleaner:
             except KubeError as error:
                 if error.status not in {*_RETRYABLE, _GONE} and error.status < 500:
                     raise
-                last = last if error.status == _GONE else error
+                if error.status != _GONE:
+                    last = _Failure(str(error), error.retry_after or 0.0)
             if done:
                 report(node.metadata.name, done)
         return last

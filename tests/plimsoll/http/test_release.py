@@ -106,6 +106,21 @@ async def announces_too_much(site, tls) -> None:
     client.vanish()
 
 
+async def sends_too_many_fields(site, tls) -> None:
+    client = await site.connect(tls)
+    await client.say(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * 101 + b"\r\n")
+    assert (await client.reply()).status == 431
+    client.vanish()
+
+
+async def sends_too_many_trailers(site, tls) -> None:
+    client = await site.connect(tls)
+    chunked = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    await client.say(chunked + b"0\r\n" + b"a: b\r\n" * 101 + b"\r\n")
+    assert (await client.reply()).status == 431
+    client.vanish()
+
+
 async def sends_no_hello(site, _tls) -> None:
     client = await site.connect()
     assert await client.ended()
@@ -150,6 +165,8 @@ PLAIN = [
     sends_half_a_body,
     resets_within_a_body,
     announces_too_much,
+    sends_too_many_fields,
+    sends_too_many_trailers,
 ]
 HANDSHAKES = [
     sends_no_hello,

@@ -5,13 +5,14 @@ import contextlib
 import errno
 import os
 import socket
+import time
 import weakref
 from http import HTTPStatus
 
 import pytest
 
 from plimsoll.http.addresses import Address
-from plimsoll.http.limits import Limits
+from plimsoll.http.limits import Limits, RequestRate
 from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
 from plimsoll.http.types import Parts, Request, Response
@@ -150,6 +151,27 @@ async def test_port_without_bodies_rejects_each_before_it_is_sent(
     reply = await client.reply()
     assert (reply.status, reply.headers["connection"]) == (413, "close")
     assert b"body" in reply.body
+
+
+async def test_requests_on_kept_connections_of_one_address_are_rated(serve) -> None:
+    site = await serve(echo, Limits(requests=RequestRate(connection=1e6, address=50.0, burst=4)))
+    clients = [await site.connect() for _ in range(2)]
+    begun = time.monotonic()
+    for _ in range(12):
+        for client in clients:
+            assert (await client.get("/")).status == 200
+    # Two are first requests, four the burst; the last two tokens are for requests that are not sent.
+    assert time.monotonic() - begun >= (24 - 2 - 4) / 50.0 * 0.99
+
+
+async def test_new_connections_do_not_wait_for_the_rate_of_their_address(serve) -> None:
+    rate = RequestRate(connection=1e-6, address=1e-6, burst=1)
+    site = await serve(echo, Limits(requests=rate))
+    for _ in range(3):
+        kept = await site.connect()
+        assert (await kept.get("/")).status == 200
+        await kept.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")  # not read for days
+    assert (await (await site.connect()).get("/")).status == 200
 
 
 async def test_empty_body_is_none(serve) -> None:

@@ -1,5 +1,7 @@
 """Memory that is returned to the kernel after a start."""
 
+import asyncio
+import contextlib
 import multiprocessing
 import os
 import platform
@@ -93,3 +95,34 @@ def test_threads_share_one_heap() -> None:
     }
     assert found["one"] == 0
     assert found["many"] > 0
+
+
+async def trims_at(sizes):
+    """The looks after which the heap was trimmed, for the sizes at each look."""
+    looks, trims = [], []
+
+    def measure():
+        if len(looks) == len(sizes):
+            raise asyncio.CancelledError
+        looks.append(sizes[len(looks)])
+        return looks[-1]
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await memory.return_unused(measure, lambda: trims.append(len(looks)), 0.0)
+    return trims
+
+
+async def test_heap_is_trimmed_when_growth_lasts_for_two_looks():
+    assert await trims_at([100, 200, 200, 105, 105, 105]) == [3]
+
+
+async def test_heap_is_not_trimmed_for_a_short_growth():
+    assert await trims_at([100, 200, 100, 200, 100]) == []
+
+
+async def test_memory_that_is_in_use_is_trimmed_once():
+    assert await trims_at([100, 200, 200, 200, 200, 200, 200]) == [3]
+
+
+async def test_large_requests_that_come_and_go_are_trimmed_once():
+    assert len(await trims_at([100, *[200, 200, 200, 100, 100] * 2])) == 1

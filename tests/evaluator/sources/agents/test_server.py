@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 
 import grpc
 import pytest
@@ -411,3 +412,22 @@ async def test_failed_abort_ends_the_stream_and_is_no_failure():
         await server._abort(
             Broken(), StreamRejection(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
         )
+
+
+async def test_rejected_streams_are_freed_without_the_garbage_collector(evaluator, agent):
+    gc.freeze()  # objects of earlier tests are not counted
+    gc.disable()
+    try:
+        for _ in range(20):
+            code, _ = await (await _spoken(await agent(""))).ended()
+            assert code is INVALID
+        kept = [found for found in gc.get_objects() if type(found).__name__ == "_ServicerContext"]
+        assert len(kept) < 5  # the last may not have ended yet
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+async def _spoken(agent):
+    await agent.say()
+    return agent

@@ -1,0 +1,203 @@
+"""Attacks on a running evaluator and agent: what kube-scheduler, probes and memory have of each, one row of a table.
+
+The evaluator serves 1,000 nodes with an agent each and 50 policies. kube-scheduler's filter request with names only is sent
+back to back, quiet and beside each attack, while each of ten probes a second opens a connection. Attackers are niced, so
+that the server causes what is measured. A row is within its bounds if p99 is at most 3 times the quiet one, no probe fails,
+and memory 5 s after the attack is at most 1.2 times that before. The exit status is 1 if a row is not: look at it, and
+repeat it on an idle machine.
+
+    python -P bench/attack.py [--nodes 1000] [--policies 50] [--seconds 4] [--only TEXT]
+"""
+
+import argparse
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bench import measure
+from bench.attacked import Target, agent, evaluator
+from plimsoll import logs
+from tests.security import floods
+
+P99, MEMORY = 3.0, 1.2
+"""Bounds, as multiples of the quiet values."""
+_AFTERWARDS = 5.0
+_PROBE_TIMEOUT = 2.0
+"""Of readiness probes in deploy/, in seconds."""
+_PROBE_EVERY = 0.1
+_MARGIN_MS = 1.0
+"""A p99 that rises by less is the machine's."""
+
+Run = Callable[[Target], contextlib.AbstractContextManager[object]]
+"""Attacks a target while the block runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """A row: its name, what it attacks (`evaluator` or `agent`), and the attack."""
+
+    name: str
+    run: Run
+    target: str = "evaluator"
+
+
+def flood(kind: str, port: str, connections: int, *, tls: str = "") -> Run:
+    """Return the attack of a kind of tests/security/floods.py on a port of the target.
+
+    `tls`: `tls`, or `h2` for HTTP/2 with the client certificate of another node; empty for plain text.
+    """
+
+    @contextlib.contextmanager
+    def run(target: Target) -> Iterator[None]:
+        secured = [f"h2={target.certificate}" if tls == "h2" else tls] if tls else []
+        argv = [floods.__file__, kind, str(target.ports[port]), str(connections), *secured]
+        process = subprocess.Popen(
+            [sys.executable, "-P", *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield
+            assert process.stdin is not None
+            process.stdin.close()
+
+    return run
+
+
+# One line for each attack. Others than floods: any function of `Run`'s type.
+ATTACKS = (
+    Attack("8080: chunks of one byte", flood("chunks", "ops", 30)),
+    Attack("8080: 3,000 header fields", flood("fields", "ops", 30)),
+    Attack("8080: 101 header fields", flood("many_fields", "ops", 30)),
+    Attack("8080: 404 on kept connections", flood("not_found", "ops", 30)),
+    Attack("8080: new connections", flood("connections", "ops", 30)),
+    Attack("9001: handshakes, no certificate", flood("connections", "extender", 8, tls="tls")),
+    Attack("9001: chunks, no certificate", flood("chunks", "extender", 8, tls="tls")),
+    Attack("9443: 101 chunk trailers", flood("trailers", "gangs", 8, tls="tls")),
+    Attack("9443: reviews of 8 MiB", flood("large_reviews", "gangs", 8, tls="tls")),
+    Attack("9443: reviews of 4 MiB", flood("reviews", "gangs", 8, tls="tls")),
+    Attack("9091: silent connections", flood("silent", "agents", 300)),
+    Attack("9091: refused streams", flood("streams", "agents", 8, tls="h2")),
+    Attack("9091: endless CONTINUATION frames", flood("continuation", "agents", 8, tls="h2")),
+    Attack("9100: chunks of one byte", flood("chunks", "agent", 120), "agent"),
+    Attack("9100: 101 header fields", flood("many_fields", "agent", 120), "agent"),
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """What was measured of an attack: times in ms, memory in MB."""
+
+    attack: str
+    quiet: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    probes: int = 0
+    failed: int = 0
+    before: float = 0.0
+    peak: float = 0.0
+    after: float = 0.0
+
+    @property
+    def within(self) -> bool:
+        """Whether the row is within its bounds."""
+        quiet, beside = (measure.percentile(times, 0.99) for times in (self.quiet, self.beside))
+        slower = beside > P99 * quiet and beside > quiet + _MARGIN_MS
+        return not slower and not self.failed and self.after <= MEMORY * self.before
+
+    def __str__(self) -> str:
+        """Return the row of the table."""
+        percentiles = [
+            measure.percentile(times, share)
+            for share in (0.5, 0.99)
+            for times in (self.quiet, self.beside)
+        ]
+        times = "".join(f"{value:9.1f}" for value in percentiles)
+        memory = f"{self.before:8.0f}{self.peak:8.0f}{self.after:8.0f}"
+        verdict = "" if self.within else "  <- beyond its bounds"
+        return f"{self.attack:36}{times}{self.failed:6}/{self.probes:<4}{memory}{verdict}"
+
+
+HEAD = (
+    f"{'attack':36}{'p50 ms':>9}{'beside':>9}{'p99 ms':>9}{'beside':>9}{'failed probes':>11}"
+    f"{'MB':>6}{'peak':>8}{'5 s on':>8}"
+)
+
+
+def measured(attack: Attack, target: Target, seconds: float) -> Row:
+    """Run one attack and return its row."""
+    row = Row(attack.name)
+    _times(target, min(1.0, seconds))  # warms up
+    row.quiet = _times(target, seconds / 2)
+    row.before = measure.memory_mb(target.pid)
+    measure.forget_peak(target.pid)
+    with attack.run(target), _probing(target, row):
+        row.beside = _times(target, seconds)
+    row.peak = measure.memory_mb(target.pid, "VmHWM")
+    time.sleep(_AFTERWARDS)
+    row.after = measure.memory_mb(target.pid)
+    row.quiet += _times(target, seconds / 2)  # other load changes within a row
+    return row
+
+
+def _times(target: Target, seconds: float) -> list[float]:
+    """Return the latencies of successive requests of the target's client, in ms; at least one."""
+    found, until = [], time.monotonic() + seconds
+    while not found or time.monotonic() < until:
+        begun = time.perf_counter()
+        target.ask()
+        found.append((time.perf_counter() - begun) * 1e3)
+    return found
+
+
+@contextlib.contextmanager
+def _probing(target: Target, row: Row) -> Iterator[None]:
+    """Send probes while the block runs, each on a new connection, as a kubelet does."""
+    over = threading.Event()
+
+    def probe() -> None:
+        while not over.wait(_PROBE_EVERY):
+            row.probes += 1
+            row.failed += not target.probe(_PROBE_TIMEOUT)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def table(attacks: Sequence[Attack], *, nodes: int, policies: int, seconds: float) -> Iterator[Row]:
+    """Yield the row of each attack."""
+    for name, started in (("evaluator", evaluator(nodes, policies)), ("agent", agent())):
+        if chosen := [attack for attack in attacks if attack.target == name]:
+            with started as target:
+                for attack in chosen:
+                    yield measured(attack, target, seconds)
+
+
+def main() -> int:
+    """Run the command line. Returns 1 if a row is beyond its bounds."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--nodes", type=int, default=1000, help="in the cluster (default 1000)")
+    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
+    parser.add_argument("--seconds", type=float, default=4, help="of each attack (default 4)")
+    parser.add_argument("--only", default="", help="attacks whose name contains this text")
+    given = parser.parse_args()
+    logs.setup("error")
+    chosen = [attack for attack in ATTACKS if given.only in attack.name]
+    print(HEAD, flush=True)
+    within = True
+    for row in table(chosen, nodes=given.nodes, policies=given.policies, seconds=given.seconds):
+        print(row, flush=True)
+        within &= row.within
+    return 0 if within else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
