@@ -46,7 +46,9 @@ async def test_write_of_an_evaluator_after_the_first_pass_is_removed(api, kube, 
 
 async def test_evaluator_that_goes_on_writing_is_reported(kube, rewriting):
     rewriting(PASSES)
-    with pytest.raises(IncompleteError, match="what was removed is written again, at last on node-a"):
+    with pytest.raises(
+        IncompleteError, match="what was removed is written again, at last on node-a"
+    ):
         await NodeCleaner(kube, (), pause=0).run(lambda _node, _what: None)
 
 
