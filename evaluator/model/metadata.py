@@ -4,6 +4,7 @@ Strings are interned: thousands of nodes repeat the same label keys and values.
 """
 
 import json
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
@@ -53,6 +54,7 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         return found == (FIELD_MANAGER, "Apply", subresource)
 
 
+@lru_cache(maxsize=1024)
 def _condition_type(key: str) -> str:
     """Return the type in a key such as `k:{"type":"Ready"}`; empty for anything else."""
     try:
@@ -75,7 +77,7 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
     owned_conditions: frozenset[str] = frozenset()
-    """Types of the conditions that we applied, for a node."""
+    """Types of the conditions that we alone own, for a node."""
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 

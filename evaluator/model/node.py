@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.model import resources
-from evaluator.model.metadata import ObjectMeta
-from evaluator.model.node_labels import NodeLabels
+from evaluator.model.metadata import ManagedFields, ObjectMeta
+from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import Allocatable, ExtendedResources
 from evaluator.model.usage_metrics import ANNOTATIONS
 from plimsoll import rfc3339
@@ -111,6 +111,26 @@ _LEAVING = frozenset(
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+ConditionManagers = tuple[tuple[str, str], ...]
+"""Condition types, sorted, each with another field manager that owns it."""
+
+
+def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
+    found = {
+        kind: entry.manager
+        for entry in entries
+        if entry.manager != FIELD_MANAGER
+        for kind in entry.conditions
+    }
+    return _shared(tuple(sorted(found.items())))
+
+
+@lru_cache(maxsize=256)
+def _shared(managers: ConditionManagers) -> ConditionManagers:
+    """Return one object for all nodes with the same managers."""
+    return managers
+
+
 class NodeMeta(ObjectMeta, rename="camel"):
     """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
 
@@ -118,9 +138,13 @@ class NodeMeta(ObjectMeta, rename="camel"):
     """
 
     annotations: dict[str, Any] | None = None
+    condition_managers: ConditionManagers = ()
 
     def __post_init__(self) -> None:
+        self.condition_managers = _condition_managers(self.managed_fields or ())
         super().__post_init__()
+        # A condition that another manager has written to is no longer ours, even if we still own a part of it.
+        self.owned_conditions -= {kind for kind, _ in self.condition_managers}
         if self.annotations is not None:
             if any(key in self.annotations for key in ANNOTATIONS):
                 self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
@@ -169,8 +193,10 @@ class Node(msgspec.Struct):
 
     @property
     def acted_on(self) -> tuple[Any, ...]:
-        """The fields with taints and conditions, and which conditions we own."""
-        return (self.spec.taints, self.status.conditions, self.metadata.owned_conditions)
+        """The fields with taints and conditions, and the owners of the conditions."""
+        meta = self.metadata
+        owners = (meta.owned_conditions, meta.condition_managers)
+        return (self.spec.taints, self.status.conditions, *owners)
 
     @property
     def figures(self) -> tuple[Any, ...]:

@@ -77,7 +77,9 @@ async def test_everything_of_ours_is_removed_and_nothing_else(world):
     )
     world.fleet.say(node, health=2)
     world.fleet.say(other, health=0)
-    await world.start("--taints", "--conditions", "--maxActedNodes=100%")
+    await world.start(
+        "--taints", "--conditions", "--conditionTypes=example.com/Ill", "--maxActedNodes=100%"
+    )
     key = f"plimsoll.io/{world.namespace}.{policy}"
 
     async def acted_on():
