@@ -139,12 +139,14 @@ class NodeMeta(ObjectMeta, rename="camel"):
 
     annotations: dict[str, Any] | None = None
     condition_managers: ConditionManagers = ()
+    shared_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
 
     def __post_init__(self) -> None:
         self.condition_managers = _condition_managers(self.managed_fields or ())
         super().__post_init__()
-        # A condition that another manager has written to is no longer ours, even if we still own a part of it.
-        self.owned_conditions -= {kind for kind, _ in self.condition_managers}
+        self.shared_conditions = self.owned_conditions & {k for k, _ in self.condition_managers}
+        self.owned_conditions -= self.shared_conditions
         if self.annotations is not None:
             if any(key in self.annotations for key in ANNOTATIONS):
                 self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)

@@ -175,8 +175,9 @@ async def test_condition_of_another_reporter_is_never_overwritten_and_does_not_s
     where = f"{node}) is owned by field manager {owner}: not set"
     assert problems(status).startswith("condition KernelDeadlock on 1 of ")
     assert problems(status).endswith(where)
-    _, page = await world.evaluator.get(f"/explain/{world.namespace}/{taken}")
-    assert where in page
+    for path in (f"/explain/{world.namespace}/{taken}", "/explain", "/index.json"):
+        _, page = await world.evaluator.get(path)
+        assert where in page, path
 
 
 async def owner_of(world, node, kind):
