@@ -244,16 +244,15 @@ async def test_quiet_watch_that_the_server_ends_is_opened_again_without_a_warnin
     assert "interrupted" not in capsys.readouterr().out
 
 
-async def test_server_is_asked_to_end_watches_after_half_to_the_whole_of_the_longest(
-    watch, stub_server, answer
+@pytest.mark.parametrize(("chance", "seconds"), [(0.0, "300"), (0.5, "450"), (1.0, "600")])
+async def test_server_is_asked_to_end_watches_after_5_to_10_minutes(
+    watch, stub_server, answer, rng, monkeypatch, chance, seconds
 ):
-    stub_server.then(answer.lists(version="1"))
-    stub_server.otherwise(answer.streams())
-    await watch(longest_watch=40.0)
-    await stub_server.until(4)
-    timeouts = [int(a.query["timeoutSeconds"]) for a in stub_server.asked[1:]]
-    assert all(20 <= one <= 40 for one in timeouts)
-    assert len(set(timeouts)) > 1
+    monkeypatch.setattr(rng, "random", lambda: chance)
+    stub_server.then(answer.lists(version="1"), answer.streams(end="hang"))
+    await watch()
+    await stub_server.until(2)
+    assert stub_server.asked[1].query["timeoutSeconds"] == seconds
 
 
 async def test_watch_that_the_server_does_not_end_is_opened_again(watch, stub_server, answer, copy):
