@@ -65,6 +65,10 @@ def _condition_type(key: str) -> str:
     return kind if isinstance(kind, str) else ""
 
 
+ConditionManagers = tuple[tuple[str, str], ...]
+"""Condition types of a node, sorted, each with another field manager that owns it."""
+
+
 class ObjectMeta(msgspec.Struct, rename="camel"):
     """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels and conditions we own."""
 
@@ -78,6 +82,9 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     owned_labels: frozenset[str] = frozenset()
     owned_conditions: frozenset[str] = frozenset()
     """Types of the conditions that we alone own, for a node."""
+    shared_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
+    condition_managers: ConditionManagers = ()
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.model import resources
-from evaluator.model.metadata import ManagedFields, ObjectMeta
+from evaluator.model.metadata import ConditionManagers, ManagedFields, ObjectMeta
 from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import Allocatable, ExtendedResources
 from evaluator.model.usage_metrics import ANNOTATIONS
@@ -111,10 +111,6 @@ _LEAVING = frozenset(
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
-ConditionManagers = tuple[tuple[str, str], ...]
-"""Condition types, sorted, each with another field manager that owns it."""
-
-
 def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
     found = {
         kind: entry.manager
@@ -138,9 +134,6 @@ class NodeMeta(ObjectMeta, rename="camel"):
     """
 
     annotations: dict[str, Any] | None = None
-    condition_managers: ConditionManagers = ()
-    shared_conditions: frozenset[str] = frozenset()
-    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
 
     def __post_init__(self) -> None:
         self.condition_managers = _condition_managers(self.managed_fields or ())

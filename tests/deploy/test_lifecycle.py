@@ -105,7 +105,7 @@ def test_documented_rights_suffice_for_clean(installed, control_plane):
         where, resource, verbs = row
         scope = "-n plimsoll" if where == "namespace" else ""
         kind = "role" if scope else "clusterrole"
-        name = f"cleaner-{resource.partition('.')[0].replace('/', '-')}"
+        name = f"cleaner-{re.sub('[./]', '-', resource)}"
         given = f"--verb={verbs.replace(' ', '')} --resource={resource}"
         installed(f"kubectl create {scope} {kind} {name} {given}")
         installed(f"kubectl create {scope} {kind}binding {name} --{kind}={name} --serviceaccount=default:cleaner")  # fmt: skip
@@ -114,7 +114,15 @@ def test_documented_rights_suffice_for_clean(installed, control_plane):
     config["users"][0]["user"] = {"token": installed("kubectl -n default create token cleaner").strip()}  # fmt: skip
     installed("cat > cleaner.yaml", yaml.safe_dump(config))
     asyncio.run(write_condition(control_plane.kubeconfig))
+    status = json.dumps({"status": {"compliance": "Violated", "violatingNodes": 1}})
+    patch = (
+        f"kubectl -n default patch taspolicy mine --subresource=status --type=merge -p '{status}'"
+    )
+    installed(patch)
     printed = installed("plimsoll-evaluator clean --kubeConfig=cleaner.yaml")
+    assert "\npolicy default/mine: removed status\n" in printed
+    mine = json.loads(installed("kubectl -n default get taspolicy mine -o json"))
+    assert not mine.get("status")
     assert printed.startswith("node-a: removed condition plimsoll.io/Ill; label mine\n")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from evaluator.cli.clean.cleaner import IncompleteError, NodeCleaner
 from evaluator.cli.clean.evaluators import Evaluators, StillRunningError
+from evaluator.cli.clean.policies import remove_statuses
 from evaluator.config import Settings
 from evaluator.kubeapi.client import Kube
 from evaluator.kubeapi.connection import ConfigError
@@ -20,7 +21,8 @@ from plimsoll.text import counted
 
 PROGRAM = "plimsoll-evaluator clean"
 _ABOUT = """
-Removes from all nodes what Plimsoll wrote: labels and conditions that its field manager owns, and taints with its prefixes. Labels,
+Removes from all nodes what Plimsoll wrote: labels and conditions that its field manager owns, and taints with its prefixes; and the
+status of all policies, which is out of date without an evaluator. Labels,
 taints and conditions of others stay. A running evaluator would write them again: scale it to 0 replicas first. The command waits
 until its pods have ended and its Lease is released or has expired, and lists all nodes once more after its last write. An evaluator
 whose policies are deleted removes everything by itself. Prints each node.
@@ -28,7 +30,8 @@ whose policies are deleted removes everything by itself. Prints each node.
 _EXAMPLES = """
 exit status: 0 if nothing is left, 1 if an evaluator runs or a call failed, 2 for wrong flags. It is safe to run again.
 
-The account needs to list and patch nodes, to patch nodes/status, and in the evaluator's namespace to list pods and get its Lease.
+The account needs to list and patch nodes, to patch nodes/status, to list taspolicies, to patch taspolicies/status, and in the
+evaluator's namespace to list pods and get its Lease.
 
 example:
   kubectl -n plimsoll scale deployment/plimsoll-evaluator --replicas=0
@@ -107,11 +110,13 @@ async def _clean(settings: CleanSettings) -> None:
         cleaner = NodeCleaner(api, names.own_prefixes(settings.taint_prefix))
         if settings.dry_run:
             await cleaner.plan(report)
+            await _clean_policies(api, verb, dry_run=True)
             return
         evaluators = Evaluators(api, settings.namespace, settings.lease_name)
         if settings.wait:
             await evaluators.wait(settings.timeout, _progress)
         await cleaner.run(report)
+        await _clean_policies(api, verb, dry_run=False)
         if settings.wait and (running := await evaluators.running()):
             raise StillRunningError(
                 f"an evaluator started meanwhile: {running}; stop it, then run it again"
@@ -119,6 +124,11 @@ async def _clean(settings: CleanSettings) -> None:
     finally:
         await api.close()
         sys.stdout.write(f"{verb} something on {counted(len(nodes), 'node')}\n")
+
+
+async def _clean_policies(api: Kube, verb: str, *, dry_run: bool) -> None:
+    async for policy in remove_statuses(api, dry_run=dry_run):
+        sys.stdout.write(f"policy {policy}: {verb} status\n")
 
 
 def _progress(line: str) -> None:
