@@ -66,7 +66,7 @@ def _condition_type(key: str) -> str:
 
 
 ConditionManagers = tuple[tuple[str, str], ...]
-"""Condition types of a node, sorted, each with another field manager that owns it."""
+"""Condition types of a node, sorted, each with another field manager that owns it; without those of Kubernetes."""
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):

@@ -111,12 +111,33 @@ _LEAVING = frozenset(
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+KUBERNETES_CONDITIONS = frozenset(
+    {
+        "Ready",
+        "MemoryPressure",
+        "DiskPressure",
+        "PIDPressure",
+        "NetworkUnavailable",
+        "SystemMemoryContentionPressure",
+        "SystemDiskContentionPressure",
+        "KubepodsMemoryContentionPressure",
+        "KubepodsDiskContentionPressure",
+        "GracefulNodeShutdownInProgress",
+        "DrainInProgress",
+        "Drained",
+        "MaintenancePlanned",
+        "MaintenanceInProgress",
+    }
+)
+"""Condition types of Kubernetes."""
+
+
 def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
     found = {
         kind: entry.manager
         for entry in entries
         if entry.manager != FIELD_MANAGER
-        for kind in entry.conditions
+        for kind in entry.conditions - KUBERNETES_CONDITIONS
     }
     return _shared(tuple(sorted(found.items())))
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from evaluator.model import node_labels
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import KUBERNETES_CONDITIONS
 from plimsoll.text import shown
 
 DOMAIN = "plimsoll.io/"
@@ -26,25 +27,8 @@ DESCHEDULE_VIOLATED, DONTSCHEDULE_VIOLATED, CLEARED = (
 )
 """Reasons of node conditions."""
 
-RESERVED = frozenset(
-    {
-        "Ready",
-        "MemoryPressure",
-        "DiskPressure",
-        "PIDPressure",
-        "NetworkUnavailable",
-        "SystemMemoryContentionPressure",
-        "SystemDiskContentionPressure",
-        "KubepodsMemoryContentionPressure",
-        "KubepodsDiskContentionPressure",
-        "GracefulNodeShutdownInProgress",
-        "DrainInProgress",
-        "Drained",
-        "MaintenancePlanned",
-        "MaintenanceInProgress",
-    }
-)
-"""Condition types of Kubernetes."""
+RESERVED = KUBERNETES_CONDITIONS
+"""Condition types that policies cannot name."""
 
 
 def taint_prefix(text: str) -> str:
