@@ -48,7 +48,7 @@ async def test_first_replica_leads_and_others_wait(api, replica):
     assert found["spec"]["leaseDurationSeconds"] == 12
 
 
-async def test_one_of_two_simultaneous_replicas_leads_without_a_warning(api, replica, log_lines):
+async def test_one_of_two_simultaneous_replicas_leads(api, replica, log_lines):
     lines = log_lines("logfmt")
     made = [await replica(f"r{number}", api.url) for number in range(5)]
     await asyncio.gather(*(one.try_acquire_or_renew() for one, _ in made))
