@@ -24,7 +24,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors.base import catalog
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
-from docs import catalog_file, collector_table, figures, shipped
+from docs import catalog_file, collector_table, compatibility, figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags
 
@@ -59,6 +59,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         "metrics.md": metrics_page(),
         "shipped-rules.md": shipped_rules_page(),
         "benchmarks.md": benchmarks_page(latest),
+        "compatibility.md": compatibility.page(),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"

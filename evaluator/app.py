@@ -22,8 +22,8 @@ from evaluator.engine.violation_times import ViolationTimes
 from evaluator.extender.policies import PolicyVerbs
 from evaluator.extender.scorer_host import ScorerHost
 from evaluator.kubeapi import resources
-from evaluator.kubeapi.client import Kube
-from evaluator.kubeapi.reflector import Reflector, Sink
+from evaluator.kubeapi.client import WATCH_GRACE, Kube
+from evaluator.kubeapi.reflector import LONGEST_WATCH, Reflector, Sink
 from evaluator.metrics import Metrics
 from evaluator.model import pod_record
 from evaluator.model.node import NodeCondition
@@ -303,7 +303,8 @@ class Service:
                 self._decider.touch()  # writes that were due meanwhile
 
         self._metrics.cluster_age.labels(kind).set_function(age)
-        silence = self._settings.cluster_stale_after / 2
+        # Without events, opening a watch is the only sign that a copy is current: early enough, also if one end is lost.
+        stale_after = self._settings.cluster_stale_after
         return Reflector(
             self._api,
             resource,
@@ -311,7 +312,8 @@ class Service:
             sink,
             on_activity=on_activity,
             unserved=unserved,
-            silence=silence,
+            longest_watch=min(LONGEST_WATCH, stale_after / 2),
+            grace=min(WATCH_GRACE, stale_after / 4),
         )
 
     def _start_loops(self) -> list[asyncio.Task[None]]:

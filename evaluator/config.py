@@ -76,7 +76,7 @@ class Settings(
         "clusterStaleAfter",
         240.0,
         "after so long without data from the API server, cached policies, nodes or pods are stale: kube-scheduler still gets "
-        "answers, but nothing is written and /readyz fails; a watch silent for half of it is opened again",
+        "answers, but nothing is written and /readyz fails; a watch ends after 5 to 10 minutes, or half of it if that is less",
         metavar="DURATION",
         parse=durations.duration,
     )

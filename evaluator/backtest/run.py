@@ -15,7 +15,9 @@ from evaluator.model.node_index import NodeIndex
 from evaluator.plans.node_actions.types import ActionSettings
 from evaluator.policy.types import Policy, Strategy
 
-ALL_ACTIONS = ActionSettings(taints=True, conditions=True, no_execute=True, evict=True)
+ALL_ACTIONS = ActionSettings(
+    taints=True, conditions=True, no_execute=True, evict=True, condition_types=("*",)
+)
 """The evaluator's flags that permit everything that policies ask for."""
 
 Resources = Mapping[str, Mapping[str, float]]

@@ -235,6 +235,7 @@ def _actions(settings: Settings) -> ActionSettings:
         no_execute=settings.allow_no_execute,
         evict=settings.evict,
         prefix=settings.taint_prefix,
+        condition_types=settings.permitted_conditions,
         most=settings.max_acted_nodes,
     )
 

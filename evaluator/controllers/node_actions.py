@@ -10,7 +10,7 @@ from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import NodeCondition
 from evaluator.model.steps import Steps
-from evaluator.plans.node_actions.conditions import own_conditions
+from evaluator.plans.node_actions.conditions import foreign_conditions, own_conditions
 from evaluator.plans.node_actions.plan import planning
 from evaluator.plans.node_actions.taints import own_taints
 from evaluator.plans.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
@@ -55,6 +55,8 @@ class NodeActionPlanner:
         self._taints: dict[str, frozenset[OwnTaint]] = {}
         self._conditions: dict[str, dict[str, NodeCondition]] = {}
         self._types_of: dict[str, frozenset[str]] = {}
+        self._foreign: dict[str, dict[str, str]] = {}
+        self._foreign_of: dict[str, dict[str, str]] = {}
         self._shown: frozenset[PolicyKey] = frozenset()
         self._wakeup = WakeUp()
 
@@ -67,9 +69,14 @@ class NodeActionPlanner:
         node = self._cluster.nodes.objects.get(name)
         taints = own_taints(node, self.prefixes) if node else frozenset()
         conditions = own_conditions(node) if node else {}
+        foreign = foreign_conditions(node) if node else {}
         self.uncertain.pop(name, None)
-        before = (self._taints.get(name, frozenset()), self._of(name))
-        if (taints, conditions) == before:
+        before = (
+            self._taints.get(name, frozenset()),
+            self._of(name),
+            self._foreign_of.get(name, {}),
+        )
+        if (taints, conditions, foreign) == before:
             return
         self._taints.pop(name, None)
         if taints:
@@ -80,6 +87,12 @@ class NodeActionPlanner:
             self._conditions.setdefault(kind, {})[name] = condition
         if conditions:
             self._types_of[name] = frozenset(conditions)
+        for kind in self._foreign_of.pop(name, ()):
+            del self._foreign[kind][name]
+        for kind, manager in foreign.items():
+            self._foreign.setdefault(kind, {})[name] = manager
+        if foreign:
+            self._foreign_of[name] = foreign
         self._metrics.tainted_nodes.set(len(self._taints))
         self.wake()
 
@@ -105,7 +118,7 @@ class NodeActionPlanner:
         for writes in (self.in_flight, self.uncertain):
             for node, adding in writes.items():
                 taints[node] = taints.get(node, frozenset()) | adding
-        observed = Observed(taints, self._conditions)
+        observed = Observed(taints, self._conditions, self._foreign)
         steps = planning(
             self._decider.latest, observed, self.latest, self.settings, now=self._clock()
         )

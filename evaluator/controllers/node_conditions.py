@@ -1,7 +1,9 @@
 """Reconciles the conditions of nodes that are ours with the plan; a write is a transition."""
 
+import json
 import math
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 
@@ -10,6 +12,7 @@ from evaluator.controllers.node_actions import NodeActionPlanner
 from evaluator.controllers.node_writer import NodeWriter
 from evaluator.engine.loop import DecisionLoop
 from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.transport import KubeError
 from evaluator.metrics import Metrics
 from evaluator.model.node import Node
 from evaluator.plans.node_actions import conditions
@@ -19,6 +22,9 @@ from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
+
+_FIELD = re.compile(r"\.status\.conditions\[type=(\"(?:[^\"\\]|\\.)*\")\]")
+"""The field of a conflict, as server-side apply writes it."""
 
 
 class NodeConditionController(NodeWriter[Node, ConditionApply]):
@@ -60,8 +66,18 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         return self._cluster.nodes.objects.get(node)
 
     async def _send(self, apply: ConditionApply) -> Node:
+        """Apply the conditions; on a conflict, apply again without the conflicting ones."""
         if not apply.states:
             return await self._kube.patch_node_status(apply.node, apply.removal)
+        try:
+            return await self._apply_states(apply)
+        except KubeError as error:
+            free = apply.without(conflicting_types(error))
+            if not free.states or free.states == apply.states:
+                raise
+            return await self._apply_states(free)
+
+    async def _apply_states(self, apply: ConditionApply) -> Node:
         body = apply.body(
             lambda kind: self._since(kind, apply.node), lambda kind: self._message(kind, apply.node)
         )
@@ -85,3 +101,13 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
 
     def _shown(self, apply: ConditionApply) -> str:
         return ",".join(f"{kind}={state}" for kind, state in sorted(apply.states.items())) or "none"
+
+
+def conflicting_types(error: KubeError) -> set[str]:
+    """The condition types in the causes of a 409 from server-side apply."""
+    fields = (
+        _FIELD.match(str(cause.get("field", "")))
+        for cause in error.causes
+        if cause.get("reason") == "FieldManagerConflict"
+    )
+    return {json.loads(found[1]) for found in fields if found}

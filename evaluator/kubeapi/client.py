@@ -23,6 +23,8 @@ from plimsoll.decode import UNREADABLE
 
 T = TypeVar("T")
 
+WATCH_GRACE = 15.0
+"""Seconds between the end of a watch at the server and its end here if the server does not respond."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
 
@@ -83,22 +85,23 @@ class Kube:
         resource_version: str,
         *,
         timeout: float,
-        silence: float | None = None,
+        grace: float = WATCH_GRACE,
         opened: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[bytes]:
         """Watch events after a resourceVersion, one JSON document each, until the server ends the watch.
 
-        `opened` is called after the response header; `silence`: seconds without data that raise KubeError.
+        The server ends it after `timeout` seconds. One that does not, `grace` seconds later, is unreachable: raises KubeError.
+        `opened` is called after the response header.
         """
+        seconds = max(1, int(timeout))  # 0 would leave the timeout to the server
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(int(timeout)),
+            "timeoutSeconds": str(seconds),
             **resource.selection,
         }
-        # The server ends the watch at its timeout; the client gives up 15 s later, or after `silence`.
-        limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
+        limit = aiohttp.ClientTimeout(total=seconds + grace, sock_connect=10)
         response = await self._session.send("GET", resource.path, query, timeout=limit)
         opened()
         async for line in lines(response, f"watch of {resource.name}"):

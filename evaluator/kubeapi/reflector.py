@@ -1,8 +1,8 @@
 """Keeps a copy of one kind of object: list in pages, watch with bookmarks, list again after a 410.
 
-A later list replaces the copy, so deletions in between are found. Errors are retried with jittered backoff; watches end
-after a jittered time, so that many clients do not reconnect at once. A watch without any event or bookmark may be dead and
-is opened again.
+A later list replaces the copy, so deletions in between are found. Errors are retried with jittered backoff. The server ends
+each watch after a jittered time: a kind without events is quiet, and its next watch shows that the copy is current; a watch
+that is not ended in time is dead.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from evaluator.kubeapi.client import Kube
+from evaluator.kubeapi.client import WATCH_GRACE, Kube
 from evaluator.kubeapi.resources import APIResource
 from evaluator.kubeapi.transport import KubeError
 from plimsoll import logs
@@ -25,8 +25,8 @@ log = logs.get(__name__)
 
 T = TypeVar("T")
 
-SILENCE = 120.0
-"""Seconds of silence that end a watch. API servers send a bookmark about once a minute."""
+LONGEST_WATCH = 600.0
+"""Seconds after which the server ends a watch, at most; at least half of it, as in client-go."""
 _STEADY = 10.0
 """Seconds a watch must last to reset the backoff."""
 _LONGEST_PAUSE = 60.0
@@ -94,7 +94,8 @@ class Reflector(Generic[T]):
         *,
         on_activity: Callable[[], None] = lambda: None,
         unserved: Callable[[], None] = lambda: None,
-        silence: float = SILENCE,
+        longest_watch: float = LONGEST_WATCH,
+        grace: float = WATCH_GRACE,
         unserved_pause: float = UNSERVED_PAUSE,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -108,8 +109,9 @@ class Reflector(Generic[T]):
         self._unserved_pause = unserved_pause
         self._served = True
         self._clock = clock
-        self._silence = silence
-        self._steady = min(_STEADY, silence / 2)
+        self._longest_watch = longest_watch
+        self._grace = grace
+        self._steady = min(_STEADY, longest_watch / 4)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = Backoff(self._rng.random)
         self._version = ""
@@ -211,11 +213,12 @@ class Reflector(Generic[T]):
 
     async def _watch(self) -> None:
         """Apply events until the server ends the watch."""
-        timeout, before = 300 * (1 + self._rng.random()), self._version
+        timeout = self._longest_watch * (1 + self._rng.random()) / 2
+        before = self._version
         clock = asyncio.get_running_loop().time
         begin = clock()
         lines = self._kube.watch(
-            self._resource, before, timeout=timeout, silence=self._silence, opened=self._alive
+            self._resource, before, timeout=timeout, grace=self._grace, opened=self._alive
         )
         try:
             async for line in lines:

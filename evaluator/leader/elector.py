@@ -17,6 +17,8 @@ log = logs.get(__name__)
 
 _PATIENCE = 3.0
 """Timeout in seconds for releasing the lease: a shutdown does not wait for an unreachable API server."""
+_CONFLICT = 409
+"""The status of a write when another replica has written the Lease since it was read, as at a start of several."""
 
 
 class Leases(Protocol):
@@ -81,8 +83,13 @@ class Leader:
                 found = await self._leases.read_lease(self._namespace, self._name)
                 self._seen = self._seen.read(found, self._clock())
                 return await self._step()
-        except (KubeError, TimeoutError) as error:
-            self._log_failure(str(error) or "no response in time")
+        except KubeError as error:
+            if error.status == _CONFLICT:
+                log.debug("another replica was faster", lease=self._lease_name, error=str(error))
+            else:
+                self._log_failure(str(error))
+        except TimeoutError:
+            self._log_failure("no response in time")
         now = self._clock()
         if isinstance(step := lease.decide(self._seen, self._me, self._timings, now), StepDown):
             self._step_down(step.why)

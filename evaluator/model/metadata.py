@@ -4,6 +4,7 @@ Strings are interned: thousands of nodes repeat the same label keys and values.
 """
 
 import json
+from functools import lru_cache
 from sys import intern
 from typing import Any
 
@@ -53,6 +54,7 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         return found == (FIELD_MANAGER, "Apply", subresource)
 
 
+@lru_cache(maxsize=1024)
 def _condition_type(key: str) -> str:
     """Return the type in a key such as `k:{"type":"Ready"}`; empty for anything else."""
     try:
@@ -61,6 +63,10 @@ def _condition_type(key: str) -> str:
         return ""
     kind = found.get("type") if isinstance(found, dict) else None
     return kind if isinstance(kind, str) else ""
+
+
+ConditionManagers = tuple[tuple[str, str], ...]
+"""Condition types of a node, sorted, each with another field manager that owns it; without those of Kubernetes."""
 
 
 class ObjectMeta(msgspec.Struct, rename="camel"):
@@ -75,7 +81,10 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
     owned_conditions: frozenset[str] = frozenset()
-    """Types of the conditions that we applied, for a node."""
+    """Types of the conditions that we alone own, for a node."""
+    shared_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
+    condition_managers: ConditionManagers = ()
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 

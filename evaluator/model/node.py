@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.model import resources
-from evaluator.model.metadata import ObjectMeta
-from evaluator.model.node_labels import NodeLabels
+from evaluator.model.metadata import ConditionManagers, ManagedFields, ObjectMeta
+from evaluator.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.model.resources import Allocatable, ExtendedResources
 from evaluator.model.usage_metrics import ANNOTATIONS
 from plimsoll import rfc3339
@@ -111,6 +111,43 @@ _LEAVING = frozenset(
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
+KUBERNETES_CONDITIONS = frozenset(
+    {
+        "Ready",
+        "MemoryPressure",
+        "DiskPressure",
+        "PIDPressure",
+        "NetworkUnavailable",
+        "SystemMemoryContentionPressure",
+        "SystemDiskContentionPressure",
+        "KubepodsMemoryContentionPressure",
+        "KubepodsDiskContentionPressure",
+        "GracefulNodeShutdownInProgress",
+        "DrainInProgress",
+        "Drained",
+        "MaintenancePlanned",
+        "MaintenanceInProgress",
+    }
+)
+"""Condition types of Kubernetes."""
+
+
+def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
+    found = {
+        kind: entry.manager
+        for entry in entries
+        if entry.manager != FIELD_MANAGER
+        for kind in entry.conditions - KUBERNETES_CONDITIONS
+    }
+    return _shared(tuple(sorted(found.items())))
+
+
+@lru_cache(maxsize=256)
+def _shared(managers: ConditionManagers) -> ConditionManagers:
+    """Return one object for all nodes with the same managers."""
+    return managers
+
+
 class NodeMeta(ObjectMeta, rename="camel"):
     """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
 
@@ -120,7 +157,10 @@ class NodeMeta(ObjectMeta, rename="camel"):
     annotations: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        self.condition_managers = _condition_managers(self.managed_fields or ())
         super().__post_init__()
+        self.shared_conditions = self.owned_conditions & {k for k, _ in self.condition_managers}
+        self.owned_conditions -= self.shared_conditions
         if self.annotations is not None:
             if any(key in self.annotations for key in ANNOTATIONS):
                 self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
@@ -169,8 +209,10 @@ class Node(msgspec.Struct):
 
     @property
     def acted_on(self) -> tuple[Any, ...]:
-        """The fields with taints and conditions, and which conditions we own."""
-        return (self.spec.taints, self.status.conditions, self.metadata.owned_conditions)
+        """The fields with taints and conditions, and the owners of the conditions."""
+        meta = self.metadata
+        owners = (meta.owned_conditions, meta.condition_managers)
+        return (self.spec.taints, self.status.conditions, *owners)
 
     @property
     def figures(self) -> tuple[Any, ...]:

@@ -66,19 +66,22 @@ def reported_state(
     not_taken = actions.problems if actions else ()
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, (*_problems(decision, conflicts), *not_taken))),
+        frozenset(map(problem, (*_problems(decision, conflicts, actions), *not_taken))),
         decision.policy.observed,
         not_found,
         limited=actions is not None and actions.held_back > 0,
     )
 
 
-def _problems(decision: Decision, conflicts: ConflictsByLabel) -> Iterator[str]:
+def _problems(
+    decision: Decision, conflicts: ConflictsByLabel, actions: PolicyActions | None
+) -> Iterator[str]:
     """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings."""
     yield from decision.policy.problems
     yield from decision.stable_problems
     constant = len(decision.policy.problems) + len(decision.stable_problems)
-    if len(decision.problems) > constant or any(conflicts.of(decision)):
+    conflicting = any(conflicts.of(decision)) or (actions is not None and bool(actions.conflicts))
+    if len(decision.problems) > constant or conflicting:
         yield f"a part of the policy is not in force: see the condition {VALID}"
 
 

@@ -79,7 +79,7 @@ def _status(
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    not_taken = acting.problems if acting else ()
+    not_taken = (*acting.problems, *acting.conflicts) if acting else ()
     problems = (*decision.problems, *not_taken, *_conflict_problems(decision, by_label))
     unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:

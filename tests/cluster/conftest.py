@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from docs import compatibility
 from sandbox import manifests
 from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import CRDS, POLICIES
@@ -20,6 +21,27 @@ from tests.cluster.evaluator import Evaluator
 from tests.cluster.plane import Plane, sandbox_plane
 from tests.cluster.world import World
 from tests.eventually import eventually
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--record-compatibility",
+        action="store_true",
+        help="write docs/compatibility/<minor version>.json: the results of tests/cluster on the real API server",
+    )
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Record what ran on the installed API server; scenarios of the sandbox alone are no results."""
+    if config.getoption("--record-compatibility", default=False):
+        version = compatibility.version_of(find(os.environ).apiserver)
+        outcomes = [
+            (name, report.nodeid, report.longrepr[2] if name == "skipped" else "")
+            for name in ("passed", "failed", "error", "skipped")
+            for report in terminalreporter.stats.get(name, [])
+            if "tests/cluster/" in report.nodeid and "[sandbox" not in report.nodeid
+        ]
+        compatibility.record(version, outcomes)
 
 
 @pytest.fixture(scope="session")

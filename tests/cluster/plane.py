@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.apiserver.server import ApiServer
-from sandbox.client.client import Client
+from sandbox.client.client import ApiError, Client
 from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane, NoControlPlaneError
 from sandbox.scheduler.extender import Extender, ExtenderSpec
@@ -51,6 +51,18 @@ class Plane:
                 pytest.skip(str(error))
         else:
             pytest.skip("a cluster's own scheduler is not ours to configure")
+
+
+async def requires(plane, group_version, plural):
+    """Skip the test if the API server does not serve a resource; the reason names the API."""
+    try:
+        found = await plane.client.request("GET", f"/apis/{group_version}")
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        found = {"resources": []}
+    if plural not in {one["name"] for one in found["resources"]}:
+        pytest.skip(f"the API server has no {plural} of {group_version}")
 
 
 def scheduler_config(kubeconfig, extender):

@@ -99,7 +99,7 @@ async def test_condition_of_a_deleted_policy_is_removed_and_nothing_else(world):
         },
     )
     world.fleet.say(node, health=2)
-    await world.start("--conditions")
+    await world.start("--conditions", "--conditionTypes=example.com/*")
     await condition(world, node, "True")
     made = await condition(world, node, "True", "example.com/Ill")
     assert made["reason"] == "DontScheduleViolated"
@@ -150,20 +150,84 @@ async def test_transition_survives_a_restart_and_is_not_written_again(world):
     assert (await world.client.get(NODES, node))["metadata"]["resourceVersion"] == version
 
 
-async def test_condition_of_another_reporter_is_never_overwritten(world):
+def problems(status):
+    return next(c["message"] for c in status["conditions"] if c["type"] == "Valid")
+
+
+async def test_condition_of_another_reporter_is_never_overwritten_and_does_not_stop_others(world):
     node, other = await world.add_node("a"), await world.add_node("b")
-    await report_condition(world, node, "False", kind=KIND)
+    await report_condition(world, node, "False", kind="KernelDeadlock")
+    taken = await world.add_policy(
+        "taken",
+        deschedule=["health Equals 2"],
+        annotations=ANNOTATIONS | {"plimsoll.io/condition-type": "KernelDeadlock"},
+    )
     await world.add_policy("demo", deschedule=["health Equals 2"], annotations=ANNOTATIONS)
     for one in (node, other):
         world.fleet.say(one, health=2)
-    await world.start("--conditions")
+    await world.start("--conditions", "--conditionTypes=KernelDeadlock")
+    await condition(world, node, "True")
     await condition(world, other, "True")
+    await condition(world, other, "True", "KernelDeadlock")
+    assert (await conditions(world, node))["KernelDeadlock"]["reason"] == "DockerHung"
+    status = await world.status(taken, lambda found: "is owned by" in problems(found))
+    owner = await owner_of(world, node, "KernelDeadlock")
+    where = f"{node}) is owned by field manager {owner}: not set"
+    assert problems(status).startswith("condition KernelDeadlock on 1 of ")
+    assert problems(status).endswith(where)
+    for path in (f"/explain/{world.namespace}/{taken}", "/explain", "/index.json"):
+        _, page = await world.evaluator.get(path)
+        assert where in page, path
 
-    async def refused():
-        return await world.evaluator.metric('plimsoll_condition_writes_total{result="error"}')
 
-    await world.eventually(refused)
+async def owner_of(world, node, kind):
+    """The field manager of a condition that has one."""
+    entries = (await world.client.get(NODES, node))["metadata"]["managedFields"]
+    key = f'k:{{"type":"{kind}"}}'
+    (found,) = [
+        entry["manager"]
+        for entry in entries
+        if key in entry["fieldsV1"].get("f:status", {}).get("f:conditions", {})
+    ]
+    return found
+
+
+async def test_condition_that_another_reporter_takes_over_is_left_to_it(world):
+    """Also when both are removed, the other reporter's stays."""
+    node = await world.add_node("a")
+    first = await world.add_policy("first", deschedule=["health Equals 2"], annotations=ANNOTATIONS)
+    others = ANNOTATIONS | {"plimsoll.io/condition-type": "plimsoll.io/Second"}
+    second = await world.add_policy("second", deschedule=["health Equals 2"], annotations=others)
+    world.fleet.say(node, health=2)
+    await world.start("--conditions")
+    await condition(world, node, "True")
+    await condition(world, node, "True", "plimsoll.io/Second")
+    await report_condition(world, node, "False", kind=KIND)
+    await world.status(first, lambda found: "is owned by" in problems(found))
+    world.fleet.say(node, health=0)
+    await condition(world, node, "False", "plimsoll.io/Second")
+    for policy in (first, second):
+        await world.client.delete(POLICIES, policy, world.namespace)
+
+    async def removed():
+        return "plimsoll.io/Second" not in await conditions(world, node)
+
+    await world.eventually(removed)
     assert (await conditions(world, node))[KIND]["reason"] == "DockerHung"
+
+
+async def test_types_without_our_prefix_need_the_flag(world):
+    node = await world.add_node("a")
+    policy = await world.add_policy(
+        "demo",
+        deschedule=["health Equals 2"],
+        annotations=ANNOTATIONS | {"plimsoll.io/condition-type": "KernelDeadlock"},
+    )
+    world.fleet.say(node, health=2)
+    await world.start("--conditions")
+    status = await world.status(policy, lambda found: found["compliance"] == "Violated")
+    assert "--conditionTypes of the evaluator does not permit it" in problems(status)
+    assert "KernelDeadlock" not in await conditions(world, node)
 
 
 async def test_conditions_need_the_flag(world):

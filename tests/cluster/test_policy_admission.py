@@ -8,12 +8,15 @@ import pytest
 
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
+from tests.cluster.plane import requires
 
 pytestmark = pytest.mark.e2e
 
 FOLDER = manifests.folder() / "policy-admission"
 OPTED_IN = {"plimsoll.io/policy-admission": "enabled"}
 RESOURCE = "telemetry/scheduling"
+GROUP = "admissionregistration.k8s.io/v1"
+NEEDS = {"add": "mutatingadmissionpolicies", "warn": "validatingadmissionpolicies"}
 
 
 @pytest.fixture
@@ -43,6 +46,7 @@ async def installed(world, kubectl):
     folders = []
 
     async def install(folder, took_effect):
+        await requires(world.plane, GROUP, NEEDS[folder])
         folders.append(FOLDER / folder)
         kubectl("apply", "--validate=ignore", "-k", str(FOLDER / folder))
         name = world.name(folder)

@@ -1,5 +1,6 @@
 """The commands of docs/upgrade.md and docs/uninstall.md do what the pages say, on a real API server."""
 
+import asyncio
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evaluator.kubeapi.client import Kube
 from evaluator.model.node_labels import FIELD_MANAGER
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,12 @@ POLICY = {
     "metadata": {"name": "mine", "namespace": "default"},
     "spec": {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}},
 }  # fmt: skip
+RELEASED = {
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "plimsoll-evaluator", "namespace": "plimsoll"},
+    "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+}
 LABELLED = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a", "labels": {"mine": "violating"}}}  # fmt: skip
 
 pytestmark = pytest.mark.e2e
@@ -63,14 +71,20 @@ def installed(shell):
     node = json.loads(json.dumps(LABELLED))
     del node["metadata"]["labels"]
     shell("kubectl create --validate=ignore -f -", yaml.safe_dump(node))
-    manager = f"--field-manager={FIELD_MANAGER}"
-    shell(f"kubectl apply --server-side --validate=ignore {manager} -f -", yaml.safe_dump(LABELLED))
+    label(shell)
     shell("kubectl label node node-a user=kept")
+    shell("kubectl create --validate=ignore -f -", yaml.safe_dump(RELEASED))
     shell("kubectl -n plimsoll create configmap plimsoll-rules-0000000000")
     shell("kubectl create clusterrole plimsoll-old --verb=get --resource=pods")
     for what in ("-n plimsoll configmap/plimsoll-rules-0000000000", "clusterrole/plimsoll-old"):
         shell(f"kubectl label {what} app.kubernetes.io/part-of=plimsoll")
     return shell
+
+
+def label(shell):
+    """Label a node as the evaluator does."""
+    manager = f"--field-manager={FIELD_MANAGER}"
+    shell(f"kubectl apply --server-side --validate=ignore {manager} -f -", yaml.safe_dump(LABELLED))
 
 
 def test_upgrade_prunes_what_the_manifests_no_longer_have(installed):
@@ -84,8 +98,46 @@ def test_upgrade_prunes_what_the_manifests_no_longer_have(installed):
     assert left.count("plimsoll-rules-") == 1
 
 
+def test_documented_rights_suffice_for_clean(installed, control_plane):
+    """An account with these rights, and no others, finds nothing that it may not do."""
+    text = (ROOT / "docs/uninstall.md").read_text().partition("<!-- rights of clean -->")[2]
+    for row in re.findall(r"\| (cluster|namespace) \| `(\S+)` \| (.+) \|", text):
+        where, resource, verbs = row
+        scope = "-n plimsoll" if where == "namespace" else ""
+        kind = "role" if scope else "clusterrole"
+        name = f"cleaner-{re.sub('[./]', '-', resource)}"
+        given = f"--verb={verbs.replace(' ', '')} --resource={resource}"
+        installed(f"kubectl create {scope} {kind} {name} {given}")
+        installed(f"kubectl create {scope} {kind}binding {name} --{kind}={name} --serviceaccount=default:cleaner")  # fmt: skip
+    installed("kubectl -n default create serviceaccount cleaner")
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": installed("kubectl -n default create token cleaner").strip()}  # fmt: skip
+    installed("cat > cleaner.yaml", yaml.safe_dump(config))
+    asyncio.run(write_condition(control_plane.kubeconfig))
+    status = json.dumps({"status": {"compliance": "Violated", "violatingNodes": 1}})
+    patch = (
+        f"kubectl -n default patch taspolicy mine --subresource=status --type=merge -p '{status}'"
+    )
+    installed(patch)
+    printed = installed("plimsoll-evaluator clean --kubeConfig=cleaner.yaml")
+    assert "\npolicy default/mine: removed status\n" in printed
+    mine = json.loads(installed("kubectl -n default get taspolicy mine -o json"))
+    assert not mine.get("status")
+    assert printed.startswith("node-a: removed condition plimsoll.io/Ill; label mine\n")
+
+
+async def write_condition(kubeconfig):
+    """Write a node condition as the evaluator does."""
+    kube = await Kube.connect(str(kubeconfig))
+    node = await kube.list_node("node-a")
+    made = {"type": "plimsoll.io/Ill", "status": "True", "reason": "DescheduleViolated"}
+    await kube.apply_node_conditions("node-a", node.metadata.uid, [made])
+    await kube.close()
+
+
 def test_uninstall_cleans_nodes_and_removes_policies_only_by_choice(installed):
     clean, remove, policies = blocks("uninstall.md")
+    label(installed)
     installed(clean)
     labels = json.loads(installed("kubectl get node node-a -o json"))["metadata"]["labels"]
     assert "mine" not in labels

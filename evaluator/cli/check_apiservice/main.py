@@ -25,7 +25,7 @@ T = TypeVar("T")
 PROGRAM = "plimsoll-evaluator check-apiservice"
 _ABOUT = """
 Says whether the custom metrics API of a cluster is free, served by Plimsoll and available, or belongs to another program, such as
-prometheus-adapter, and what to do next. Changes nothing. Run it before you apply components/serve-custom-metrics, since one Service
+prometheus-adapter, and what to do next. Sends one request to each version that is available; changes nothing. Run it before you apply components/serve-custom-metrics, since one Service
 answers for an API in a cluster, and when metrics are missing.
 """
 _EXAMPLES = """
@@ -105,7 +105,11 @@ async def _judge(settings: CheckAPIServiceSettings) -> list[Verdict]:
         for version in verdict.VERSIONS:
             name = f"{version}.{verdict.GROUP}"
             path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}"
-            found.append(verdict.judge(name, await _read(session, path, APIService), installed))
+            service = await _read(session, path, APIService)
+            failure = ""
+            if service and verdict.ours(service, installed) and service.available.status == "True":
+                failure = await _failure(session, version)
+            found.append(verdict.judge(name, service, installed, failure))
         return found
     finally:
         await connection.close()
@@ -123,6 +127,15 @@ async def _ca(session: APISession, settings: CheckAPIServiceSettings) -> str | N
         raise
     encoded = (secret.data or {}).get("ca.crt") if secret else None
     return base64.b64decode(encoded).decode(errors="replace") if encoded else None
+
+
+async def _failure(session: APISession, version: str) -> str:
+    """Send one request through kube-apiserver; return its error, empty if it succeeds. Every account may discover APIs."""
+    try:
+        await session.request("GET", f"/apis/{verdict.GROUP}/{version}", {})
+    except KubeError as error:
+        return str(error)
+    return ""
 
 
 async def _read(session: APISession, path: str, kind: type[T]) -> T | None:

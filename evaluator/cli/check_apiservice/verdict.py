@@ -102,21 +102,37 @@ class Installation:
         return self.service.partition("/")[0]
 
 
-def judge(name: str, found: APIService | None, installed: Installation) -> Verdict:
-    """Return the verdict on an APIService; None: it does not exist."""
+def ours(found: APIService | None, installed: Installation) -> bool:
+    """Return whether an APIService exists and refers to the evaluator's Service."""
+    return found is not None and str(found.spec.service) == installed.service
+
+
+def judge(
+    name: str, found: APIService | None, installed: Installation, failure: str = ""
+) -> Verdict:
+    """Return the verdict on an APIService; None: it does not exist.
+
+    `failure`: the error of a request to the API, if one was sent and failed. The condition Available alone does not show
+    that requests work: API servers before 1.28 keep it True when the CA becomes wrong.
+    """
     if found is None:
         return Verdict(State.FREE, f"{name}: not registered")
-    service = found.spec.service
-    if service is None or str(service) != installed.service:
+    if not ours(found, installed):
         return _taken(name, found)
-    available = found.available
+    service, available = found.spec.service, found.available
+    if failure:
+        return Verdict(
+            State.UNAVAILABLE,
+            f"{name}: served by {service}, requests fail: {one_line(failure)}",
+            tuple(_remedies(name, found, installed, failure)),
+        )
     if available.status == "True":
         return Verdict(State.AVAILABLE, f"{name}: served by {service}, available")
     reason = one_line(available.message or available.reason or "not checked yet")
     return Verdict(
         State.UNAVAILABLE,
         f"{name}: served by {service}, not available: {reason}",
-        tuple(_remedies(name, found, installed)),
+        tuple(_remedies(name, found, installed, available.message)),
     )
 
 
@@ -137,13 +153,17 @@ def _taken(name: str, found: APIService) -> Verdict:
     )
 
 
-def _remedies(name: str, found: APIService, installed: Installation) -> Iterator[str]:
-    message, reason = found.available.message, found.available.reason
-    namespace = installed.namespace
+def _remedies(name: str, found: APIService, installed: Installation, message: str) -> Iterator[str]:
+    """Yield what to do about a message; the first branches need the reason of the condition only."""
+    reason, namespace = found.available.reason, installed.namespace
+    port = found.spec.service.port if found.spec.service else 443
     if reason in {"ServiceNotFound", "ServicePortError"}:
         yield f"apply the evaluator with the component {COMPONENT}, which adds the port to its Service"
     elif reason in {"MissingEndpoints", "EndpointsNotFound", "EndpointsAccessError"}:
-        yield f"no replica is ready: kubectl -n {namespace} get pods, then /readyz of one of them"
+        yield (
+            f"no ready replica has port {port}. During a rollout this ends by itself: a new replica is ready after its first "
+            f"readings; otherwise kubectl -n {namespace} get pods, then /readyz of one of them"
+        )
     elif "401" in message or "remote error: tls" in message:
         yield (
             "the evaluator does not recognize the front proxy: check in its log that it reads ConfigMap "
@@ -154,7 +174,7 @@ def _remedies(name: str, found: APIService, installed: Installation) -> Iterator
         yield from _certificate(name, found, installed)
     elif reason == "FailedDiscoveryCheck":
         yield (
-            f"kube-apiserver does not reach the pods on port {found.spec.service.port if found.spec.service else 443}: open it "
+            f"kube-apiserver does not reach the pods on port {port}: open it "
             "from the control plane (firewall, NetworkPolicy), or see docs/troubleshooting.md"
         )
     yield (

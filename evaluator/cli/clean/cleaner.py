@@ -18,7 +18,7 @@ from plimsoll.ratelimit import TokenBucket
 PASSES = 5
 """Lists of all nodes before the command gives up."""
 _PAUSE = 2.0
-"""Seconds between two passes."""
+"""Seconds between two passes. A leader that still runs writes again within one."""
 _RATE, _BURST = 50, 100
 """Writes per second on average, and at once: the evaluator's default."""
 _GONE = 404
@@ -30,7 +30,7 @@ Report = Callable[[str, Sequence[str]], None]
 
 
 class IncompleteError(Exception):
-    """Some nodes could not be written in `PASSES` passes; the text names the last error."""
+    """Something is left on some nodes after `PASSES` passes; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,14 @@ class Removal:
 
     what: str
     call: Callable[[], Awaitable[Node]]
+
+
+@dataclass(slots=True)
+class _Pass:
+    """What one pass did: the last node it wrote to, and the last failure that is worth a retry."""
+
+    written: str = ""
+    failure: "_Failure | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +73,28 @@ class NodeCleaner:
                 report(node.metadata.name, found)
 
     async def run(self, report: Report) -> None:
-        """Remove everything, and report each node. Raises KubeError for refused calls, IncompleteError if calls keep failing."""
-        failure: _Failure | None = None
-        for attempt in range(PASSES):
-            if attempt:
-                await asyncio.sleep(max(self._pause, failure.retry_after if failure else 0.0))
-            failure = await self._pass(report)
-            if failure is None:
-                return
-        raise IncompleteError(
-            f"some nodes could not be cleaned: {failure and failure.reason}; run it again"
-        )
+        """Remove everything, report each node, and list all nodes once more after the last write.
 
-    async def _pass(self, report: Report) -> "_Failure | None":
-        """Clean all nodes once; returns the last failure that is worth a retry."""
-        last: _Failure | None = None
+        Raises KubeError for refused calls, IncompleteError if calls keep failing or what was removed is written again.
+        """
+        done = await self._pass(report)
+        for _ in range(PASSES - 1):
+            if not done.written and done.failure is None:
+                return
+            await asyncio.sleep(max(self._pause, done.failure.retry_after if done.failure else 0.0))
+            done = await self._pass(report)
+        if done.failure is not None:
+            raise IncompleteError(
+                f"some nodes could not be cleaned: {done.failure.reason}; run it again"
+            )
+        if done.written:
+            raise IncompleteError(
+                f"what was removed is written again, at last on {done.written}: stop the evaluator, then run it again"
+            )
+
+    async def _pass(self, report: Report) -> _Pass:
+        """Clean all nodes once."""
+        result = _Pass()
         async for node in self._nodes():
             done: list[str] = []
             try:
@@ -91,10 +106,11 @@ class NodeCleaner:
                 if error.status not in {*_RETRYABLE, _GONE} and error.status < 500:
                     raise
                 if error.status != _GONE:
-                    last = _Failure(str(error), error.retry_after or 0.0)
+                    result.failure = _Failure(str(error), error.retry_after or 0.0)
             if done:
+                result.written = node.metadata.name
                 report(node.metadata.name, done)
-        return last
+        return result
 
     async def _nodes(self) -> AsyncIterator[Node]:
         page = await self._kube.list_page(NODES)

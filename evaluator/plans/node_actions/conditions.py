@@ -5,13 +5,14 @@ is removed by a JSON patch: an apply without any condition would also remove eve
 such as the capacity that the kubelet wrote when it created the node.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from evaluator.model.node import Node, NodeCondition
+from evaluator.policy.actions import names
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import MetricTable
 from evaluator.policy.rule_options import formatted
@@ -32,8 +33,15 @@ class ConditionApply:
     states: Mapping[str, str]
     before: Mapping[str, NodeCondition]
     """Those that we own now."""
+    shared: frozenset[str] = frozenset()
+    """Types that others have taken over. An apply that left one out would remove it: we still own its type."""
     removal: tuple[Mapping[str, Any], ...] = ()
     """The JSON patch to send instead if there are none."""
+
+    def without(self, types: Set[str]) -> "ConditionApply":
+        """Return the apply that leaves conditions of these types to others."""
+        states = {kind: state for kind, state in self.states.items() if kind not in types}
+        return replace(self, states=states, shared=self.shared | (self.before.keys() & types))
 
     def body(
         self, since: Callable[[str], float], message: Callable[[str], str]
@@ -42,7 +50,7 @@ class ConditionApply:
 
         `since` and `message` return the transition time (Unix seconds) and the message of a type.
         """
-        found = []
+        found: list[dict[str, Any]] = [{"type": kind} for kind in sorted(self.shared)]
         for kind, state in sorted(self.states.items()):
             status, _, reason = state.partition("/")
             old = self.before.get(kind)
@@ -60,9 +68,22 @@ class ConditionApply:
 
 
 def own_conditions(node: Node) -> dict[str, NodeCondition]:
-    """Return the conditions of a node that our field manager applied, by type."""
+    """Return the conditions of a node that our field manager alone owns, by type."""
     owned = node.metadata.owned_conditions
     return {c.type: c for c in node.status.conditions if c.type in owned} if owned else {}
+
+
+def foreign_conditions(node: Node) -> dict[str, str]:
+    """Return the field managers of the conditions that others own, by type; empty for a condition without one.
+
+    Without the types of Kubernetes, which policies cannot name.
+    """
+    managers = dict(node.metadata.condition_managers)
+    return {
+        c.type: managers.get(c.type, "")
+        for c in node.status.conditions
+        if c.type not in names.RESERVED and c.type not in node.metadata.owned_conditions
+    }
 
 
 def compare(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
@@ -73,7 +94,10 @@ def compare(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
     ):
         return None
     removal = () if desired else tuple(_removal(node))
-    return ConditionApply(node.metadata.name, node.metadata.uid, desired, present, removal)
+    meta = node.metadata
+    return ConditionApply(
+        meta.name, meta.uid, desired, present, removal=removal, shared=meta.shared_conditions
+    )
 
 
 def _removal(node: Node) -> Iterator[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ class ObservedMasks:
     def __init__(self, observed: Observed, nodes: NodeIndex) -> None:
         self._nodes = nodes
         self.conditions = observed.conditions
+        self._foreign = observed.foreign
         positions: dict[OwnTaint, list[int]] = {}
         for node, taints in observed.taints.items():
             if (position := nodes.position.get(node)) is not None:
@@ -43,6 +44,14 @@ class ObservedMasks:
             if effect != TaintEffect.PREFER_NO_SCHEDULE
         )
         return union(found, self._nodes)
+
+    def foreign(self, kind: str) -> dict[str, Mask]:
+        """Return the nodes on which others own a condition, by field manager."""
+        found: dict[str, list[int]] = {}
+        for node, manager in self._foreign.get(kind, {}).items():
+            if (position := self._nodes.position.get(node)) is not None:
+                found.setdefault(manager, []).append(position)
+        return {manager: self._mask(positions) for manager, positions in found.items()}
 
     def condition(self, kind: str) -> dict[str, Mask]:
         """Return where a condition has which status and reason."""

@@ -21,6 +21,14 @@ class NodeActionOptions:
         False,
         "set the node conditions of policies with plimsoll.io/actions: condition",
     )
+    condition_types: tuple[str, ...] = option(
+        "conditionTypes",
+        (),
+        f"condition types that policies may set beside those with the prefix {names.DOMAIN}, such as KernelDeadlock or "
+        "example.com/*; repeatable, or separated by commas. Remedy systems may act on such conditions",
+        metavar="TYPE",
+        parse=names.condition_types,
+    )
     allow_no_execute: bool = option(
         "allowNoExecute",
         False,
@@ -42,3 +50,8 @@ class NodeActionOptions:
         metavar="PREFIX",
         parse=names.taint_prefix,
     )
+
+    @property
+    def permitted_conditions(self) -> tuple[str, ...]:
+        """The types and patterns of --conditionTypes."""
+        return tuple(one for given in self.condition_types for one in given.split(","))

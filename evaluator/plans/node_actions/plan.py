@@ -51,7 +51,9 @@ def planning(
         taints += one.taints(made)
         if one.sets_condition and owners.setdefault(one.condition, one.key) == one.key:
             conditions += one.conditions(made, before, reindex)
-        policies[one.key] = replace(made, problems=tuple(one.problems(owners)))
+        policies[one.key] = replace(
+            made, problems=tuple(one.problems(owners)), conflicts=tuple(one.conflicts())
+        )
         yield
     reused = yield from LabelAssignments(nodes, taints).reuse(before.taints)
     states = yield from LabelAssignments(nodes, conditions).reuse(before.conditions)

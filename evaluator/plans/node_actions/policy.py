@@ -9,6 +9,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Floats, Mask, NodeMask, Reindex, union
 from evaluator.plans.node_actions.limit import ClusterLimit, choose
 from evaluator.plans.node_actions.observed import ObservedMasks
+from evaluator.plans.node_actions.report import condition_conflicts
 from evaluator.plans.node_actions.types import (
     VALUE,
     ActionPlan,
@@ -57,7 +58,12 @@ class ActingPolicy:
         self._taint = names.taint_key(settings.prefix, decision.policy.key)
         self.condition = self._actions.condition
         self._sets_taint = settings.taints and Action.TAINT in self._actions.kinds
-        self.sets_condition = settings.conditions and Action.CONDITION in self._actions.kinds
+        self.sets_condition = (
+            settings.conditions
+            and Action.CONDITION in self._actions.kinds
+            and names.permitted(self.condition, settings.condition_types)
+        )
+        self._foreign = where.foreign(self.condition) if self.sets_condition else {}
         self._evicts = settings.evict and StrategyName.DESCHEDULE in states
 
     @property
@@ -144,8 +150,12 @@ class ActingPolicy:
     def conditions(
         self, made: PolicyActions, before: ActionPlan, reindex: Reindex
     ) -> list[LabelAssignment]:
-        """Return the conditions of this policy: True where it is violated, False where it was."""
+        """Return the conditions of this policy: True where it is violated, False where it was.
+
+        Nodes on which another field manager owns the condition are left out.
+        """
         kind = self._actions.condition
+        free = ~union(self._foreign.values(), self._nodes)
         present = self._where.condition(kind)
         past = assignments_of(before.conditions).by_label
         ever = union(
@@ -161,8 +171,12 @@ class ActingPolicy:
         for value in _CONDITIONS:
             kept = present.get(value, self._nodes.none) & self._kept
             mask = (wanted[value] & ~self._kept) | kept
-            found.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask)))
+            found.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask & free)))
         return found
+
+    def conflicts(self) -> list[str]:
+        """Return which nodes have the condition from another field manager, one sentence for each."""
+        return condition_conflicts(self.condition, self._foreign, self._nodes)
 
     def problems(self, owners: Mapping[str, PolicyKey]) -> list[str]:
         """Return the actions that are not taken because of flags or other policies."""
@@ -175,6 +189,15 @@ class ActingPolicy:
         if Action.CONDITION in kinds and not self._settings.conditions:
             found.append(
                 "plimsoll.io/actions: condition: the evaluator runs without --conditions: no condition is set"
+            )
+        if (
+            Action.CONDITION in kinds
+            and self._settings.conditions
+            and not names.permitted(kind, self._settings.condition_types)
+        ):
+            found.append(
+                f"plimsoll.io/condition-type: {kind} does not begin with {names.DOMAIN} and --conditionTypes of the evaluator "
+                "does not permit it: no condition is set"
             )
         if (
             self._sets_taint

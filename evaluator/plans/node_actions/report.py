@@ -1,9 +1,15 @@
-"""What a policy's status and Events say about the limit of its actions on nodes."""
+"""What a policy's status and Events say about the limit of its actions on nodes, and about conditions of others."""
+
+from collections.abc import Mapping
 
 from evaluator.model.events import EventSpec
-from evaluator.plans.conditions import PolicyCondition
+from evaluator.model.node_index import Mask, NodeIndex
+from evaluator.plans.conditions import PolicyCondition, listed
 from evaluator.plans.node_actions.types import PolicyActions
-from plimsoll.text import counted
+from plimsoll.text import counted, printable
+
+_MOST_MANAGERS = 3
+"""Field managers that the conflicts of a policy name; the others are counted."""
 
 NODE_LIMIT_REACHED = "NodeLimitReached"
 """Condition type of a policy that would act on more nodes than it may."""
@@ -36,3 +42,17 @@ def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ..
     reason = "MaxActedNodesReached" if by_cluster else "MaxNodesReached"
     message = f"acts on {counted(acted, 'node')} and not on {held_back} more: the limit is {limit}"
     return (PolicyCondition(NODE_LIMIT_REACHED, "True", reason, message),)
+
+
+def condition_conflicts(kind: str, owners: Mapping[str, Mask], nodes: NodeIndex) -> list[str]:
+    """Return a sentence for each field manager that owns a policy's condition on some nodes. `owners`: these nodes."""
+    found = []
+    for manager in sorted(owners)[:_MOST_MANAGERS]:
+        where = listed(nodes.at(owners[manager]), len(nodes))
+        owner = f"field manager {printable(manager)}" if manager else "another reporter"
+        found.append(f"condition {kind} on {where} is owned by {owner}: not set")
+    if (more := len(owners) - _MOST_MANAGERS) > 0:
+        found.append(
+            f"condition {kind} is owned by {counted(more, 'other field manager')}: not set"
+        )
+    return found

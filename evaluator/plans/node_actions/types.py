@@ -29,6 +29,8 @@ class ActionSettings:
     no_execute: bool = False
     evict: bool = False
     prefix: str = names.DOMAIN
+    condition_types: tuple[str, ...] = ()
+    """Permitted condition types beside those of Plimsoll; a `*` at the end stands for any characters."""
     most: NodeLimit = CLUSTER_LIMIT
 
 
@@ -39,6 +41,8 @@ class Observed:
     taints: Mapping[str, frozenset[OwnTaint]] = field(default_factory=dict)
     conditions: Mapping[str, Mapping[str, NodeCondition]] = field(default_factory=dict)
     """By condition type."""
+    foreign: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The field managers of conditions that others own, by condition type and node."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class PolicyActions:
     """The nodes that one policy acts on. Masks have shape (nodes,).
 
     `since`: when each node began to violate the policy or ceased to (Unix seconds); NaN if it never did. `choice` is
-    None if no limit applies. `problems`: actions that the evaluator's flags do not permit, as constant sentences.
+    None if no limit applies. `problems`: actions that the evaluator's flags do not permit, as constant sentences;
+    `conflicts`: conditions that other field managers own, as sentences that name nodes.
     """
 
     nodes: NodeIndex
@@ -56,6 +61,7 @@ class PolicyActions:
     of: int = 0
     choice: Choice | None = None
     problems: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
 
     def may_evict(self, node: str) -> bool:
         """Return whether pods may be evicted from a node."""

@@ -5,9 +5,11 @@ Taints have no owner in the API: everything with the key prefix is taken for our
 
 import hashlib
 import re
+from collections.abc import Collection
 
 from evaluator.model import node_labels
 from evaluator.model.names import PolicyKey
+from evaluator.model.node import KUBERNETES_CONDITIONS
 from plimsoll.text import shown
 
 DOMAIN = "plimsoll.io/"
@@ -25,25 +27,8 @@ DESCHEDULE_VIOLATED, DONTSCHEDULE_VIOLATED, CLEARED = (
 )
 """Reasons of node conditions."""
 
-RESERVED = frozenset(
-    {
-        "Ready",
-        "MemoryPressure",
-        "DiskPressure",
-        "PIDPressure",
-        "NetworkUnavailable",
-        "SystemMemoryContentionPressure",
-        "SystemDiskContentionPressure",
-        "KubepodsMemoryContentionPressure",
-        "KubepodsDiskContentionPressure",
-        "GracefulNodeShutdownInProgress",
-        "DrainInProgress",
-        "Drained",
-        "MaintenancePlanned",
-        "MaintenanceInProgress",
-    }
-)
-"""Condition types of Kubernetes."""
+RESERVED = KUBERNETES_CONDITIONS
+"""Condition types that policies cannot name."""
 
 
 def taint_prefix(text: str) -> str:
@@ -98,6 +83,25 @@ def condition_type(policy: str) -> str:
     """Return the default condition type of a policy: `plimsoll.io/MemoryPressure` for `memory-pressure`."""
     words = re.split(r"[^a-zA-Z0-9]+", policy)
     return DOMAIN + "".join(word[:1].upper() + word[1:] for word in words)[:_LONGEST]
+
+
+def permitted(condition: str, types: Collection[str]) -> bool:
+    """Return whether a policy may set a condition: with our prefix always, else if one of `types` matches."""
+    return condition.startswith(DOMAIN) or any(
+        condition.startswith(one[:-1]) if one.endswith("*") else condition == one for one in types
+    )
+
+
+def condition_types(text: str) -> str:
+    """Check comma-separated condition types; `*` at the end stands for any characters. Raises ValueError."""
+    types = [one.strip() for one in text.split(",")]
+    for one in types:
+        begin = f"{one[:-1]}x" if one.endswith("*") else one
+        if flaw := condition_flaw(begin):
+            raise ValueError(
+                f"not a condition type: {shown(one)}: {flaw}; write it like KernelDeadlock or example.com/*"
+            )
+    return ",".join(types)
 
 
 def condition_flaw(name: str) -> str | None:

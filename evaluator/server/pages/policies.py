@@ -42,6 +42,8 @@ class PolicyReports:
             key: one for key, one in decisions.policies.items() if namespace in {"", key.namespace}
         }
         found = await unhurried(explain.overview(known, decisions.table))
+        for key, row in zip(known, found, strict=False):  # the rows end at a limit
+            row["problems"] += self._not_taken(key)
         head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
         if (more := len(known) - len(found)) > 0:
             head["policiesMore"] = more
@@ -65,10 +67,13 @@ class PolicyReports:
         decisions = self._decider.latest
         known = [key for key in decisions.policies if window.covers(key.namespace)]
         keys = overview.matching(known, window.search)
+        shown = window.of(keys)
         with self._decider.readings() as readings:
             found = await stepwise(
-                overview.policies(decisions, window.of(keys), readings, now=self._sources.clock())
+                overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
+        for key, row in zip(shown, found, strict=True):
+            row["problems"] += self._not_taken(key)
         head = {
             **self._sources.waiting(),
             "nodeCount": len(decisions.table.nodes),
@@ -109,6 +114,7 @@ class PolicyReports:
         if node and node not in decisions.table.nodes.position:
             raise PageError(f"no node {node[:SHOWN]}")
         found = await self._explained(decisions, key, node=node)
+        found.head["problems"] += self._not_taken(key)
         return Report({**self._sources.waiting(), **found.head}, objects={"nodes": found.nodes})
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
@@ -154,8 +160,13 @@ class PolicyReports:
             "limit": found.limit if found and limited else None,
             "acted": found.acted if found and limited else None,
             "heldBack": found.held_back if found and limited else None,
-            "problems": list(found.problems) if found else [],
+            "problems": self._not_taken(policy.key),
         }
+
+    def _not_taken(self, key: PolicyKey) -> list[str]:
+        """Return the actions of a policy that are not taken, and why."""
+        found = self._sources.actions().get(key)
+        return [*found.problems, *found.conflicts] if found else []
 
     def _pods(self, key: PolicyKey) -> dict[str, Any]:
         waiting, running = self._cluster.waiting.of(key), self._cluster.running.of(key)

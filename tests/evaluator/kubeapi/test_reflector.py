@@ -229,8 +229,34 @@ async def test_restarted_server_is_found_again(watch, stub_server, answer, copy)
     assert asked_versions(stub_server)[-1] == "2"
 
 
-async def test_silent_watch_is_reopened(watch, stub_server, answer, copy):
-    """The peer may be gone silently; a server without bookmarks loses nothing."""
+async def test_quiet_watch_that_the_server_ends_is_opened_again_without_a_warning(
+    watch, stub_server, answer, copy, capsys
+):
+    """API servers before 1.32 send no bookmark while nothing changes."""
+    stub_server.then(
+        answer.lists(version="1"),
+        *[answer.streams()] * 5,
+        answer.streams(("ADDED", obj("a", 6)), end="hang"),
+    )
+    await watch(longest_watch=0.0)  # a server that ends them at once
+    await copy.until(lambda: "a" in copy.objects)
+    assert asked_versions(stub_server)[:7] == ["list", *["1"] * 6]
+    assert "interrupted" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("chance", "seconds"), [(0.0, "300"), (0.5, "450"), (1.0, "600")])
+async def test_server_is_asked_to_end_watches_after_5_to_10_minutes(
+    watch, stub_server, answer, rng, monkeypatch, chance, seconds
+):
+    monkeypatch.setattr(rng, "random", lambda: chance)
+    stub_server.then(answer.lists(version="1"), answer.streams(end="hang"))
+    await watch()
+    await stub_server.until(2)
+    assert stub_server.asked[1].query["timeoutSeconds"] == seconds
+
+
+async def test_watch_that_the_server_does_not_end_is_opened_again(watch, stub_server, answer, copy):
+    """The peer may be gone silently."""
     stub_server.then(
         answer.lists(version="1"),
         answer.streams(("BOOKMARK", obj("", 5)), end="hang"),
@@ -238,20 +264,9 @@ async def test_silent_watch_is_reopened(watch, stub_server, answer, copy):
         answer.hangs,
         answer.streams(("ADDED", obj("a", 6)), end="hang"),
     )
-    await watch(silence=0.05)
+    await watch(longest_watch=0.1, grace=0.01)
     await copy.until(lambda: "a" in copy.objects)
     assert asked_versions(stub_server)[:5] == ["list", "1", "5", "5", "5"]
-
-
-async def test_silence_does_not_increase_the_backoff(watch, stub_server, answer):
-    """An idle kind on a server without bookmarks must not turn stale between two watches."""
-    stub_server.then(answer.lists(version="1"))
-    stub_server.otherwise(answer.streams(end="hang"))
-    await watch(silence=0.02)
-    loop = asyncio.get_running_loop()
-    begin = loop.time()
-    await stub_server.until(12)  # with the shortest possible backoff, 11 attempts take 18 s
-    assert loop.time() - begin < 15
 
 
 async def test_version_that_keeps_failing_is_dropped(watch, stub_server, answer, copy):

@@ -48,10 +48,12 @@ async def test_first_replica_leads_and_others_wait(api, replica):
     assert found["spec"]["leaseDurationSeconds"] == 12
 
 
-async def test_one_of_two_simultaneous_replicas_leads(api, replica):
+async def test_one_of_two_simultaneous_replicas_leads(api, replica, log_lines):
+    lines = log_lines("logfmt")
     made = [await replica(f"r{number}", api.url) for number in range(5)]
     await asyncio.gather(*(one.try_acquire_or_renew() for one, _ in made))
     assert sum(fence.is_leader() for _, fence in made) == 1
+    assert not [line for line in lines() if "level=warning" in line]
 
 
 async def test_dead_leader_is_replaced_when_its_lease_expires_and_not_before(api, replica, clock):

@@ -160,7 +160,19 @@ def test_own_conditions_are_those_that_we_applied(subresource):
         "subresource": subresource,
         "fieldsV1": {"f:status": {"f:conditions": {key: {} for key in keys}}},
     }
-    others = {**entry, "manager": "kubelet"}
+    ready = {"f:status": {"f:conditions": {'k:{"type":"Ready"}': {}}}}
+    others = {**entry, "manager": "kubelet", "fieldsV1": ready}
     node = decode_node(json.dumps({"metadata": {"name": "a", "managedFields": [entry, others]}}))
     wanted = {"plimsoll.io/A"} if subresource else set()
     assert node.metadata.owned_conditions == wanted
+
+
+def test_condition_that_another_manager_has_written_to_is_not_ours():
+    owned = {"f:status": {"f:conditions": {'k:{"type":"KernelDeadlock"}': {}}}}
+    entries = [
+        {"manager": name, "operation": how, "subresource": "status", "fieldsV1": owned}
+        for name, how in (("plimsoll", "Apply"), ("npd", "Update"), ("plimsoll", "Update"))
+    ]
+    node = decode_node(json.dumps({"metadata": {"name": "a", "managedFields": entries}}))
+    assert node.metadata.owned_conditions == frozenset()
+    assert node.metadata.condition_managers == (("KernelDeadlock", "npd"),)

@@ -91,3 +91,30 @@ def test_service_is_a_namespace_and_a_name(given, capsys):
 def test_missing_kubeconfig_is_a_sentence(capsys, tmp_path):
     assert main([f"--kubeConfig={tmp_path / 'none'}"]) == 1
     assert "check-apiservice: no kubeconfig at" in capsys.readouterr().err
+
+
+async def test_available_api_whose_requests_fail_does_not_work(
+    stub_server, answer, kubeconfig, capsys
+):
+    """API servers before 1.28 keep Available at True with a wrong caBundle."""
+    registered = {
+        "spec": {"service": {"namespace": "plimsoll", "name": "plimsoll-evaluator"}},
+        "status": {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]},
+    }
+    refused = "error trying to reach service: x509: certificate signed by unknown authority"
+    stub_server.then(
+        answer.refuses(404),
+        answer.says(200, registered),
+        answer.refuses(503, "ServiceUnavailable", refused),
+        answer.says(200, registered),
+        answer.says(200, {}),
+    )
+    status = await asyncio.to_thread(main, [f"--kubeConfig={kubeconfig(stub_server.url)}"])
+    out = capsys.readouterr().out
+    assert status == 1
+    assert "v1beta1.custom.metrics.k8s.io: served by plimsoll/plimsoll-evaluator, requests fail" in out  # fmt: skip
+    assert refused in out
+    assert "caBundle is empty" in out
+    assert "v1beta2.custom.metrics.k8s.io: served by plimsoll/plimsoll-evaluator, available" in out
+    asked = [one.path for one in stub_server.asked if one.path.startswith("/apis/custom")]
+    assert asked == [f"/apis/custom.metrics.k8s.io/{version}" for version in VERSIONS]

@@ -13,7 +13,9 @@ OURS = {"namespace": "plimsoll", "name": "plimsoll-evaluator", "port": 9444}
 X509 = "Get https://10.0.0.1:9444: tls: failed to verify certificate: x509: certificate signed by unknown authority"
 
 
-def judge(reason="", message="", *, service=OURS, status="False", bundle="", ca=None, **meta):
+def judge(
+    reason="", message="", *, failure="", service=OURS, status="False", bundle="", ca=None, **meta
+):
     available = {"type": "Available", "status": status, "reason": reason, "message": message}
     body = {
         "metadata": meta,
@@ -22,13 +24,20 @@ def judge(reason="", message="", *, service=OURS, status="False", bundle="", ca=
     }
     found = msgspec.convert(body, APIService)
     installed = Installation("plimsoll/plimsoll-evaluator", "plimsoll-extender-tls", ca)
-    return verdict.judge(NAME, found, installed)
+    return verdict.judge(NAME, found, installed, failure)
 
 
 def test_available_service_needs_no_step():
     found = judge("Passed", "all checks passed", status="True")
     assert (found.state, found.steps) == (State.AVAILABLE, ())
     assert found.sentence == f"{NAME}: served by plimsoll/plimsoll-evaluator, available"
+
+
+def test_failed_request_counts_more_than_the_condition():
+    found = judge("Passed", "all checks passed", status="True", failure=f"GET /apis: 503 {X509}")
+    assert found.state is State.UNAVAILABLE
+    assert "requests fail: GET /apis: 503" in found.sentence
+    assert "cainjector has not filled it in" in found.steps[0]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,7 @@ def test_service_of_another_program_is_named(service, owner):
     [
         ("ServiceNotFound", 'service/x in "plimsoll" is not present', "apply the evaluator"),
         ("ServicePortError", "not listening on port 9444", "apply the evaluator"),
-        ("MissingEndpoints", "no addresses", "no replica is ready"),
+        ("MissingEndpoints", "no addresses", "no ready replica has port 9444. During a rollout"),
         ("FailedDiscoveryCheck", "bad status from https://x: 401", "front proxy"),
         ("FailedDiscoveryCheck", "remote error: tls: unknown certificate authority", "front proxy"),
         (

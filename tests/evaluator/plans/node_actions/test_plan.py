@@ -42,7 +42,7 @@ class World:
         self.store = Store(stale_after=30.0, started=0.0)
         self.store.subscribe({"m", "n"})
         self.decisions, self.plan = Decisions(), ActionPlan()
-        self.taints, self.conditions = {}, {}
+        self.taints, self.conditions, self.foreign = {}, {}, {}
         self.now = 100.0
 
     def report(self, **values):
@@ -54,7 +54,7 @@ class World:
         self.decisions = decide(
             self.policies, self.nodes, self.store, now=self.now, before=self.decisions
         )
-        observed = Observed(self.taints, self.conditions)
+        observed = Observed(self.taints, self.conditions, self.foreign)
         self.plan = finished(
             planning(self.decisions, observed, self.plan, self.settings, now=1e9 + self.now)
         )
@@ -241,3 +241,57 @@ def test_taint_of_ours_with_an_unknown_effect_counts_and_ends_no_plan():
     world.taints = {}
     world.report(a=1.0)
     assert world.tainted() == ["a"]
+
+
+def test_condition_of_another_manager_is_left_out_and_reported():
+    one = policy("demo", actions="condition", condition_type=KIND)
+    other = policy("other", actions="condition")
+    world = World(one, other)
+    world.foreign = {KIND: {"a": "npd", "c": "npd", "d": "", "gone": "x"}}
+    world.report(a=1, b=1, c=0, d=1, e=0)
+    assert {node: sorted(found) for node, found in world.plan.conditions.items()} == {
+        "a": ["plimsoll.io/Other"],
+        "b": [KIND, "plimsoll.io/Other"],
+        "d": ["plimsoll.io/Other"],
+    }
+    assert world.of().conflicts == (
+        f"condition {KIND} on 1 of 5 nodes (d) is owned by another reporter: not set",
+        f"condition {KIND} on 2 of 5 nodes (a, c) is owned by field manager npd: not set",
+    )
+    assert world.of("other").conflicts == ()
+
+
+def test_conflicts_name_a_bounded_number_of_managers():
+    world = World(policy(actions="condition", condition_type=KIND))
+    world.foreign = {KIND: {node: f"manager-{node}\x1b[2J" for node in "abcde"}}
+    world.report(a=1, b=1, c=1, d=1, e=1)
+    *named, more = world.of().conflicts
+    assert len(named) == 3
+    assert named[0].endswith("field manager manager-a\\u001b[2J: not set")
+    assert more == f"condition {KIND} is owned by 2 other field managers: not set"
+
+
+@pytest.mark.parametrize(
+    ("types", "permitted"),
+    [
+        ((), False),
+        (("KernelDeadlock",), True),
+        (("Kernel*",), True),
+        (("*",), True),
+        (("KernelDeadlock2", "example.com/*"), False),
+    ],
+)
+def test_types_without_our_prefix_need_the_flag(types, permitted):
+    world = World(
+        policy(actions="condition", condition_type="KernelDeadlock"), condition_types=types
+    )
+    world.report(a=1, b=0, c=0, d=0, e=0)
+    assert bool(world.plan.conditions.get("a")) is permitted
+    assert world.of().problems == (
+        ()
+        if permitted
+        else (
+            "plimsoll.io/condition-type: KernelDeadlock does not begin with plimsoll.io/ and --conditionTypes of the evaluator "
+            "does not permit it: no condition is set",
+        )
+    )
