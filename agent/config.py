@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent import node_exporter
 from agent.rules.options import RuleOptions
-from collectors.base import node_exporter
-from collectors.base.host import Host
-from collectors.base.registry import COLLECTORS
+from collectors.interface.host import Host
+from collectors.registry.registry import COLLECTORS
 from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option

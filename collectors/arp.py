@@ -7,13 +7,13 @@ alone; `--no-collector.arp.netlink` counts these too, in both programs.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.hexadecimals import parse_hex
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 METRICS = Table(

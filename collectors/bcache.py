@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import BcacheOptions
-from collectors.base.sample import Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.registry.options import BcacheOptions
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _SET = "<sysfs>/fs/bcache/<uuid>"
 # File below the set's or the device's directory, the metric's name after node_bcache_, its HELP.

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, MetricType
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _FS = "<sysfs>/fs/bcachefs/<uuid>"
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.hexadecimals import parse_hex
+from collectors.shared.formats.numerals import parse_uint
 
 _STAT = "<procfs>/1/net/stat/nf_conntrack"
 # Column of the file to the end of the metric's name. Columns differ between kernels.

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
 
 _CPUS = "<sysfs>/devices/system/cpu/cpu*/thermal_throttle"
 METRICS = Table(

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 # Key in the file, the metric's name after node_drbd_, its HELP, and the number's unit in bytes.
 _NUMBERS = (

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.patterns import regexp
-from collectors.readers import mounts
-from collectors.readers.mounts import Mount
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import mounts
+from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import regexp
+from collectors.shared.mounts import Mount
 from plimsoll import durations
 from plimsoll.flags import option
 from plimsoll.threads import BlockingCallRunner, Late

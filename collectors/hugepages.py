@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
-from collectors.readers.numanodes import numa_nodes
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.numanodes import numa_nodes
 
 _POOLS, _OF_A_NODE = "<sysfs>/kernel/mm/hugepages", "<sysfs>/devices/system/node/node*/hugepages"
 METRICS = Table(

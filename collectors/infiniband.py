@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.numerals import parse_float, parse_uint
-from collectors.formats.patterns import regexp
-from collectors.readers import attributes, sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import attributes, sysfs
+from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.numerals import parse_float, parse_uint
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/infiniband"

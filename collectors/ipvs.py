@@ -4,13 +4,13 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import IPVS_LABELS, IpvsOptions
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.registry.options import IPVS_LABELS, IpvsOptions
+from collectors.shared import netroot
+from collectors.shared.formats.hexadecimals import parse_hex
+from collectors.shared.formats.numerals import parse_uint
 
 _TOTALS = {
     "connections_total": "The total number of connections made.",

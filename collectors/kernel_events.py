@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
 
 
 def _row(event: str, what: str) -> Metric:

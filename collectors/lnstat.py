@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.hexadecimals import parse_hex
-from collectors.readers import netroot, sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot, sysfs
+from collectors.shared.formats.hexadecimals import parse_hex
 
 METRICS = Table(
     Metric(

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_float
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_float
 
 _SOURCE = "<procfs>/loadavg"
 METRICS = Table(

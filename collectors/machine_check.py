@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats import percpu
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats import percpu
 
 _INTERRUPTS = "<procfs>/interrupts"
 

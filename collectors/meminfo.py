@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _KEY = re.compile(r"(\w+)(?:\((\w+)\))?:", re.ASCII)
 _KIB = 1024

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
-from collectors.readers.numanodes import numa_nodes
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.numanodes import numa_nodes
 
 METRICS = Table(
     Metric(

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.formats.numerals import parse_uints
-from collectors.readers import mounts
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import mounts
+from collectors.shared.formats.numerals import parse_uints
 
 _FILE = "<procfs>/1/mountstats"
 _MOUNT = ("export", "protocol", "mountaddr")

@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, MetricType, SourceAbsentError
-from collectors.formats.patterns import regexp
-from collectors.readers import attributes, sysfs
-from collectors.readers.attributes import parse_number
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType, SourceAbsentError
+from collectors.shared import attributes, sysfs
+from collectors.shared.attributes import parse_number
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/net"

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_float
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_float
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _FILES = {

@@ -5,12 +5,11 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.devices import routenetlink
-from collectors.devices.routenetlink import Message
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import netroot, routenetlink
+from collectors.shared.routenetlink import Message
 
 METRICS = Table(
     Metric(

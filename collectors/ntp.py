@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import NtpOptions
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.registry.options import NtpOptions
 
 
 def _row(name: str, about: str) -> Metric:

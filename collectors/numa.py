@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
-from collectors.readers.numanodes import NumaNode, numa_nodes
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.numanodes import NumaNode, numa_nodes
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(

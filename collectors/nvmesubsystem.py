@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _CLASS = "<sysfs>/class/nvme-subsystem/*"
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
 _SOURCE = "<rootfs>/etc/os-release, else <rootfs>/usr/lib/os-release"
 _INFO = (

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _STAT = "<procfs>/*/stat"
 METRICS = Table(

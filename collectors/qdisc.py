@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.devices import routenetlink
-from collectors.devices.routenetlink import Qdisc
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import netroot, routenetlink
+from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import regexp
+from collectors.shared.routenetlink import Qdisc
 from plimsoll.flags import option
 
 

@@ -4,11 +4,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import RunitOptions
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.readers import kernelfiles, sysfs
+from collectors.interface import host, kernelfiles
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.registry.options import RunitOptions
+from collectors.shared import sysfs
 
 _LABELS = ("service", "supervisor")
 

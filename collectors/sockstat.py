@@ -3,11 +3,11 @@
 import os
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_uint
 
 _FILES = {
     "sockstat": {

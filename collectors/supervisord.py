@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SupervisordOptions
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.registry.options import SupervisordOptions
 
 _LABELS = ("name", "group")
 METRICS = Table(

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
-from collectors.readers import mounts
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import mounts
+from collectors.shared.formats.numerals import parse_int
 
 _LABELS = ("device", "swap_type")
 METRICS = Table(

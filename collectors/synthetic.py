@@ -6,9 +6,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, Sample
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, Sample
 from plimsoll.durations import duration
 from plimsoll.flags import option
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SysctlOptions
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.registry.options import SysctlOptions
+from collectors.shared.formats.numerals import parse_int
 
 METRICS = Table(
     Metric(

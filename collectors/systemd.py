@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SystemdOptions
-from collectors.base.sample import Family, MetricType
-from collectors.devices import systembus
-from collectors.devices.systembus import Property, SystemBus
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.registry.options import SystemdOptions
+from collectors.shared import systembus
+from collectors.shared.systembus import Property, SystemBus
 
 _SERVICE = "org.freedesktop.systemd1"
 _PATH = "/org/freedesktop/systemd1"

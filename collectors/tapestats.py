@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import TapestatsOptions
-from collectors.base.sample import Family, MetricType
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.registry.options import TapestatsOptions
+from collectors.shared import sysfs
 
 _STATS = "<sysfs>/class/scsi_tape/st*/stats"
 

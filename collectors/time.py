@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
 
 _SOURCES = "<sysfs>/devices/system/clocksource/clocksource*"
 METRICS = Table(

@@ -5,8 +5,8 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
 
 def _gauge(name: str, text: str, unit: str = "") -> Metric:

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Callable, Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
 
 METRICS = Table(
     Metric(

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_float
-from collectors.formats.patterns import regexp
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_float
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 METRICS = Table(

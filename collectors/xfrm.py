@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_uint
 
 # Key after Xfrm, the metric's name between node_xfrm_ and _packets_total, its HELP.
 # fmt: off

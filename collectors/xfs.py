@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _FILE = "<sysfs>/fs/xfs/<device>/stats/stats"
 # Key of the line; for each number in it, the metric's name after node_xfs_ and its HELP.

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_int
 
 _KSTAT = "<procfs>/spl/kstat/zfs"
 # File, and the metrics' name after node_zfs_

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base import catalog
+from collectors.registry import catalog
 from docs import shipped
 
 FILE = Path(__file__).resolve().parents[1] / "evaluator" / "catalog" / "metrics.tsv"

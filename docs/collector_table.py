@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from collectors.base import node_exporter
-from collectors.base.metric import Table
-from collectors.base.registry import COLLECTORS
+from agent import node_exporter
+from collectors.interface.metric import Table
+from collectors.registry.registry import COLLECTORS
 
 TableWriter = Callable[[Sequence[str], Iterable[Sequence[str]]], Iterable[str]]
 

@@ -21,9 +21,9 @@ from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base import catalog
-from collectors.base.host import Host
-from collectors.base.registry import COLLECTORS
+from collectors.interface.host import Host
+from collectors.registry import catalog
+from collectors.registry.registry import COLLECTORS
 from docs import catalog_file, collector_table, figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags

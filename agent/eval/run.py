@@ -9,8 +9,8 @@ from agent.rules.promql.labels import Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax import hints, printer
 from agent.rules.promql.values import Moment
-from collectors.base import catalog
-from collectors.base.registry import COLLECTORS
+from collectors.registry import catalog
+from collectors.registry.registry import COLLECTORS
 from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
 

@@ -9,9 +9,9 @@ from agent.rules.groups.tick import TickInputs, by_metric
 from agent.rules.promql.plan import Need
 from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
-from collectors.base import catalog
-from collectors.base.registry import COLLECTORS
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
+from collectors.registry import catalog
+from collectors.registry.registry import COLLECTORS
 
 _ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
 _REUSE = 5_000

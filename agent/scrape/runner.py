@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from agent.metric_names import candidates
 from agent.scrape.watcher import SourceWatcher
-from collectors.base import catalog
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import (
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import (
     Collector,
     CollectorError,
     Deduplicates,
@@ -22,6 +21,7 @@ from collectors.base.sample import (
     SourceAbsentError,
     Watchable,
 )
+from collectors.registry import catalog
 from plimsoll import durations, logs
 from plimsoll.threads import BlockingCallRunner, Late
 

@@ -1,7 +1,7 @@
 import pytest
 
 from collectors.arp import Arp, Options, parse
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 
 HEAD = "IP address       HW type     Flags       HW address            Mask     Device\n"
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.buddyinfo import BuddyInfo, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 
 def test_free_blocks_are_by_zone_and_size(machine, values) -> None:

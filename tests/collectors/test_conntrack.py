@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.conntrack import Conntrack, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 TABLE = "entries found drop\n00000021 00000002 00000001\n00000021 0000000a 00000000\n"
 

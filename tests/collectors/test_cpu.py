@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.cpu import Cpu, Options, advance, parse_stat
-from collectors.formats.cpulist import parse_cpu_list
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared.formats.cpulist import parse_cpu_list
 
 
 @pytest.fixture

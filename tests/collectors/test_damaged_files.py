@@ -27,10 +27,10 @@ from collectors import (
     zoneinfo,
 )
 from collectors import os as os_release
-from collectors.base.sample import CollectorError, Family
-from collectors.devices import diskinfo
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.readers import mounts, udev
+from collectors.diskstats import diskinfo, udev
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import mounts
+from collectors.shared.formats.devicefilter import DeviceFilter
 
 XEON = Path(__file__).parent / "fixtures/xeon"
 EVERY = DeviceFilter("", "")

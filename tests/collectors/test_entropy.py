@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.entropy import Entropy, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 
 def test_available_bits_and_pool_size_are_exported(machine, values) -> None:

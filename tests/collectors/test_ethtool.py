@@ -4,9 +4,9 @@ from typing import Self
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.driverinfo import Driver, Link, Modes
 from collectors.ethtool import Ethtool, Options, metric_name, sanitized
+from collectors.ethtool.driverinfo import Driver, Link, Modes
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 INTEL = Driver("0000:00:1f.6", "ice", "", "4.40 0x8001c96f", "6.8.0")
 COPPER = Modes({"TP", "Autoneg", "Pause", "100baseT/Half", "1000baseT/Full", "10000baseR_FEC"})

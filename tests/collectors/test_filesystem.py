@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.filesystem import Filesystem, Options
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from tests.patience import PATIENCE
 
 BRIEF = Options(filesystem_timeout=2.0)

@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.hugepages import HugePages, page_size
+from collectors.interface.sample import SourceAbsentError
 
 POOLS = "sys/kernel/mm/hugepages"
 NODES = "sys/devices/system/node"

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.infiniband import InfiniBand, Options, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 PORT = '{device="mlx5_0",port="1"}'
 

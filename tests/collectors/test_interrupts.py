@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.interrupts import Interrupts, Options, parse
+from collectors.shared.formats.devicefilter import DeviceFilter
 
 EVERY = DeviceFilter("", "")
 # An ARM server: a count that fills its column touches the name, and chip names contain blanks.

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.mdadm import Array, MdAdm, families, parse
 
 HEAD = "Personalities : [raid1] [raid0] [raid6] [raid5] [raid4] [linear]\n"

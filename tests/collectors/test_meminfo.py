@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 from collectors.meminfo import MemInfo, parse
 
 

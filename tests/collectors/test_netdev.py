@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.netdev import NetDev, Options, parse, scope, summed
 
 HEAD = "Inter-|   Receive\n face |bytes    packets\n"

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 from collectors.netstat import NetStat, Options, Picker, families, parse_lines, parse_pairs
 
 EVERYTHING = ""

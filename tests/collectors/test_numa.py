@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.numa import Numa, parse_distances, parse_meminfo
 
 NODES = "sys/devices/system/node"

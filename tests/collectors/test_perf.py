@@ -8,11 +8,11 @@ import pytest
 
 from agent import config
 from collectors import perf
-from collectors.base.host import Host
-from collectors.base.options import PERF_EVENTS, PerfOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.perfevents import Event, EventCounter
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.perf import Perf
+from collectors.perf.perfevents import Event, EventCounter
+from collectors.registry.options import PERF_EVENTS, PerfOptions
 
 CYCLES, FAULTS, READ_MISSES = Event(0, 0), Event(1, 2), Event(3, 1 << 16)
 

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.scrape.exposition import encode_openmetrics, encode_text
-from collectors.base.host import Host
-from collectors.base.options import SysctlOptions
-from collectors.base.registry import COLLECTORS
-from collectors.base.sample import CollectorError
 from collectors.cpu import Options as CpuOptions
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError
+from collectors.registry.options import SysctlOptions
+from collectors.registry.registry import COLLECTORS
 from collectors.resctrl import Options as ResctrlOptions
 from tests.examples import examples
 

@@ -48,11 +48,16 @@ from collectors import (
     zoneinfo,
 )
 from collectors import os as os_release
-from collectors.base.sample import CollectorError
-from collectors.devices import cpuinfo, diskinfo, llcsizes, resctrltree
-from collectors.formats import cpulist, pciids, promtext, resctrlsums
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.readers import mounts, netroot, udev
+from collectors.cpu import cpuinfo
+from collectors.diskstats import diskinfo, udev
+from collectors.interface.sample import CollectorError
+from collectors.pcidevice import formats as pciids
+from collectors.resctrl import llcsizes, resctrltree
+from collectors.resctrl.formats import resctrlsums
+from collectors.shared import mounts, netroot
+from collectors.shared.formats import cpulist
+from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.textfile.formats import promtext
 
 EVERY_FIELD = re.compile("")
 EVERY_DEVICE = DeviceFilter("", "")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.rasrecords import mce_type
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.rasdaemon import Options, Rasdaemon
+from collectors.rasdaemon.formats.rasrecords import mce_type
 
 MC_EVENT = (
     "id INTEGER PRIMARY KEY, timestamp TEXT, err_count INTEGER, err_type TEXT, err_msg TEXT, label TEXT, mc INTEGER, "

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.resctrltree import parse_schemata
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.resctrl import Options, Resctrl
+from collectors.resctrl.resctrltree import parse_schemata
 
 ROOT = "sys/fs/resctrl"
 CPUS = "sys/devices/system/cpu"

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.slabinfo import Options, SlabInfo, parse
 
 EVERY = DeviceFilter("", "")

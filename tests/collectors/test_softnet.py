@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 from collectors.softnet import Softnet, parse
 
 NINE = "00000010 00000001 00000002 0 0 0 0 0 00000003"

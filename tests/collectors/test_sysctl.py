@@ -1,8 +1,8 @@
 import pytest
 
 from agent import config
-from collectors.base.options import SysctlOptions
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
+from collectors.registry.options import SysctlOptions
 from collectors.sysctl import Sysctl
 
 FILES = {

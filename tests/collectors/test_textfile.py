@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from collectors.base.refusal import REASONS
-from collectors.base.sample import CollectorError, Family, Sample, Watchable
-from collectors.readers import steadyfile
+from collectors.interface.refusal import REASONS
+from collectors.interface.sample import CollectorError, Family, Sample, Watchable
+from collectors.shared import steadyfile
 from collectors.textfile import Options, TextFile
 from plimsoll.flags import options
 

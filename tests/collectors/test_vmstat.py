@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 from collectors.vmstat import Options, VmStat, parse
 
 DEFAULT = Options().vmstat_fields

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.zoneinfo import ZoneInfo, parse
 
 # Linux 3.10: counts by zone, scanned pages, and a limit that is no watermark.

@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from agent.rules.groups import metrics
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base import catalog
+from collectors.registry import catalog
 from evaluator.metrics import Metrics, PolicyGauge
 
 ROOT = Path(__file__).parents[2]
