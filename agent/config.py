@@ -9,7 +9,7 @@ from typing import Any
 from agent import node_exporter
 from agent.rules.options import RuleOptions
 from collectors.interface.host import Host
-from collectors.registry.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option

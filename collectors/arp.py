@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
@@ -86,3 +87,11 @@ class Arp:
                 if not self._filter.ignores(device)
             ),
         )
+
+
+ENTRY = Entry(
+    build=Arp,
+    metrics=METRICS,
+    about="the ARP table's size by device",
+    options=Options,
+)

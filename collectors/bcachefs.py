@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType
 from collectors.shared import sysfs
@@ -185,3 +186,11 @@ def _sizes(path: str, files: Mapping[str, str], *labels: str) -> Iterator[Row]:
     for file, name in files.items():
         if (value := parse_size(sysfs.content(f"{path}/{file}") or "")) is not None:
             yield name, labels, value
+
+
+ENTRY = Entry(
+    build=lambda host, _: Bcachefs(host),
+    metrics=METRICS,
+    about="bcachefs file systems and their devices",
+    source="<sysfs>/fs/bcachefs",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
@@ -95,3 +96,10 @@ class Conntrack:
             return parse_uint(host.read(self._sysctl / name).strip())
         except ValueError as error:
             raise CollectorError(f"{name}: {error}") from error
+
+
+ENTRY = Entry(
+    build=lambda host, _: Conntrack(host),
+    metrics=METRICS,
+    about="the connection tracking table",
+)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -129,3 +130,10 @@ def _frequencies(policy: Policy) -> Iterator[tuple[str, float]]:
     for file in policy.moving:
         if (khz := sysfs.number(f"{policy.path}/{file}")) is not None:
             yield _MOVING[file], khz * _KHZ
+
+
+ENTRY = Entry(
+    build=lambda host, _: CpuFreq(host),
+    metrics=METRICS,
+    about="CPU frequencies and their governor",
+)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_uint
@@ -107,3 +108,11 @@ class Drbd:
             rows.setdefault(name, {})[labels] = value
         for name, found in rows.items():
             yield METRICS.family(name, found.items())
+
+
+ENTRY = Entry(
+    build=lambda host, _: Drbd(host),
+    metrics=METRICS,
+    about="replicated block devices (DRBD 8)",
+    on=False,
+)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -69,3 +70,11 @@ class Drm:
 
     def _path(self, card: str, file: str) -> str:
         return f"{self._directory}/{card}/device/{file}"
+
+
+ENTRY = Entry(
+    build=lambda host, _: Drm(host),
+    metrics=METRICS,
+    about="AMD GPUs",
+    on=False,
+)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -128,3 +129,10 @@ class Edac:
             rows.setdefault(metric, []).append((full, float(value)))
         for metric, found in rows.items():
             yield METRICS.family(metric, found)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Edac(host),
+    metrics=METRICS,
+    about="memory errors that ECC found, also by DIMM",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_uint
@@ -51,3 +52,10 @@ class Entropy:
 
     def _read(self, name: str) -> int:
         return parse(name, host.read(self._directory / name))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Entropy(host),
+    metrics=METRICS,
+    about="available entropy",
+)

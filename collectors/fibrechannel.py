@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import attributes, sysfs
@@ -88,3 +89,11 @@ class FibreChannel:
         for file in _INFO:
             text = sysfs.attribute(f"{self._directory}/{port}/{file}") or ""
             yield text.removeprefix("0x") if file in _HEXADECIMAL else text
+
+
+ENTRY = Entry(
+    build=lambda host, _: FibreChannel(host),
+    metrics=METRICS,
+    about="Fibre Channel ports",
+    source="<sysfs>/class/fc_host",
+)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import mounts
@@ -227,3 +228,12 @@ def _as_go_says(reason: str) -> str:
     if reason[1:2].islower():
         return reason[:1].lower() + reason[1:]
     return reason
+
+
+ENTRY = Entry(
+    build=Filesystem,
+    metrics=METRICS,
+    about="size and free space of mounted file systems",
+    options=Options,
+    slow=True,
+)

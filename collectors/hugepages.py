@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, SourceAbsentError
@@ -118,3 +119,10 @@ class HugePages:
             return [(str(n.number), f"{n.directory}/hugepages") for n in self._nodes.get()]
         except SourceAbsentError:
             return [("0", self._pools)]
+
+
+ENTRY = Entry(
+    build=lambda host, _: HugePages(host),
+    metrics=METRICS,
+    about="huge pages by size and NUMA node",
+)

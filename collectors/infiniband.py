@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import attributes, sysfs
@@ -238,3 +239,11 @@ def _info(adapter: Adapter) -> tuple[str, str, str, str]:
         texts = {}
     board, firmware, kind = (texts.get(name, "") for name in _INFO)
     return board, adapter.device, firmware, kind
+
+
+ENTRY = Entry(
+    build=InfiniBand,
+    metrics=METRICS,
+    about="InfiniBand and RoCE ports",
+    options=Options,
+)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared.formats import percpu
@@ -81,3 +82,12 @@ class Interrupts:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path), self._names, zeros=self._zeros)
+
+
+ENTRY = Entry(
+    build=Interrupts,
+    metrics=METRICS,
+    about="interrupts by line and CPU",
+    on=False,
+    options=Options,
+)

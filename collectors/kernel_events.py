@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, SourceAbsentError
@@ -46,3 +47,10 @@ class KernelEvents:
         for name, count in counts:
             if count is not None:
                 yield METRICS.single(name, count)
+
+
+ENTRY = Entry(
+    build=lambda host, _: KernelEvents(host),
+    metrics=METRICS,
+    about="oopses, warnings, lockups and stalls of the kernel",
+)

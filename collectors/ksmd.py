@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
 from collectors.shared.formats.numerals import parse_uint
@@ -93,3 +94,11 @@ class Ksmd:
                 yield parse(file, text)
         if not found:
             raise SourceAbsentError(f"{self._directory}: a kernel without KSM")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Ksmd(host),
+    metrics=METRICS,
+    about="kernel same-page merging",
+    on=False,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, sysfs
@@ -48,3 +49,11 @@ class Lnstat:
                 rows.setdefault(name, {})[cache, str(cpu)] = value
         for name, found in rows.items():
             yield METRICS.family(f"node_lnstat_{name}_total", found.items())
+
+
+ENTRY = Entry(
+    build=lambda host, _: Lnstat(host),
+    metrics=METRICS,
+    about="the kernel's network caches",
+    on=False,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
@@ -38,3 +39,10 @@ class LoadAvg:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: LoadAvg(host),
+    metrics=METRICS,
+    about="load averages",
+)

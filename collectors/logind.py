@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import systembus
@@ -66,3 +67,12 @@ class Logind:
 
 def _known(value: str, values: tuple[str, ...]) -> str:
     return value if value in values else "other"
+
+
+ENTRY = Entry(
+    build=lambda host, _: Logind(host),
+    metrics=METRICS,
+    about="sessions of users",
+    on=False,
+    needs="extra `systemd`",
+)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import sysfs
@@ -167,3 +168,10 @@ def _raid_disks(text: str) -> float | None:
         return float(parse_uint(text.partition(" ")[0]))
     except ValueError:
         return None
+
+
+ENTRY = Entry(
+    build=lambda host, _: MdAdm(host),
+    metrics=METRICS,
+    about="software RAID arrays",
+)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_uint
@@ -81,3 +82,10 @@ class MemInfo:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: MemInfo(host),
+    metrics=METRICS,
+    about="memory statistics",
+)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, SourceAbsentError
@@ -41,3 +42,10 @@ class MemoryFailure:
                 "no counts of memory failures (Linux 6.3, CONFIG_MEMORY_FAILURE)"
             )
         yield METRICS.family("node_memory_failure_pages_total", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: MemoryFailure(host),
+    metrics=METRICS,
+    about="pages lost to memory errors",
+)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType, SourceAbsentError
 from collectors.shared import attributes, sysfs
@@ -171,3 +172,12 @@ class NetClass:
                 with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
                     found[device] = (directory, attributes.read(directory, _LASTING))
         return found
+
+
+ENTRY = Entry(
+    build=NetClass,
+    metrics=METRICS,
+    about="state, speed and properties of network devices",
+    options=Options,
+    slow=True,
+)

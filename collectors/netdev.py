@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, routenetlink, sysfs
@@ -213,3 +214,11 @@ def scope(ip: IpAddress) -> str:
     if ip.is_loopback or ip.is_link_local or any(ip in net for net in _LINK_LOCAL_MULTICAST):
         return "link-local"
     return "" if ip.is_multicast or ip.is_unspecified or ip == _BROADCAST else "global"
+
+
+ENTRY = Entry(
+    build=NetDev,
+    metrics=METRICS,
+    about="traffic and errors of network devices",
+    options=Options,
+)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
@@ -172,3 +173,11 @@ class NetStat:
             return
         for index, metric in self._selected:
             yield metric, _number(numbers[index])
+
+
+ENTRY = Entry(
+    build=NetStat,
+    metrics=METRICS,
+    about="statistics of network protocols",
+    options=Options,
+)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import netroot, routenetlink
@@ -89,3 +90,12 @@ class NetworkRoute:
         info = ((row, 1.0) for row in dict.fromkeys(rows))  # equal ones are in different tables
         yield METRICS.family("node_network_route_info", info)
         yield METRICS.family("node_network_routes", (((d,), float(n)) for d, n in counts.items()))
+
+
+ENTRY = Entry(
+    build=lambda host, _: NetworkRoute(host),
+    metrics=METRICS,
+    about="the routing table",
+    on=False,
+    needs="hostNetwork",
+)

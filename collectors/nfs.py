@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import netroot
@@ -80,3 +81,11 @@ class Nfs:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Nfs(host),
+    metrics=METRICS,
+    about="NFS client: calls by procedure",
+    source="<net>/rpc/nfs",
+)

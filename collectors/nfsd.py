@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import netroot
@@ -97,3 +98,11 @@ class Nfsd:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Nfsd(host),
+    metrics=METRICS,
+    about="NFS server: calls by procedure, I/O, caches",
+    source="<net>/rpc/nfsd",
+)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -108,3 +109,10 @@ def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
         for target, distance in zip(nodes, parse_distances(text, len(nodes)), strict=True)
     ]
     return METRICS.family("node_numa_distance", rows) if rows else None
+
+
+ENTRY = Entry(
+    build=lambda host, _: Numa(host),
+    metrics=METRICS,
+    about="distances and free memory of NUMA nodes",
+)

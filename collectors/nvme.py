@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -127,3 +128,10 @@ def namespace(device: str, nsid: str, path: str) -> Iterator[tuple[str, Row]]:
 
 def _text(path: str) -> str:
     return sysfs.attribute(path) or ""
+
+
+ENTRY = Entry(
+    build=lambda host, _: Nvme(host),
+    metrics=METRICS,
+    about="NVMe controllers and namespaces",
+)

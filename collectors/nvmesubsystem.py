@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -85,3 +86,11 @@ def _subsystem(
                 yield "path_state", (entry, transport, state), float(state == current)
     yield "paths", (), float(total)
     yield "paths_live", (), float(live)
+
+
+ENTRY = Entry(
+    build=lambda host, _: NvmeSubsystem(host),
+    metrics=METRICS,
+    about="NVMe subsystems and their paths",
+    on=False,
+)

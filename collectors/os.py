@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
@@ -107,3 +108,10 @@ class Os:
             if (text := host.read_optional(path)) is not None:
                 return text
         raise SourceAbsentError(f"neither {self._paths[0]} nor {self._paths[1]}")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Os(host),
+    metrics=METRICS,
+    about="the distribution and its version",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -128,3 +129,10 @@ class PcieAer:
         ]
         self._parsed[file.path] = text, rows
         return rows
+
+
+ENTRY = Entry(
+    build=lambda host, _: PcieAer(host),
+    metrics=METRICS,
+    about="PCI Express errors of devices and root ports",
+)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -116,3 +117,11 @@ class PowerSupplyClass:
             yield METRICS.family(metric, rows)
         if facts:
             yield METRICS.facts("node_power_supply_info", facts)
+
+
+ENTRY = Entry(
+    build=PowerSupplyClass,
+    metrics=METRICS,
+    about="batteries and power supplies",
+    options=Options,
+)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared.formats.numerals import parse_uint
@@ -84,3 +85,10 @@ class Pressure:
             raise SourceAbsentError(
                 f"{self._directory}: no pressure stall information (CONFIG_PSI, psi=1)"
             )
+
+
+ENTRY = Entry(
+    build=lambda host, _: Pressure(host),
+    metrics=METRICS,
+    about="pressure stall information",
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared import netroot, routenetlink
@@ -117,3 +118,13 @@ class QueueDisciplines:
             netroot.require_own(self._machine)
             found = routenetlink.qdiscs(self._connect)
         return families([qdisc for qdisc in found if not self._filter.ignores(qdisc.device)])
+
+
+ENTRY = Entry(
+    build=QueueDisciplines,
+    metrics=METRICS,
+    about="queueing disciplines",
+    on=False,
+    options=Options,
+    needs="hostNetwork",
+)

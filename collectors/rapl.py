@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import sysfs
@@ -111,3 +112,12 @@ def _named(energy: dict[Zone, float]) -> Iterator[Family]:
         metric = f"node_rapl_{_NOT_IN_NAMES.sub('_', name)}_joules_total"
         # HELP has the kernel's name, such as package-0-die-1.
         yield replace(METRICS.family(metric, rows), help=f"Current RAPL {name} value in joules")
+
+
+ENTRY = Entry(
+    build=Rapl,
+    metrics=METRICS,
+    about="energy used by packages, cores and memory",
+    options=Options,
+    needs="root",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -58,3 +59,10 @@ class Selinux:
         text = host.read_optional(self._config)
         if text is not None and (mode := parse_config(text)) is not None:
             yield METRICS.single("node_selinux_config_mode", mode)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Selinux(host),
+    metrics=METRICS,
+    about="whether SELinux is enabled, and its mode",
+)

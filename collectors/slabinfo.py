@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.devicefilter import DeviceFilter
@@ -98,3 +99,13 @@ class SlabInfo:
                 ) from error
             raise
         return parse(text, self._slabs)
+
+
+ENTRY = Entry(
+    build=SlabInfo,
+    metrics=METRICS,
+    about="the kernel's slabs",
+    on=False,
+    options=Options,
+    needs="root",
+)

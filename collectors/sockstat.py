@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
@@ -91,3 +92,10 @@ class SockStat:
                 yield from parse(text, page_size=self._page_size)
         if not found:
             raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")
+
+
+ENTRY = Entry(
+    build=lambda host, _: SockStat(host),
+    metrics=METRICS,
+    about="sockets by protocol",
+)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_uint
@@ -90,3 +91,11 @@ class Stat:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path), softirqs=self._softirqs)
+
+
+ENTRY = Entry(
+    build=Stat,
+    metrics=METRICS,
+    about="interrupts, context switches, forks, boot time",
+    options=Options,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import mounts
@@ -54,3 +55,11 @@ class Swap:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Swap(host),
+    metrics=METRICS,
+    about="swap devices",
+    on=False,
+)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
@@ -67,3 +68,11 @@ class TcpStat:
         names = dict.fromkeys((*_STATES, "rx_queued_bytes", "tx_queued_bytes"))
         rows = (((name,), float(total[name])) for name in names)
         yield METRICS.family("node_tcp_connection_states", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: TcpStat(host),
+    metrics=METRICS,
+    about="TCP sockets by state",
+    on=False,
+)

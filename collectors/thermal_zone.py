@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -85,3 +86,10 @@ def _read(these: list[Member], attribute: str) -> list[Row]:
         for path, labels in these
         if (value := sysfs.number(f"{path}/{attribute}")) is not None
     ]
+
+
+ENTRY = Entry(
+    build=lambda host, _: ThermalZone(host),
+    metrics=METRICS,
+    about="thermal zones and cooling devices",
+)

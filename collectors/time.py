@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 
@@ -93,3 +94,10 @@ class Time:
             raise CollectorError(f"{self._directory}: {error.strerror}") from error
         numbers = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return [(n, self._directory / f"{_PREFIX}{n}") for n in numbers if n.isdigit()]
+
+
+ENTRY = Entry(
+    build=lambda host, _: Time(host),
+    metrics=METRICS,
+    about="system time, time zone, clock source",
+)

@@ -5,6 +5,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
@@ -130,3 +131,10 @@ class Timex:
             kind = SourceAbsentError if error.errno in _FORBIDDEN else CollectorError
             raise kind(f"adjtimex: {error.strerror}") from error
         return families(state, clock)
+
+
+ENTRY = Entry(
+    build=lambda _, __: Timex(),
+    metrics=METRICS,
+    about="how the clock is disciplined",
+)

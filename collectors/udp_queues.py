@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
@@ -58,3 +59,10 @@ class UdpQueues:
         if not rows:
             raise SourceAbsentError(f"{self._directory}: neither udp nor udp6")
         yield METRICS.family("node_udp_queues", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: UdpQueues(host),
+    metrics=METRICS,
+    about="memory in the queues of UDP sockets",
+)

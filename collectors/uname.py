@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 
@@ -45,3 +46,10 @@ class Uname:
 def _printable(word: str) -> str:
     """Decode a host name: it may be any bytes, which Python returns as surrogates that cannot be encoded."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Uname(host),
+    metrics=METRICS,
+    about="kernel, architecture, host name",
+)

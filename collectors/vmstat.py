@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
@@ -94,3 +95,11 @@ class VmStat:
             (n, f"node_vmstat_{name}") for n, name in chosen if self._fields.search(name)
         ]
         self._names = names
+
+
+ENTRY = Entry(
+    build=VmStat,
+    metrics=METRICS,
+    about="virtual memory statistics",
+    options=Options,
+)

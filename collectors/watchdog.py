@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
@@ -66,3 +67,10 @@ class Watchdog:
             yield METRICS.family(metric, rows)
         if facts:
             yield METRICS.family("node_watchdog_info", facts)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Watchdog(host),
+    metrics=METRICS,
+    about="watchdog timers",
+)

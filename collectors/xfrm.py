@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
@@ -70,3 +71,11 @@ class Xfrm:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Xfrm(host),
+    metrics=METRICS,
+    about="errors of IPsec",
+    on=False,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import sysfs
@@ -110,3 +111,11 @@ class Xfs:
                 rows.setdefault(name, []).append(((device,), value))
         for name, found in rows.items():
             yield METRICS.family(name, found)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Xfs(host),
+    metrics=METRICS,
+    about="operations of XFS file systems",
+    source="<sysfs>/fs/xfs",
+)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import sysfs
@@ -140,3 +141,11 @@ def _named(source: str, text: str | None) -> Iterator[tuple[str, str]]:
 def _numbers(source: str, text: str | None) -> Iterator[tuple[str, float]]:
     for name, data in _named(source, text):
         yield name, _number(source, name, data)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Zfs(host),
+    metrics=METRICS,
+    about="ZFS: caches, transactions and pools",
+    source="<procfs>/spl/kstat/zfs",
+)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_uint
@@ -133,3 +134,11 @@ class ZoneInfo:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: ZoneInfo(host),
+    metrics=METRICS,
+    about="pages of each memory zone",
+    on=False,
+)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from agent.metric_names import candidates
 from agent.scrape.watcher import SourceWatcher
+from collectors import registry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import (
     Collector,
@@ -21,7 +22,6 @@ from collectors.interface.sample import (
     SourceAbsentError,
     Watchable,
 )
-from collectors.registry import catalog
 from plimsoll import durations, logs
 from plimsoll.threads import BlockingCallRunner, Late
 
@@ -185,7 +185,7 @@ class CollectorRunner:
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """Return the enabled collectors that can yield one of these metrics; policies may omit the prefix `node_`."""
         names = {name for metric in metrics for name in candidates(metric)}
-        found = frozenset[str]().union(*map(catalog.collectors_of, names))
+        found = frozenset[str]().union(*map(registry.collectors_of, names))
         return found & self._collectors.keys()
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collectors.btrfs import btrfsdevices
 from collectors.btrfs.btrfsdevices import BtrfsDevice
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared import mounts, sysfs
@@ -150,3 +151,11 @@ def _devices(path: str, found: Sequence[BtrfsDevice] | None) -> Iterator[Row]:
         yield "device_unused_bytes", labels, float(device.size - device.used)
         for kind, count in device.errors.items():
             yield "device_errors_total", {"type": kind, **labels}, float(count)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Btrfs(host),
+    metrics=METRICS,
+    about="Btrfs file systems: space, commits, device errors",
+    source="<sysfs>/fs/btrfs",
+)

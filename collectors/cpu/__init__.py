@@ -7,6 +7,7 @@ from collectors.cpu import cpuinfo
 from collectors.cpu.cpulibrary import CpuLibrary
 from collectors.cpu.cpustates import CpuStates
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import sysfs
@@ -197,3 +198,11 @@ class Cpu:
         yield from cpuinfo.frequency(cpus)
         yield from cpuinfo.features(cpus, "flags", self._options.cpu_flags_include)
         yield from cpuinfo.features(cpus, "bugs", self._options.cpu_bugs_include)
+
+
+ENTRY = Entry(
+    build=Cpu,
+    metrics=METRICS,
+    about="CPU time by mode, throttling, what is online",
+    options=Options,
+)

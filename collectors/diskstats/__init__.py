@@ -9,6 +9,7 @@ from typing import NamedTuple
 from collectors.diskstats import diskinfo, udev
 from collectors.diskstats.diskinfo import Disk
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared.formats.devicefilter import DeviceFilter
@@ -178,3 +179,11 @@ class DiskStats:
             return (host.read_optional(path) or "").strip() == "1"
         except CollectorError:
             return False
+
+
+ENTRY = Entry(
+    build=DiskStats,
+    metrics=METRICS,
+    about="disk I/O, and what udev knows of the disks",
+    options=Options,
+)

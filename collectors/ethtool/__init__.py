@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from collectors.ethtool.driverinfo import Driver, Ioctl, Link, Modes, Questions
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, sysfs
@@ -217,3 +218,13 @@ def _query(kernel: Questions, device: str, families: Families) -> None:
         families.add_driver(device, driver)
     if (statistics := kernel.statistics(device)) is not None:
         families.add_statistics(device, statistics)
+
+
+ENTRY = Entry(
+    build=Ethtool,
+    metrics=METRICS,
+    about="network drivers: link modes and their own statistics",
+    on=False,
+    options=Options,
+    needs="hostNetwork",
+)

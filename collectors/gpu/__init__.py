@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from collectors.gpu import nvml
 from collectors.gpu.gpudevices import Device, GpuReading, Gpus
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
@@ -226,3 +227,11 @@ class Gpu:
             self._hostname,
             driver,
         )
+
+
+ENTRY = Entry(
+    build=lambda host, _: Gpu(host),
+    metrics=METRICS,
+    about="NVIDIA GPUs",
+    needs="extra `gpu`",
+)

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from collectors.hwmon.sensors import METRICS, Scale, clean, meaning, split
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.sample import Family, SourceAbsentError
 from collectors.shared import sysfs
 from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.shared.formats.numerals import parse_float
 from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
-
-__all__ = ["METRICS", "HwMon", "Options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +189,11 @@ def _value(path: str) -> float | None:
         return None if text is None else parse_float(text)
     except ValueError:
         return None
+
+
+ENTRY = Entry(
+    build=HwMon,
+    metrics=METRICS,
+    about="temperatures, fans, voltages and other sensors",
+    options=Options,
+)

@@ -1,7 +1,7 @@
 """Metric tables: name, type, unit, HELP, labels and source file of each metric, at the top of each collector's module.
 
 A name is exact (`node_load1`) or a template with one placeholder (`node_vmstat_<field>`). Collectors build families through
-their table, so undocumented metrics cannot be exported; `collectors.registry.catalog` has all tables.
+their table, so undocumented metrics cannot be exported; `collectors.registry` has all tables.
 """
 
 import re

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.pcidevice import formats
@@ -260,3 +261,12 @@ def _readings(device: Device) -> Iterator[tuple[str, Row]]:
     state = sysfs.attribute(f"{device.path}/power_state")
     for known in _STATES if state else ():
         yield "power_state", ((*device.place, known), float(known == state))
+
+
+ENTRY = Entry(
+    build=PciDevice,
+    metrics=METRICS,
+    about="PCI devices and their links",
+    on=False,
+    options=Options,
+)

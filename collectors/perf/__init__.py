@@ -1,17 +1,20 @@
 """Events counted by CPUs and the kernel, on all processes, by perf_event_open(2)."""
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.perf import perfevents
 from collectors.perf.perfevents import CACHE, HARDWARE, SOFTWARE, TRACEPOINT, Event, EventCounter
-from collectors.registry.options import PerfOptions
 from collectors.shared import sysfs
-from collectors.shared.formats.cpuranges import parse_ranges
+from collectors.shared.formats.cpuranges import cpu_ranges, parse_ranges
+from plimsoll.flags import choice, option
 
 _L1D, _L1I, _LAST, _DTLB, _ITLB, _BPU = range(6)
 _READ, _WRITE = 0, 1 << 8
@@ -68,6 +71,58 @@ METRICS = Table(
 )
 
 
+_TRACEPOINT = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_-]+", re.ASCII)
+
+
+def _tracepoint(text: str) -> str:
+    if _TRACEPOINT.fullmatch(text) is None:
+        raise ValueError(f"not a tracepoint: {text!r} (write it like sched:sched_process_exec)")
+    return text
+
+
+def _profilers(kind: str, rows: Iterable[tuple[str, int, str, str]]) -> Any:
+    names = [name for name, *_ in rows]
+    return option(
+        f"collector.perf.{kind}-profilers",
+        (),
+        f"count only these {kind} events (repeatable): {', '.join(names)}",
+        metavar="NAME",
+        parse=choice(*names),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    perf_cpus: str = option(
+        "collector.perf.cpus",
+        "",
+        "CPUs on which to count, such as 0,2-4 or 1-10:5; by default all",
+        metavar="CPUS",
+        parse=cpu_ranges,
+    )
+    perf_tracepoints: tuple[str, ...] = option(
+        "collector.perf.tracepoint",
+        (),
+        "also count this tracepoint, such as sched:sched_process_exec (repeatable)",
+        metavar="NAME",
+        parse=_tracepoint,
+    )
+    perf_no_hardware: bool = option(
+        "collector.perf.disable-hardware-profilers", False, "count no hardware events"
+    )
+    perf_hardware: tuple[str, ...] = _profilers("hardware", _HARDWARE)
+    perf_no_software: bool = option(
+        "collector.perf.disable-software-profilers", False, "count no software events"
+    )
+    perf_software: tuple[str, ...] = _profilers("software", _SOFTWARE)
+    perf_no_cache: bool = option(
+        "collector.perf.disable-cache-profilers", False, "count no cache events"
+    )
+    perf_cache: tuple[str, ...] = _profilers("cache", _CACHE)
+
+
 class OpenEvent(NamedTuple):
     """A counter with the metric it belongs to."""
 
@@ -82,7 +137,7 @@ class Perf:
     def __init__(
         self,
         machine: host.Host,
-        options: PerfOptions,
+        options: Options,
         *,
         open_event: perfevents.Open = perfevents.open_event,
     ) -> None:
@@ -134,3 +189,13 @@ class Perf:
             if (number := sysfs.number(path)) is not None:
                 return number
         raise CollectorError(f"no tracepoint {tracepoint}: cannot read {' or '.join(paths)}")
+
+
+ENTRY = Entry(
+    build=Perf,
+    metrics=METRICS,
+    about="events counted by CPUs and the kernel",
+    on=False,
+    options=Options,
+    needs="CAP_PERFMON",
+)

@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
@@ -94,13 +94,11 @@ METRICS = Table(
 class Options:
     """The flags of this collector."""
 
-    # RUF009 does not know that a Path is immutable and that option() is dataclasses.field().
-    rasdaemon_database: Path = option(
+    rasdaemon_database: str = option(
         "collector.rasdaemon.database",
-        Path("/var/lib/rasdaemon/ras-mc_event.db"),
+        "/var/lib/rasdaemon/ras-mc_event.db",
         "rasdaemon's database, below --path.rootfs",
         metavar="FILE",
-        parse=Path,
     )
 
 
@@ -115,7 +113,7 @@ class Rasdaemon:
         self, machine: Host, options: Options, *, clock: Callable[[], float] = time.time
     ) -> None:
         self._clock = clock
-        self._path = machine.rootfs / str(options.rasdaemon_database).lstrip("/")
+        self._path = machine.rootfs / options.rasdaemon_database.lstrip("/")
         self._counts: dict[str, Counter[tuple[str, ...]]] = {
             m.name: Counter() for m in METRICS if m.type == "counter"
         }
@@ -139,3 +137,11 @@ class Rasdaemon:
             now = self._clock()
             yield METRICS.single(_UNCORRECTED, self._recent.uncorrected(now))
             yield METRICS.single(_OF_A_PAGE, self._recent.worst_page(now))
+
+
+ENTRY = Entry(
+    build=Rasdaemon,
+    metrics=METRICS,
+    about="hardware errors that rasdaemon recorded",
+    options=Options,
+)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType
@@ -187,3 +188,12 @@ def _owner(control: str, monitor: str) -> tuple[str, str]:
         pod_uid(monitor) or pod_uid(control),
         container_id(monitor) or container_id(control),
     )
+
+
+ENTRY = Entry(
+    build=Resctrl,
+    metrics=METRICS,
+    about="cache occupancy and memory bandwidth (RDT), by resctrl",
+    options=Options,
+    needs="mounted resctrl",
+)

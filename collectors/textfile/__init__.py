@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, Omission
 from collectors.textfile.formats import textmerge
@@ -247,3 +248,12 @@ def _errors(rows: Collection[tuple[str, str]]) -> Iterator[Family]:
 def _shown(path: str) -> str:
     """Return a path as a label value: file names are bytes, labels are UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+ENTRY = Entry(
+    build=lambda _, options: TextFile(options),
+    metrics=METRICS,
+    about="*.prom files",
+    options=Options,
+    open_ended=True,
+)

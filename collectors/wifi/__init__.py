@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from collectors.interface import host
+from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
-from collectors.registry.options import WifiOptions
 from collectors.shared import netroot, routenetlink, sysfs
 from collectors.shared.routenetlink import Message, attributes_of
 from collectors.wifi.wififixture import WifiFixture
+from plimsoll.flags import option
 
 _STATION = ("device", "mac_address")
 # Attribute after NL80211_STA_INFO_, the metric's name after node_wifi_, its HELP, its unit's share of the metric's.
@@ -57,6 +59,20 @@ METRICS = Table(
     *(_row(name, about) for _, name, about, _ in _NUMBERS),
     *(_row(name, about) for _, name, about in (*_BYTES, *_RATES)),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    wifi_fixtures: str = option(
+        "collector.wifi.fixtures",
+        "",
+        "read the JSON files in this directory instead of the kernel, for tests",
+        metavar="DIR",
+    )
+
+
 _MEGAHERTZ = 1_000_000
 _RATE = 100_000  # bits per second
 _MODES = {0: "client", 1: "client", 2: "ad-hoc"}
@@ -89,9 +105,7 @@ def connect() -> AbstractContextManager[Socket]:
 class Wifi:
     """The `wifi` collector."""
 
-    def __init__(
-        self, machine: host.Host, options: WifiOptions, *, connect: Connect = connect
-    ) -> None:
+    def __init__(self, machine: host.Host, options: Options, *, connect: Connect = connect) -> None:
         self._machine = machine
         self._class = machine.sysfs / "class/ieee80211"
         self._fixtures = options.wifi_fixtures
@@ -159,3 +173,13 @@ def _station(found: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         wide = rate.get("NL80211_RATE_INFO_BITRATE32")
         if (value := rate.get("NL80211_RATE_INFO_BITRATE") if wide is None else wide) is not None:
             yield name, float(value * _RATE)
+
+
+ENTRY = Entry(
+    build=Wifi,
+    metrics=METRICS,
+    about="WiFi devices and stations",
+    on=False,
+    options=Options,
+    needs="hostNetwork",
+)

@@ -10,7 +10,7 @@ import pytest
 from agent.scrape.exposition import encode_text
 from agent.scrape.runner import CollectorRunner
 from collectors.cpu import Options as CpuOptions
-from collectors.registry.registry import COLLECTORS, build
+from collectors.registry import COLLECTORS, build
 from collectors.textfile import Options as TextOptions
 
 GOLDEN = Path(__file__).parent / "golden/xeon.txt"

@@ -15,9 +15,9 @@ from agent.rules.clock import Clock
 from agent.rules.engine import RuleEngine
 from agent.scrape.runner import CollectorRunner
 from agent.stream.snapshot import SnapshotReader
+from collectors import registry
 from collectors.interface.kernelfiles import FILES
 from collectors.interface.sample import Collector, Family
-from collectors.registry import registry
 from wire import codec
 from wire import telemetry_pb2 as pb
 

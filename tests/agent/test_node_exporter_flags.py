@@ -3,7 +3,7 @@
 import pytest
 
 from agent import config, node_exporter
-from collectors.registry.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 
 # All names in node_exporter's releases 0.1 to 1.12.
 EVER = [

@@ -2,7 +2,7 @@ import pytest
 
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.ipvs import Ipvs, parse_address, parse_backends, parse_stats
-from collectors.registry.options import IpvsOptions
+from collectors.ipvs import Options as IpvsOptions
 
 STATS = """\
    Total Incoming Outgoing         Incoming         Outgoing

@@ -10,7 +10,7 @@ from agent import config
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError
 from collectors.ntp import Ntp, Reply, is_sane, parse, stamp
-from collectors.registry.options import NtpOptions
+from collectors.ntp import Options as NtpOptions
 
 NOW = 1_700_000_000
 OPTIONS = NtpOptions()

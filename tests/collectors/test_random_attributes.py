@@ -12,9 +12,9 @@ from agent.scrape.exposition import encode_openmetrics, encode_text
 from collectors.cpu import Options as CpuOptions
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError
-from collectors.registry.options import SysctlOptions
-from collectors.registry.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 from collectors.resctrl import Options as ResctrlOptions
+from collectors.sysctl import Options as SysctlOptions
 from tests.examples import examples
 
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"

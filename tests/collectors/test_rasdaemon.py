@@ -365,7 +365,7 @@ def test_path_is_configurable(tmp_path: Path, values) -> None:
     recorder = Recorder(tmp_path / "elsewhere/100% ras?.db")
     recorder.create(V06)
     recorder.add("mc_event", corrected(3))
-    options = Options(rasdaemon_database=Path("/elsewhere/100% ras?.db"))
+    options = Options(rasdaemon_database="/elsewhere/100% ras?.db")
     assert memory_errors(values(Rasdaemon(Host(rootfs=tmp_path), options).collect())) == 3
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.registry.options import RunitOptions
+from collectors.runit import Options as RunitOptions
 from collectors.runit import Runit, parse
 
 CHANGED = 1_700_000_000

@@ -11,7 +11,7 @@ import pytest
 from agent import config
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError
-from collectors.registry.options import SupervisordOptions
+from collectors.supervisord import Options as SupervisordOptions
 from collectors.supervisord import Supervisord
 
 PROCESSES = [

@@ -2,7 +2,7 @@ import pytest
 
 from agent import config
 from collectors.interface.sample import CollectorError
-from collectors.registry.options import SysctlOptions
+from collectors.sysctl import Options as SysctlOptions
 from collectors.sysctl import Sysctl
 
 FILES = {

@@ -6,7 +6,7 @@ import pytest
 
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.registry.options import SystemdOptions
+from collectors.systemd import Options as SystemdOptions
 from collectors.systemd import Systemd
 from tests.collectors import fakebus
 

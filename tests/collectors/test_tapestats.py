@@ -1,7 +1,7 @@
 import pytest
 
 from collectors.interface.sample import SourceAbsentError
-from collectors.registry.options import TapestatsOptions
+from collectors.tapestats import Options as TapestatsOptions
 from collectors.tapestats import Tapestats
 
 TAPE = "sys/class/scsi_tape"

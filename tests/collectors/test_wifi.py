@@ -6,7 +6,7 @@ import pytest
 
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.registry.options import WifiOptions
+from collectors.wifi import Options as WifiOptions
 from collectors.wifi import Wifi
 
 

@@ -6,7 +6,7 @@ import structlog
 
 from agent.scrape.runner import CollectorRunner, combine
 from collectors.interface.sample import CollectorError, Family, Sample, SourceAbsentError
-from collectors.registry.registry import COLLECTORS, build
+from collectors.registry import COLLECTORS, build
 from plimsoll.threads import StoppedError
 
 SUCCESS = "node_scrape_collector_success"

@@ -3,10 +3,9 @@ from collections import Counter
 
 import pytest
 
-from collectors import cpu, dmi, loadavg, meminfo, vmstat
+from collectors import cpu, dmi, loadavg, meminfo, registry, vmstat
 from collectors.interface.metric import UncataloguedError
-from collectors.registry import catalog
-from collectors.registry.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 
 
 def test_exact_name_precedes_a_template() -> None:
@@ -59,12 +58,12 @@ def test_single_sample_belongs_to_a_metric_without_labels() -> None:
 
 
 def test_metric_is_found_at_its_collector_and_at_generic_ones() -> None:
-    assert catalog.collectors_of("node_load1") == {"loadavg", "textfile", "synthetic"}
-    assert catalog.collectors_of("node_health_metric") == {"textfile", "synthetic"}
+    assert registry.collectors_of("node_load1") == {"loadavg", "textfile", "synthetic"}
+    assert registry.collectors_of("node_health_metric") == {"textfile", "synthetic"}
 
 
 def test_rows_are_consistent() -> None:
-    rows = list(catalog.rows())
+    rows = list(registry.metrics())
     for _, metric in rows:
         assert metric.help, metric.name
         if metric.type != "untyped":  # some of ethtool's are gauges despite the suffix _total
@@ -75,11 +74,11 @@ def test_rows_are_consistent() -> None:
 
 
 def test_names_are_unique_except_where_node_exporter_shares_them() -> None:
-    counted = Counter(metric.name for _, metric in catalog.rows())
+    counted = Counter(metric.name for _, metric in registry.metrics())
     assert [name for name, count in counted.items() if count > 1] == ["node_cpu_frequency_hertz"]
-    assert catalog.collectors_of("node_cpu_frequency_hertz") >= {"cpu", "cpufreq"}
+    assert registry.collectors_of("node_cpu_frequency_hertz") >= {"cpu", "cpufreq"}
 
 
 def test_every_collector_has_a_table() -> None:
-    assert {name for name, _ in catalog.rows()} == set(COLLECTORS)
+    assert {name for name, _ in registry.metrics()} == set(COLLECTORS)
     assert next(iter(loadavg.METRICS)).name == "node_load1"

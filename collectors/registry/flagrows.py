@@ -1,0 +1,84 @@
+"""Flags of collectors as rows of the index, and back as a dataclass that does not need the collector's module."""
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from collectors.interface.entry import NoOptions
+from collectors.registry.registered import load
+from plimsoll import flags
+from plimsoll.flags import option
+
+Row = Mapping[str, Any]
+"""A flag as JSON: the field's name and the arguments of `plimsoll.flags.option`.
+
+`parse` is a reference, such as `plimsoll.flags:count`; it is empty for a function of the collector's own module.
+"""
+
+
+def rows(options: type[Any]) -> list[Row]:
+    """Return the flags of a collector's options."""
+    return [
+        {
+            "field": field.name,
+            "default": field.default,
+            **{key: value for key, value in dataclasses.asdict(opt).items() if value != ""},
+            "parse": _reference(opt.parse),
+        }
+        for field, opt in flags.options(options)
+    ]
+
+
+def options(name: str, rows: Iterable[Row]) -> type[Any]:
+    """Return a dataclass with these flags; it imports the collector's module to check values that are not the defaults."""
+
+    def check(self: Any) -> None:
+        given = {
+            field.name: value
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        }
+        if given:
+            load(name).options(**given)
+
+    return dataclasses.make_dataclass(
+        "Options",
+        [(row["field"], Any, _field(name, row)) for row in rows],
+        bases=(NoOptions,),
+        namespace={"__post_init__": check},
+        frozen=True,
+        repr=False,
+    )
+
+
+def _field(name: str, row: Row) -> Any:
+    def parse_in_module(text: str) -> Any:
+        found = {field.name: opt for field, opt in flags.options(load(name).options)}
+        return found[row["field"]].parse(text)
+
+    default = row["default"]
+    return option(
+        row["flag"],
+        tuple(default) if isinstance(default, list) else default,
+        row["help"],
+        env=row.get("env", ""),
+        metavar=row.get("metavar", ""),
+        parse=_function(row["parse"]) if row["parse"] else parse_in_module,
+    )
+
+
+def _reference(parse: Callable[[str], Any]) -> str:
+    """Return module and name of a function outside the collectors' own modules, else an empty text."""
+    module, name = parse.__module__, parse.__qualname__
+    own = module.startswith("collectors.") and not module.startswith("collectors.shared.")
+    if own or getattr(sys.modules[module], name, None) is not parse:
+        return ""
+    return f"{module}:{name}"
+
+
+def _function(reference: str) -> Callable[[str], Any]:
+    module, _, name = reference.partition(":")
+    function: Callable[[str], Any] = getattr(importlib.import_module(module), name)
+    return function
