@@ -13,7 +13,6 @@ from collectors.interface.sample import CollectorError, Family, SourceAbsentErro
 from collectors.perf import perfevents
 from collectors.perf.perfevents import CACHE, HARDWARE, SOFTWARE, TRACEPOINT, Event, EventCounter
 from collectors.shared import sysfs
-from collectors.shared.formats.cpuranges import cpu_ranges, parse_ranges
 from plimsoll.flags import choice, option
 
 _L1D, _L1I, _LAST, _DTLB, _ITLB, _BPU = range(6)
@@ -71,7 +70,25 @@ METRICS = Table(
 )
 
 
+_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4})(?::([1-9][0-9]{0,3}))?)?", re.ASCII)
 _TRACEPOINT = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_-]+", re.ASCII)
+
+
+def parse_ranges(text: str) -> Sequence[int]:
+    """Return the numbers of a list such as `0,2-4,6-12:3` (0, 2, 3, 4, 6, 9, 12), ascending. Raises ValueError for other text."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        if (match := _RANGE.fullmatch(part)) is None:
+            raise ValueError(f"not a list of CPUs: {text[:40]!r} (write it like 0,2-4 or 1-10:5)")
+        first, last, step = match.groups()
+        found.update(range(int(first), int(last or first) + 1, int(step or 1)))
+    return sorted(found)
+
+
+def cpu_ranges(text: str) -> str:
+    """Return a text after checking it, for flags."""
+    parse_ranges(text)
+    return text
 
 
 def _tracepoint(text: str) -> str:

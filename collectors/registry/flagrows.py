@@ -1,21 +1,24 @@
 """Flags of collectors as rows of the index, and back as a dataclass that does not need the collector's module."""
 
 import dataclasses
-import importlib
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collectors.interface.entry import NoOptions
 from collectors.registry.registered import load
 from plimsoll import flags
-from plimsoll.flags import option
+from plimsoll.flags import boolean, count, duration, option, port, positive_duration, size
 
 Row = Mapping[str, Any]
 """A flag as JSON: the field's name and the arguments of `plimsoll.flags.option`.
 
-`parse` is a reference, such as `plimsoll.flags:count`; it is empty for a function of the collector's own module.
+`parse` is a name in `_PARSERS`, or null for another function; then the collector's module parses the text.
 """
+
+_PARSERS = {
+    parse.__name__: parse
+    for parse in (str, boolean, count, duration, port, positive_duration, size)
+}
 
 
 def rows(options: type[Any]) -> list[Row]:
@@ -25,7 +28,7 @@ def rows(options: type[Any]) -> list[Row]:
             "field": field.name,
             "default": field.default,
             **{key: value for key, value in dataclasses.asdict(opt).items() if value != ""},
-            "parse": _reference(opt.parse),
+            "parse": next((name for name, known in _PARSERS.items() if known is opt.parse), None),
         }
         for field, opt in flags.options(options)
     ]
@@ -65,20 +68,5 @@ def _field(name: str, row: Row) -> Any:
         row["help"],
         env=row.get("env", ""),
         metavar=row.get("metavar", ""),
-        parse=_function(row["parse"]) if row["parse"] else parse_in_module,
+        parse=_PARSERS.get(row["parse"], parse_in_module),
     )
-
-
-def _reference(parse: Callable[[str], Any]) -> str:
-    """Return module and name of a function outside the collectors' own modules, else an empty text."""
-    module, name = parse.__module__, parse.__qualname__
-    own = module.startswith("collectors.") and not module.startswith("collectors.shared.")
-    if own or getattr(sys.modules[module], name, None) is not parse:
-        return ""
-    return f"{module}:{name}"
-
-
-def _function(reference: str) -> Callable[[str], Any]:
-    module, _, name = reference.partition(":")
-    function: Callable[[str], Any] = getattr(importlib.import_module(module), name)
-    return function

@@ -1,7 +1,8 @@
 """The index: what the agent has to know of a collector before its module is imported. `make docs` writes it.
 
 Without it, an agent would import all collectors to know their flags, and keep those in memory that it never runs. A
-collector that is not in the index is imported; one that is in it and has no module is ignored.
+collector that is not in the index is imported; one that is in it and has no module is ignored. If the code no longer
+reads the file, delete it.
 """
 
 import json

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from collectors import registry
-from collectors.registry import COLLECTORS, flagrows, index
+from collectors.registry import COLLECTORS, index
 from collectors.registry.registered import load
 from plimsoll import flags
 
@@ -65,19 +65,3 @@ def test_values_that_do_not_go_together_are_rejected_by_the_module() -> None:
         COLLECTORS["ntp"].options(ntp_server="192.0.2.1")
     allowed = COLLECTORS["ntp"].options(ntp_server="192.0.2.1", ntp_is_local=True)
     assert allowed.ntp_server == "192.0.2.1"
-
-
-def test_functions_of_a_collector_are_not_referenced_by_the_index() -> None:
-    references = {
-        row["parse"]
-        for entry in registry.entries().values()
-        for row in flagrows.rows(entry.options)
-    }
-    assert {reference.partition(":")[0] for reference in references} <= {
-        "",
-        "builtins",
-        "collectors.shared.formats.cpuranges",
-        "collectors.shared.formats.patterns",
-        "plimsoll.durations",
-        "plimsoll.flags",
-    }

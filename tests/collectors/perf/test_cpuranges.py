@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.shared.formats.cpuranges import parse_ranges
+from collectors.perf import parse_ranges
 
 
 @pytest.mark.parametrize(
