@@ -38,10 +38,15 @@ class Checkout:
 
     def run(self, *command: str) -> str:
         """Run a command of the virtual environment and return its output; fail if it fails."""
+        status, printed = self.outcome(*command)
+        assert status == 0, f"{' '.join(command)}: {printed[-6000:]}"
+        return printed
+
+    def outcome(self, *command: str) -> tuple[int, str]:
+        """Run a command of the virtual environment and return its status and output."""
         program = Path(sys.prefix) / "bin" / command[0]
         ran = self._run(str(program), *command[1:])
-        assert ran.returncode == 0, f"{' '.join(command)}: {ran.stdout[-3000:]}{ran.stderr[-3000:]}"
-        return ran.stdout
+        return ran.returncode, ran.stdout + ran.stderr
 
     def shell(self, line: str) -> None:
         """Run a line of a recipe; fail if it fails."""
