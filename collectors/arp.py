@@ -12,9 +12,8 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
-from collectors.shared.formats.devicefilter import DeviceFilter
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.numerals import parse_hex
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 METRICS = Table(

@@ -7,8 +7,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.numerals import parse_hex, parse_uint
 
 _STAT = "<procfs>/1/net/stat/nf_conntrack"
 # Column of the file to the end of the metric's name. Columns differ between kernels.

@@ -15,8 +15,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import mounts
-from collectors.shared.formats.devicefilter import DeviceFilter
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from collectors.shared.mounts import Mount
 from plimsoll import durations
 from plimsoll.flags import option

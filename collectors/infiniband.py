@@ -14,9 +14,8 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import attributes, sysfs
-from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.shared.formats.numerals import parse_float, parse_uint
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/infiniband"

@@ -8,8 +8,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared.formats import percpu
-from collectors.shared.formats.devicefilter import DeviceFilter
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 METRICS = Table(

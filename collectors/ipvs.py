@@ -10,8 +10,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.numerals import parse_hex, parse_uint
 from plimsoll.flags import option
 
 IPVS_LABELS = (

@@ -15,9 +15,8 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, routenetlink, sysfs
-from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.shared.formats.numerals import parse_uint
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from collectors.shared.routenetlink import IpAddress
 from plimsoll.flags import option
 

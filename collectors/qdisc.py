@@ -10,8 +10,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared import netroot, routenetlink
-from collectors.shared.formats.devicefilter import DeviceFilter
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from collectors.shared.routenetlink import Qdisc
 from plimsoll.flags import option
 

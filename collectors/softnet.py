@@ -7,7 +7,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared import netroot
-from collectors.shared.formats.hexadecimals import parse_hex
+from collectors.shared.formats.numerals import parse_hex
 
 
 def _row(name: str, about: str, kind: MetricType = "counter") -> Metric:

@@ -8,7 +8,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import netroot
-from collectors.shared.formats.hexadecimals import parse_hex
+from collectors.shared.formats.numerals import parse_hex
 
 METRICS = Table(
     Metric(

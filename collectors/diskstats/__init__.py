@@ -12,9 +12,8 @@ from collectors.interface import host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
-from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.shared.formats.numerals import parse_uint
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 _SOURCE = "<procfs>/diskstats"

@@ -12,8 +12,7 @@ from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, sysfs
-from collectors.shared.formats.devicefilter import DeviceFilter
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 _IOCTL = "ethtool's ioctl"

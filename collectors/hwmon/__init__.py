@@ -11,9 +11,8 @@ from collectors.interface import host
 from collectors.interface.entry import Entry
 from collectors.interface.sample import Family, SourceAbsentError
 from collectors.shared import sysfs
-from collectors.shared.formats.devicefilter import DeviceFilter
 from collectors.shared.formats.numerals import parse_float
-from collectors.shared.formats.patterns import regexp
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 

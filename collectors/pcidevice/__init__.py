@@ -11,8 +11,7 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.pcidevice import formats
 from collectors.shared import sysfs
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.numerals import parse_float
+from collectors.shared.formats.numerals import parse_float, parse_hex
 from plimsoll.flags import option
 
 _DEVICE = "<sysfs>/bus/pci/devices/<location>"

@@ -9,8 +9,7 @@ from collectors.interface import host
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.resctrl.formats.resctrlsums import Cell, ControlGroup, Group, Reading, parse_reading
 from collectors.shared import sysfs
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.numerals import parse_hex, parse_uint
 
 DEFAULT_GROUP = "/"
 """Name of the default control group, the root directory."""

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.shared import sysfs
-from collectors.shared.formats.hexadecimals import parse_hex
-from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.numerals import parse_hex, parse_uint
 
 
 def read(directory: str, names: Iterable[str]) -> dict[str, str]:

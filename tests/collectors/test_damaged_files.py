@@ -30,7 +30,7 @@ from collectors import os as os_release
 from collectors.diskstats import diskinfo, udev
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import mounts
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 
 XEON = Path(__file__).parent / "fixtures/xeon"
 EVERY = DeviceFilter("", "")

@@ -6,7 +6,7 @@ import pytest
 from collectors.diskstats import DiskStats, Options, families, parse
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 
 EVERY = DeviceFilter("", "").ignores
 OLD = "   8       0 sda 25354637 34367663 1003346126 18492372 28444756 11134226 505697032 63877960 0 9653880 82621804\n"

@@ -5,7 +5,7 @@ import pytest
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.interrupts import Interrupts, Options, parse
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 
 EVERY = DeviceFilter("", "")
 # An ARM server: a count that fills its column touches the name, and chip names contain blanks.

@@ -56,7 +56,7 @@ from collectors.resctrl import llcsizes, resctrltree
 from collectors.resctrl.formats import resctrlsums
 from collectors.shared import mounts, netroot
 from collectors.shared.formats import cpulist
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 from collectors.textfile.formats import promtext
 
 EVERY_FIELD = re.compile("")

@@ -5,7 +5,7 @@ import pytest
 
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 from collectors.slabinfo import Options, SlabInfo, parse
 
 EVERY = DeviceFilter("", "")

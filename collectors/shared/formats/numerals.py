@@ -8,6 +8,8 @@ _FLOAT = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
 )
 _MAX_DIGITS = 20  # of an unsigned 64-bit number, the widest in the kernel
+_MAX_HEX_DIGITS = 16
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
 def parse_float(text: str) -> float:
@@ -67,3 +69,10 @@ def _scientific(text: str) -> str:
     digits = digits.rstrip("0")
     point = "." if len(digits) > 1 else ""
     return f"{sign}{digits[0]}{point}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
+
+
+def parse_hex(text: str) -> int:
+    """Return the value of a hexadecimal number in a column of a kernel file, without a prefix: never `0x1f`, `+1f`, `1_f` or ` 1f`."""
+    if not text or len(text) > _MAX_HEX_DIGITS or not _HEX_DIGITS.issuperset(text):
+        raise ValueError(f"not a hexadecimal number: {text[:40]!r}")
+    return int(text, 16)

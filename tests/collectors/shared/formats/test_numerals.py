@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from collectors.shared.formats.numerals import (
     format_float,
     parse_float,
+    parse_hex,
     parse_int,
     parse_uint,
     parse_uints,
@@ -105,3 +106,18 @@ def test_integers_may_be_negative(text: str, value: int) -> None:
 def test_other_text_is_no_integer(text: str) -> None:
     with pytest.raises(ValueError, match="not an unsigned number"):
         parse_int(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0", 0), ("000001f4", 500), ("ffffffffffffffff", 2**64 - 1), ("1F4", 500)]
+)
+def test_kernel_hexadecimals_are_parsed(text: str, value: int) -> None:
+    assert parse_hex(text) == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0x1f", "+1f", "-1", "1_f", " 1f", "1f\n", "g", "0" * 17, "\uff11"]
+)
+def test_other_python_notations_are_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="not a hexadecimal number"):
+        parse_hex(text)

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.shared.formats.devicefilter import DeviceFilter
+from collectors.shared.formats.patterns import DeviceFilter
 
 
 @pytest.mark.parametrize(
