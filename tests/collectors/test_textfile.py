@@ -11,7 +11,13 @@ from collectors.interface.refusal import REASONS
 from collectors.interface.sample import CollectorError, Family, Sample, Watchable
 from collectors.shared import steadyfile
 from collectors.textfile import Options, TextFile
+from collectors.textfile.formats import promtext
 from plimsoll.flags import options
+
+PARSERS = {
+    "promtext": lambda text: promtext.parse(text.encode("utf-8", "surrogateescape")),
+}
+
 
 NOW = 2_000_000_000.0
 

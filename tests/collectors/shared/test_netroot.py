@@ -12,6 +12,11 @@ from collectors.interface.sample import CollectorError
 from collectors.shared import netroot
 from tests.patience import PATIENCE
 
+PARSERS = {
+    "netroot": lambda text: [netroot.nested_pids(text)],
+}
+
+
 FIRST = "pid:[4026531836]"
 NESTED = "pid:[4026532247]"
 
