@@ -88,9 +88,4 @@ class Arp:
         )
 
 
-ENTRY = Entry(
-    build=Arp,
-    metrics=METRICS,
-    about="the ARP table's size by device",
-    options=Options,
-)
+ENTRY = Entry(build=Arp, metrics=METRICS, about="the ARP table's size by device", options=Options)

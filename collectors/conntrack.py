@@ -98,7 +98,5 @@ class Conntrack:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Conntrack(host),
-    metrics=METRICS,
-    about="the connection tracking table",
+    build=lambda host, _: Conntrack(host), metrics=METRICS, about="the connection tracking table"
 )

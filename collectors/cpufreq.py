@@ -133,7 +133,5 @@ def _frequencies(policy: Policy) -> Iterator[tuple[str, float]]:
 
 
 ENTRY = Entry(
-    build=lambda host, _: CpuFreq(host),
-    metrics=METRICS,
-    about="CPU frequencies and their governor",
+    build=lambda host, _: CpuFreq(host), metrics=METRICS, about="CPU frequencies and their governor"
 )

@@ -72,9 +72,4 @@ class Drm:
         return f"{self._directory}/{card}/device/{file}"
 
 
-ENTRY = Entry(
-    build=lambda host, _: Drm(host),
-    metrics=METRICS,
-    about="AMD GPUs",
-    on=False,
-)
+ENTRY = Entry(build=lambda host, _: Drm(host), metrics=METRICS, about="AMD GPUs", on=False)

@@ -54,8 +54,4 @@ class Entropy:
         return parse(name, host.read(self._directory / name))
 
 
-ENTRY = Entry(
-    build=lambda host, _: Entropy(host),
-    metrics=METRICS,
-    about="available entropy",
-)
+ENTRY = Entry(build=lambda host, _: Entropy(host), metrics=METRICS, about="available entropy")

@@ -36,8 +36,4 @@ class FileFd:
         return parse(host.read(self._path))
 
 
-ENTRY = Entry(
-    build=lambda host, _: FileFd(host),
-    metrics=METRICS,
-    about="file descriptors in use",
-)
+ENTRY = Entry(build=lambda host, _: FileFd(host), metrics=METRICS, about="file descriptors in use")

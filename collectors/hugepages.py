@@ -122,7 +122,5 @@ class HugePages:
 
 
 ENTRY = Entry(
-    build=lambda host, _: HugePages(host),
-    metrics=METRICS,
-    about="huge pages by size and NUMA node",
+    build=lambda host, _: HugePages(host), metrics=METRICS, about="huge pages by size and NUMA node"
 )

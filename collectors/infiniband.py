@@ -240,9 +240,4 @@ def _info(adapter: Adapter) -> tuple[str, str, str, str]:
     return board, adapter.device, firmware, kind
 
 
-ENTRY = Entry(
-    build=InfiniBand,
-    metrics=METRICS,
-    about="InfiniBand and RoCE ports",
-    options=Options,
-)
+ENTRY = Entry(build=InfiniBand, metrics=METRICS, about="InfiniBand and RoCE ports", options=Options)

@@ -84,9 +84,5 @@ class Interrupts:
 
 
 ENTRY = Entry(
-    build=Interrupts,
-    metrics=METRICS,
-    about="interrupts by line and CPU",
-    on=False,
-    options=Options,
+    build=Interrupts, metrics=METRICS, about="interrupts by line and CPU", on=False, options=Options
 )

@@ -97,8 +97,5 @@ class Ksmd:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Ksmd(host),
-    metrics=METRICS,
-    about="kernel same-page merging",
-    on=False,
+    build=lambda host, _: Ksmd(host), metrics=METRICS, about="kernel same-page merging", on=False
 )

@@ -41,8 +41,4 @@ class LoadAvg:
         return parse(host.read(self._path))
 
 
-ENTRY = Entry(
-    build=lambda host, _: LoadAvg(host),
-    metrics=METRICS,
-    about="load averages",
-)
+ENTRY = Entry(build=lambda host, _: LoadAvg(host), metrics=METRICS, about="load averages")

@@ -170,8 +170,4 @@ def _raid_disks(text: str) -> float | None:
         return None
 
 
-ENTRY = Entry(
-    build=lambda host, _: MdAdm(host),
-    metrics=METRICS,
-    about="software RAID arrays",
-)
+ENTRY = Entry(build=lambda host, _: MdAdm(host), metrics=METRICS, about="software RAID arrays")

@@ -84,8 +84,4 @@ class MemInfo:
         return parse(host.read(self._path))
 
 
-ENTRY = Entry(
-    build=lambda host, _: MemInfo(host),
-    metrics=METRICS,
-    about="memory statistics",
-)
+ENTRY = Entry(build=lambda host, _: MemInfo(host), metrics=METRICS, about="memory statistics")

@@ -45,7 +45,5 @@ class MemoryFailure:
 
 
 ENTRY = Entry(
-    build=lambda host, _: MemoryFailure(host),
-    metrics=METRICS,
-    about="pages lost to memory errors",
+    build=lambda host, _: MemoryFailure(host), metrics=METRICS, about="pages lost to memory errors"
 )

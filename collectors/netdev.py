@@ -216,8 +216,5 @@ def scope(ip: IpAddress) -> str:
 
 
 ENTRY = Entry(
-    build=NetDev,
-    metrics=METRICS,
-    about="traffic and errors of network devices",
-    options=Options,
+    build=NetDev, metrics=METRICS, about="traffic and errors of network devices", options=Options
 )

@@ -176,8 +176,5 @@ class NetStat:
 
 
 ENTRY = Entry(
-    build=NetStat,
-    metrics=METRICS,
-    about="statistics of network protocols",
-    options=Options,
+    build=NetStat, metrics=METRICS, about="statistics of network protocols", options=Options
 )

@@ -131,7 +131,5 @@ def _text(path: str) -> str:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Nvme(host),
-    metrics=METRICS,
-    about="NVMe controllers and namespaces",
+    build=lambda host, _: Nvme(host), metrics=METRICS, about="NVMe controllers and namespaces"
 )

@@ -111,7 +111,5 @@ class Os:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Os(host),
-    metrics=METRICS,
-    about="the distribution and its version",
+    build=lambda host, _: Os(host), metrics=METRICS, about="the distribution and its version"
 )

@@ -120,8 +120,5 @@ class PowerSupplyClass:
 
 
 ENTRY = Entry(
-    build=PowerSupplyClass,
-    metrics=METRICS,
-    about="batteries and power supplies",
-    options=Options,
+    build=PowerSupplyClass, metrics=METRICS, about="batteries and power supplies", options=Options
 )

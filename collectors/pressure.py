@@ -88,7 +88,5 @@ class Pressure:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Pressure(host),
-    metrics=METRICS,
-    about="pressure stall information",
+    build=lambda host, _: Pressure(host), metrics=METRICS, about="pressure stall information"
 )

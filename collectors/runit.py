@@ -92,10 +92,5 @@ class Runit:
 
 
 ENTRY = Entry(
-    build=Runit,
-    metrics=METRICS,
-    about="services of runit",
-    on=False,
-    options=Options,
-    needs="root",
+    build=Runit, metrics=METRICS, about="services of runit", on=False, options=Options, needs="root"
 )

@@ -94,8 +94,4 @@ class SockStat:
             raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")
 
 
-ENTRY = Entry(
-    build=lambda host, _: SockStat(host),
-    metrics=METRICS,
-    about="sockets by protocol",
-)
+ENTRY = Entry(build=lambda host, _: SockStat(host), metrics=METRICS, about="sockets by protocol")

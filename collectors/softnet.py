@@ -85,7 +85,5 @@ class Softnet:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Softnet(host),
-    metrics=METRICS,
-    about="packets as the CPUs took them in",
+    build=lambda host, _: Softnet(host), metrics=METRICS, about="packets as the CPUs took them in"
 )

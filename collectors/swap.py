@@ -57,9 +57,4 @@ class Swap:
         return parse(host.read(self._path))
 
 
-ENTRY = Entry(
-    build=lambda host, _: Swap(host),
-    metrics=METRICS,
-    about="swap devices",
-    on=False,
-)
+ENTRY = Entry(build=lambda host, _: Swap(host), metrics=METRICS, about="swap devices", on=False)

@@ -71,8 +71,5 @@ class TcpStat:
 
 
 ENTRY = Entry(
-    build=lambda host, _: TcpStat(host),
-    metrics=METRICS,
-    about="TCP sockets by state",
-    on=False,
+    build=lambda host, _: TcpStat(host), metrics=METRICS, about="TCP sockets by state", on=False
 )

@@ -97,7 +97,5 @@ class Time:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Time(host),
-    metrics=METRICS,
-    about="system time, time zone, clock source",
+    build=lambda host, _: Time(host), metrics=METRICS, about="system time, time zone, clock source"
 )

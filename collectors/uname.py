@@ -49,7 +49,5 @@ def _printable(word: str) -> str:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Uname(host),
-    metrics=METRICS,
-    about="kernel, architecture, host name",
+    build=lambda host, _: Uname(host), metrics=METRICS, about="kernel, architecture, host name"
 )

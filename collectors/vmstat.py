@@ -97,9 +97,4 @@ class VmStat:
         self._names = names
 
 
-ENTRY = Entry(
-    build=VmStat,
-    metrics=METRICS,
-    about="virtual memory statistics",
-    options=Options,
-)
+ENTRY = Entry(build=VmStat, metrics=METRICS, about="virtual memory statistics", options=Options)

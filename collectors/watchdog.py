@@ -69,8 +69,4 @@ class Watchdog:
             yield METRICS.family("node_watchdog_info", facts)
 
 
-ENTRY = Entry(
-    build=lambda host, _: Watchdog(host),
-    metrics=METRICS,
-    about="watchdog timers",
-)
+ENTRY = Entry(build=lambda host, _: Watchdog(host), metrics=METRICS, about="watchdog timers")

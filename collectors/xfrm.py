@@ -73,9 +73,4 @@ class Xfrm:
         return parse(host.read(self._path))
 
 
-ENTRY = Entry(
-    build=lambda host, _: Xfrm(host),
-    metrics=METRICS,
-    about="errors of IPsec",
-    on=False,
-)
+ENTRY = Entry(build=lambda host, _: Xfrm(host), metrics=METRICS, about="errors of IPsec", on=False)

@@ -230,8 +230,5 @@ class Gpu:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Gpu(host),
-    metrics=METRICS,
-    about="NVIDIA GPUs",
-    needs="extra `gpu`",
+    build=lambda host, _: Gpu(host), metrics=METRICS, about="NVIDIA GPUs", needs="extra `gpu`"
 )

@@ -263,9 +263,5 @@ def _readings(device: Device) -> Iterator[tuple[str, Row]]:
 
 
 ENTRY = Entry(
-    build=PciDevice,
-    metrics=METRICS,
-    about="PCI devices and their links",
-    on=False,
-    options=Options,
+    build=PciDevice, metrics=METRICS, about="PCI devices and their links", on=False, options=Options
 )
