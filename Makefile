@@ -20,13 +20,14 @@ test: $(STAMP)  ## run all tests in several processes
 soak: $(STAMP)  ## fuzzing, property tests and long runs at full size: hours
 	$(BIN)/pytest --soak --timeout=0
 
-check: $(STAMP)  ## lint, format, types, imports, names and layout
+check: $(STAMP)  ## lint, format, types, imports, names, layout and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -P checks/tree.py
 	$(BIN)/python -P checks/exceptions.py
+	$(BIN)/python -P docs/generate.py --check
 
 bench: $(STAMP)  ## run all benchmarks; writes bench/results/latest.json
 	$(BIN)/python -P bench/all.py

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent import node_exporter
 from agent.rules.options import RuleOptions
-from collectors.base import node_exporter
-from collectors.base.host import Host
-from collectors.base.registry import COLLECTORS
+from collectors.interface.host import Host
+from collectors.registry import COLLECTORS
 from plimsoll import durations, flags
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
@@ -269,7 +269,8 @@ def _add_node_exporter_flags(parser: Parser) -> None:
         for field, opt in flags.options(settings)
     }
     for former, today in node_exporter.RENAMED.items():
-        parser.add_argument(f"--{former}", f"-{former}", dest=fields[today], help=argparse.SUPPRESS)
+        if field := fields.get(today):  # the flag's collector may be deleted
+            parser.add_argument(f"--{former}", f"-{former}", dest=field, help=argparse.SUPPRESS)
     for name, is_switch in node_exporter.IGNORED.items():
         parser.add_argument(
             *(f"--{name}", f"-{name}"),

@@ -16,7 +16,7 @@ from agent.scrape.endpoints import OPEN_PATHS, Endpoints
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
 from agent.stream.fanout import StreamFanout
-from collectors.base import registry
+from collectors import registry
 from plimsoll import VERSION, logs
 from plimsoll.http import addresses
 from plimsoll.http.addresses import Address

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Protocol
 
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from wire.failing_rules import FailingRule
 
 

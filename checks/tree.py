@@ -17,7 +17,7 @@ MOST_MODULES = 17
 """Modules in one package beside its subpackages."""
 MOST_AT_TOP = {"evaluator": 8}
 UNBOUNDED = {"collectors"}
-"""One module per telemetry source."""
+"""One module or folder per telemetry source."""
 
 PURITY_CONTRACT = "decisions do no I/O and read no clock"
 MOST_PURE_ENTRIES = 25

@@ -1,4 +1,4 @@
-"""Collectors: one module per telemetry source; the module's name is its flag and its `collector` label.
+"""Collectors: one module or folder per telemetry source; its name is its flag and its `collector` label.
 
-A collector imports `base`, `formats` and `readers`, never another collector, `agent`, `wire` or gRPC.
+A collector imports `interface` and `shared`, never another collector, `registry`, `agent`, `wire` or gRPC.
 """

@@ -7,13 +7,13 @@ alone; `--no-collector.arp.netlink` counts these too, in both programs.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 METRICS = Table(
@@ -86,3 +86,6 @@ class Arp:
                 if not self._filter.ignores(device)
             ),
         )
+
+
+ENTRY = Entry(build=Arp, metrics=METRICS, about="the ARP table's size by device", options=Options)

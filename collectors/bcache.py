@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import BcacheOptions
-from collectors.base.sample import Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from plimsoll.flags import option
 
 _SET = "<sysfs>/fs/bcache/<uuid>"
 # File below the set's or the device's directory, the metric's name after node_bcache_, its HELP.
@@ -73,6 +75,19 @@ METRICS = Table(
         for _, name, about in rows
     )
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    bcache_priority_stats: bool = option(
+        "collector.bcache.priorityStats",
+        False,
+        "also read the cache devices' priority statistics, which is expensive",
+    )
+
+
 _SIZE = re.compile(r"(-?)([0-9]+)(?:\.([0-9]{1,4}))?([kMGTPEZY]?)", re.ASCII)
 _TENTHS = 10.24  # bch_hprint() writes the remainder, 0 to 1023, divided by 100
 Row = tuple[tuple[str, ...], float]
@@ -97,7 +112,7 @@ def parse_lines(text: str) -> dict[str, str]:
 class Bcache:
     """The `bcache` collector."""
 
-    def __init__(self, machine: host.Host, options: BcacheOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = f"{machine.sysfs}/fs/bcache"
         self._priority = options.bcache_priority_stats
 
@@ -149,3 +164,12 @@ def _sizes(path: str, rows: tuple[tuple[str, str, str], ...]) -> Iterator[tuple[
         value = parse_size(sysfs.attribute(f"{path}/{file}") or "")
         if value is not None:
             yield name, value
+
+
+ENTRY = Entry(
+    build=Bcache,
+    metrics=METRICS,
+    about="block caches (bcache)",
+    options=Options,
+    source="<sysfs>/fs/bcache",
+)

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, MetricType
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _FS = "<sysfs>/fs/bcachefs/<uuid>"
 
@@ -185,3 +186,11 @@ def _sizes(path: str, files: Mapping[str, str], *labels: str) -> Iterator[Row]:
     for file, name in files.items():
         if (value := parse_size(sysfs.content(f"{path}/{file}") or "")) is not None:
             yield name, labels, value
+
+
+ENTRY = Entry(
+    build=lambda host, _: Bcachefs(host),
+    metrics=METRICS,
+    about="bcachefs file systems and their devices",
+    source="<sysfs>/fs/bcachefs",
+)

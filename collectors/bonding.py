@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _NET = "<sysfs>/class/net"
 METRICS = Table(
@@ -58,3 +59,11 @@ class Bonding:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split() if "/" not in name and "\0" not in name]
+
+
+ENTRY = Entry(
+    build=lambda host, _: Bonding(host),
+    metrics=METRICS,
+    about="slaves of bonded network devices",
+    source="<sysfs>/class/net/bonding_masters",
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/cgroups"
 # The same HELP as in node_exporter, so that a scrape of both agrees.
@@ -50,3 +51,11 @@ class Cgroups:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Cgroups(host),
+    metrics=METRICS,
+    about="the number of cgroups by controller",
+    on=False,
+)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex, parse_uint
 
 _STAT = "<procfs>/1/net/stat/nf_conntrack"
 # Column of the file to the end of the metric's name. Columns differ between kernels.
@@ -95,3 +95,8 @@ class Conntrack:
             return parse_uint(host.read(self._sysctl / name).strip())
         except ValueError as error:
             raise CollectorError(f"{name}: {error}") from error
+
+
+ENTRY = Entry(
+    build=lambda host, _: Conntrack(host), metrics=METRICS, about="the connection tracking table"
+)

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
 
 _CPUS = "<sysfs>/devices/system/cpu/cpu*/thermal_throttle"
 METRICS = Table(
@@ -96,3 +97,10 @@ def _seconds(
     for labels, path in files.items():
         if (milliseconds := sysfs.number(path)) is not None:
             yield labels, milliseconds / _MILLISECONDS
+
+
+ENTRY = Entry(
+    build=lambda host, _: CpuThrottle(host),
+    metrics=METRICS,
+    about="how long CPUs were throttled for their heat",
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
 
 METRICS = Table(
     Metric(
@@ -47,3 +48,11 @@ class CpuVulnerabilities:
             raise CollectorError(f"{self._directory}: nothing in it can be read")
         rows = (((name, *parse(text)), 1.0) for name, text in texts.items())
         yield METRICS.family("node_cpu_vulnerabilities_info", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: CpuVulnerabilities(host),
+    metrics=METRICS,
+    about="known vulnerabilities of the CPU, and what is done about them",
+    on=False,
+)

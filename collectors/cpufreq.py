@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.formats.cpulist import parse_cpu_list
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
+from collectors.shared.formats.cpulist import parse_cpu_list
 
 _CPU = "<sysfs>/devices/system/cpu/cpu*/cpufreq"
 
@@ -129,3 +130,8 @@ def _frequencies(policy: Policy) -> Iterator[tuple[str, float]]:
     for file in policy.moving:
         if (khz := sysfs.number(f"{policy.path}/{file}")) is not None:
             yield _MOVING[file], khz * _KHZ
+
+
+ENTRY = Entry(
+    build=lambda host, _: CpuFreq(host), metrics=METRICS, about="CPU frequencies and their governor"
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
 
 _LABELS = (
     *("bios_date", "bios_release", "bios_vendor", "bios_version"),
@@ -51,3 +52,11 @@ class Dmi:
         if not labels:
             raise SourceAbsentError(f"{self._directory}: nothing in it")
         return METRICS.facts("node_dmi_info", [labels])
+
+
+ENTRY = Entry(
+    build=lambda host, _: Dmi(host),
+    metrics=METRICS,
+    about="vendor, model and serial numbers of the machine",
+    needs="root for serial numbers",
+)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _BLOCK = "<sysfs>/block/dm-*"
 _DEVICE = ("device", "sysfs_name")
@@ -119,3 +120,11 @@ def _numbers(device: Device) -> Iterator[tuple[str, float]]:
     yield "device_paths", float(len(device.paths))
     yield "device_paths_active", float(active)
     yield "device_paths_failed", float(len(device.paths) - active)
+
+
+ENTRY = Entry(
+    build=lambda host, _: DmMultipath(host),
+    metrics=METRICS,
+    about="multipath devices of the device mapper",
+    source="<sysfs>/block",
+)

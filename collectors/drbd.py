@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 # Key in the file, the metric's name after node_drbd_, its HELP, and the number's unit in bytes.
 _NUMBERS = (
@@ -107,3 +108,11 @@ class Drbd:
             rows.setdefault(name, {})[labels] = value
         for name, found in rows.items():
             yield METRICS.family(name, found.items())
+
+
+ENTRY = Entry(
+    build=lambda host, _: Drbd(host),
+    metrics=METRICS,
+    about="replicated block devices (DRBD 8)",
+    on=False,
+)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _CARD = "<sysfs>/class/drm/card*/device"
 # File, the metric's name after node_drm_, its HELP.
@@ -69,3 +70,6 @@ class Drm:
 
     def _path(self, card: str, file: str) -> str:
         return f"{self._directory}/{card}/device/{file}"
+
+
+ENTRY = Entry(build=lambda host, _: Drm(host), metrics=METRICS, about="AMD GPUs", on=False)

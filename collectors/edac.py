@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _CONTROLLER = "<sysfs>/devices/system/edac/mc/mc*"
 _ROW, _DIMM = f"{_CONTROLLER}/csrow*", f"{_CONTROLLER}/dimm*"
@@ -128,3 +129,10 @@ class Edac:
             rows.setdefault(metric, []).append((full, float(value)))
         for metric, found in rows.items():
             yield METRICS.family(metric, found)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Edac(host),
+    metrics=METRICS,
+    about="memory errors that ECC found, also by DIMM",
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/sys/kernel/random"
 METRICS = Table(
@@ -51,3 +52,6 @@ class Entropy:
 
     def _read(self, name: str) -> int:
         return parse(name, host.read(self._directory / name))
+
+
+ENTRY = Entry(build=lambda host, _: Entropy(host), metrics=METRICS, about="available entropy")

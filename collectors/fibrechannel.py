@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import attributes, sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import attributes, sysfs
 
 _CLASS = "<sysfs>/class/fc_host"
 # File below statistics, the metric's name after node_fibrechannel_, its HELP.
@@ -88,3 +89,11 @@ class FibreChannel:
         for file in _INFO:
             text = sysfs.attribute(f"{self._directory}/{port}/{file}") or ""
             yield text.removeprefix("0x") if file in _HEXADECIMAL else text
+
+
+ENTRY = Entry(
+    build=lambda host, _: FibreChannel(host),
+    metrics=METRICS,
+    about="Fibre Channel ports",
+    source="<sysfs>/class/fc_host",
+)

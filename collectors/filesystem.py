@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.patterns import regexp
-from collectors.readers import mounts
-from collectors.readers.mounts import Mount
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import mounts
+from collectors.shared.formats.patterns import DeviceFilter, regexp
+from collectors.shared.mounts import Mount
 from plimsoll import durations
 from plimsoll.flags import option
 from plimsoll.threads import BlockingCallRunner, Late
@@ -227,3 +227,12 @@ def _as_go_says(reason: str) -> str:
     if reason[1:2].islower():
         return reason[:1].lower() + reason[1:]
     return reason
+
+
+ENTRY = Entry(
+    build=Filesystem,
+    metrics=METRICS,
+    about="size and free space of mounted file systems",
+    options=Options,
+    slow=True,
+)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
-from collectors.readers.numanodes import numa_nodes
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.numanodes import numa_nodes
 
 _POOLS, _OF_A_NODE = "<sysfs>/kernel/mm/hugepages", "<sysfs>/devices/system/node/node*/hugepages"
 METRICS = Table(
@@ -118,3 +119,8 @@ class HugePages:
             return [(str(n.number), f"{n.directory}/hugepages") for n in self._nodes.get()]
         except SourceAbsentError:
             return [("0", self._pools)]
+
+
+ENTRY = Entry(
+    build=lambda host, _: HugePages(host), metrics=METRICS, about="huge pages by size and NUMA node"
+)

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.numerals import parse_float, parse_uint
-from collectors.formats.patterns import regexp
-from collectors.readers import attributes, sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import attributes, sysfs
+from collectors.shared.formats.numerals import parse_float, parse_uint
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/infiniband"
@@ -238,3 +238,6 @@ def _info(adapter: Adapter) -> tuple[str, str, str, str]:
         texts = {}
     board, firmware, kind = (texts.get(name, "") for name in _INFO)
     return board, adapter.device, firmware, kind
+
+
+ENTRY = Entry(build=InfiniBand, metrics=METRICS, about="InfiniBand and RoCE ports", options=Options)

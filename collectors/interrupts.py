@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.formats import percpu
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.patterns import regexp
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared.formats import percpu
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 METRICS = Table(
@@ -81,3 +81,8 @@ class Interrupts:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path), self._names, zeros=self._zeros)
+
+
+ENTRY = Entry(
+    build=Interrupts, metrics=METRICS, about="interrupts by line and CPU", on=False, options=Options
+)

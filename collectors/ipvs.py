@@ -2,15 +2,21 @@
 
 import ipaddress
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import IPVS_LABELS, IpvsOptions
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.hexadecimals import parse_hex
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex, parse_uint
+from plimsoll.flags import option
+
+IPVS_LABELS = (
+    "local_address", "local_port", "remote_address", "remote_port", "proto", "local_mark"
+)  # fmt: skip
+
 
 _TOTALS = {
     "connections_total": "The total number of connections made.",
@@ -42,6 +48,28 @@ METRICS = Table(
         for name, about in _BACKEND.items()
     ),
 )
+
+
+def _ipvs_labels(text: str) -> str:
+    chosen = set(filter(None, text.split(",")))
+    if unknown := sorted(chosen - set(IPVS_LABELS)):
+        raise ValueError(f"unknown labels {', '.join(unknown)}; there are {', '.join(IPVS_LABELS)}")
+    return ",".join(label for label in IPVS_LABELS if label in chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    ipvs_backend_labels: str = option(
+        "collector.ipvs.backend-labels",
+        ",".join(IPVS_LABELS),
+        "labels of backends, comma-separated; backends that differ in other labels are added up",
+        metavar="LABELS",
+        parse=_ipvs_labels,
+    )
+
+
 _IPV4 = 8  # digits
 
 
@@ -103,7 +131,7 @@ def parse_address(text: str) -> tuple[str, str]:
 class Ipvs:
     """The `ipvs` collector."""
 
-    def __init__(self, machine: host.Host, options: IpvsOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = netroot.directory(machine)
         self._labels = options.ipvs_backend_labels.split(",")
 
@@ -118,3 +146,12 @@ class Ipvs:
         for index, name in enumerate(_BACKEND):
             rows = ((dict(key), float(counts[index])) for key, counts in sums.items())
             yield METRICS.partial(f"node_ipvs_backend_{name}", rows)
+
+
+ENTRY = Entry(
+    build=Ipvs,
+    metrics=METRICS,
+    about="virtual servers (IPVS) and their backends",
+    options=Options,
+    source="<net>/ip_vs_stats",
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
 
 
 def _row(event: str, what: str) -> Metric:
@@ -46,3 +47,10 @@ class KernelEvents:
         for name, count in counts:
             if count is not None:
                 yield METRICS.single(name, count)
+
+
+ENTRY = Entry(
+    build=lambda host, _: KernelEvents(host),
+    metrics=METRICS,
+    about="oopses, warnings, lockups and stalls of the kernel",
+)

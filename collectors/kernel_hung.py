@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 METRICS = Table(
     Metric(
@@ -34,3 +35,10 @@ class KernelHung:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: KernelHung(host),
+    metrics=METRICS,
+    about="tasks that the kernel found hung",
+)

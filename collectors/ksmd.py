@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<sysfs>/kernel/mm/ksm"
 
@@ -93,3 +94,8 @@ class Ksmd:
                 yield parse(file, text)
         if not found:
             raise SourceAbsentError(f"{self._directory}: a kernel without KSM")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Ksmd(host), metrics=METRICS, about="kernel same-page merging", on=False
+)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.hexadecimals import parse_hex
-from collectors.readers import netroot, sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot, sysfs
+from collectors.shared.formats.numerals import parse_hex
 
 METRICS = Table(
     Metric(
@@ -48,3 +49,11 @@ class Lnstat:
                 rows.setdefault(name, {})[cache, str(cpu)] = value
         for name, found in rows.items():
             yield METRICS.family(f"node_lnstat_{name}_total", found.items())
+
+
+ENTRY = Entry(
+    build=lambda host, _: Lnstat(host),
+    metrics=METRICS,
+    about="the kernel's network caches",
+    on=False,
+)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.devices import systembus
-from collectors.devices.systembus import Property, SystemBus
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import systembus
+from collectors.shared.systembus import Property, SystemBus
 
 _SERVICE = "org.freedesktop.login1"
 _PATH = "/org/freedesktop/login1"
@@ -66,3 +67,12 @@ class Logind:
 
 def _known(value: str, values: tuple[str, ...]) -> str:
     return value if value in values else "other"
+
+
+ENTRY = Entry(
+    build=lambda host, _: Logind(host),
+    metrics=METRICS,
+    about="sessions of users",
+    on=False,
+    needs="extra `systemd`",
+)

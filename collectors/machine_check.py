@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats import percpu
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats import percpu
 
 _INTERRUPTS = "<procfs>/interrupts"
 
@@ -82,3 +83,10 @@ class MachineCheck:
             known = self._counts.setdefault(name, {})
             known.update(counts)
             yield METRICS.single(_METRIC_OF[name], sum(known.values()))
+
+
+ENTRY = Entry(
+    build=lambda host, _: MachineCheck(host),
+    metrics=METRICS,
+    about="machine checks and their interrupts",
+)

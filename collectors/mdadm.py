@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _MDSTAT, _MD = "<procfs>/mdstat", "<sysfs>/block/md*/md"
 
@@ -167,3 +168,6 @@ def _raid_disks(text: str) -> float | None:
         return float(parse_uint(text.partition(" ")[0]))
     except ValueError:
         return None
+
+
+ENTRY = Entry(build=lambda host, _: MdAdm(host), metrics=METRICS, about="software RAID arrays")

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _KEY = re.compile(r"(\w+)(?:\((\w+)\))?:", re.ASCII)
 _KIB = 1024
@@ -81,3 +82,6 @@ class MemInfo:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(build=lambda host, _: MemInfo(host), metrics=METRICS, about="memory statistics")

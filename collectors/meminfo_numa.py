@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(
@@ -97,3 +98,11 @@ class MemInfoNuma:
 def _readings(node: Path) -> Iterator[Reading]:
     yield from parse_meminfo(host.read(node / "meminfo"))
     yield from parse_numastat(host.read(node / "numastat"))
+
+
+ENTRY = Entry(
+    build=lambda host, _: MemInfoNuma(host),
+    metrics=METRICS,
+    about="memory statistics of each NUMA node",
+    on=False,
+)

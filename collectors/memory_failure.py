@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, SourceAbsentError
-from collectors.readers import sysfs
-from collectors.readers.numanodes import numa_nodes
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.numanodes import numa_nodes
 
 METRICS = Table(
     Metric(
@@ -41,3 +42,8 @@ class MemoryFailure:
                 "no counts of memory failures (Linux 6.3, CONFIG_MEMORY_FAILURE)"
             )
         yield METRICS.family("node_memory_failure_pages_total", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: MemoryFailure(host), metrics=METRICS, about="pages lost to memory errors"
+)

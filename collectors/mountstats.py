@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.formats.numerals import parse_uints
-from collectors.readers import mounts
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import mounts
+from collectors.shared.formats.numerals import parse_uints
 
 _FILE = "<procfs>/1/mountstats"
 _MOUNT = ("export", "protocol", "mountaddr")
@@ -224,3 +225,12 @@ def _numbers(mount: NfsMount) -> Iterator[tuple[str, tuple[str, ...], float]]:
         for (name, _), value in zip(_OPERATIONS, values, strict=True):
             scale = _MILLISECONDS if "_time_" in name else 1
             yield name, (operation,), value % _PRECISE / scale
+
+
+ENTRY = Entry(
+    build=lambda host, _: MountStats(host),
+    metrics=METRICS,
+    about="NFS mounts: bytes, events, operations",
+    on=False,
+    needs="root for the host's mounts",
+)

@@ -8,12 +8,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, MetricType, SourceAbsentError
-from collectors.formats.patterns import regexp
-from collectors.readers import attributes, sysfs
-from collectors.readers.attributes import parse_number
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType, SourceAbsentError
+from collectors.shared import attributes, sysfs
+from collectors.shared.attributes import parse_number
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/net"
@@ -171,3 +172,12 @@ class NetClass:
                 with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
                     found[device] = (directory, attributes.read(directory, _LASTING))
         return found
+
+
+ENTRY = Entry(
+    build=NetClass,
+    metrics=METRICS,
+    about="state, speed and properties of network devices",
+    options=Options,
+    slow=True,
+)

@@ -10,15 +10,14 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.devices import routenetlink
-from collectors.devices.routenetlink import IpAddress
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.numerals import parse_uint
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot, sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot, routenetlink, sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.patterns import DeviceFilter, regexp
+from collectors.shared.routenetlink import IpAddress
 from plimsoll.flags import option
 
 _STATISTIC = Metric(
@@ -214,3 +213,8 @@ def scope(ip: IpAddress) -> str:
     if ip.is_loopback or ip.is_link_local or any(ip in net for net in _LINK_LOCAL_MULTICAST):
         return "link-local"
     return "" if ip.is_multicast or ip.is_unspecified or ip == _BROADCAST else "global"
+
+
+ENTRY = Entry(
+    build=NetDev, metrics=METRICS, about="traffic and errors of network devices", options=Options
+)

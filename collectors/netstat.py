@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_float
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_float
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _FILES = {
@@ -172,3 +173,8 @@ class NetStat:
             return
         for index, metric in self._selected:
             yield metric, _number(numbers[index])
+
+
+ENTRY = Entry(
+    build=NetStat, metrics=METRICS, about="statistics of network protocols", options=Options
+)

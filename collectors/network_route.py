@@ -5,12 +5,12 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.devices import routenetlink
-from collectors.devices.routenetlink import Message
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import netroot, routenetlink
+from collectors.shared.routenetlink import Message
 
 METRICS = Table(
     Metric(
@@ -90,3 +90,12 @@ class NetworkRoute:
         info = ((row, 1.0) for row in dict.fromkeys(rows))  # equal ones are in different tables
         yield METRICS.family("node_network_route_info", info)
         yield METRICS.family("node_network_routes", (((d,), float(n)) for d, n in counts.items()))
+
+
+ENTRY = Entry(
+    build=lambda host, _: NetworkRoute(host),
+    metrics=METRICS,
+    about="the routing table",
+    on=False,
+    needs="hostNetwork",
+)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.formats import nfsrpc
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import netroot
+from collectors.shared.formats import nfsrpc
 
 _FILE = "<procfs>/1/net/rpc/nfsd"
 # Key and index of the number, the metric's name after node_nfsd_, its HELP.
@@ -97,3 +98,11 @@ class Nfsd:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Nfsd(host),
+    metrics=METRICS,
+    about="NFS server: calls by procedure, I/O, caches",
+    source="<net>/rpc/nfsd",
+)

@@ -1,16 +1,19 @@
 """The clock of a local NTP server compared with this machine's, by an SNTP query (RFC 5905)."""
 
+import ipaddress
 import os
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import NtpOptions
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from plimsoll.flags import count, duration, option, port
 
 
 def _row(name: str, about: str) -> Metric:
@@ -29,6 +32,82 @@ METRICS = Table(
     _row("root_dispersion_seconds", "NTPD RootDispersion."),
     _row("sanity", "NTPD sanity according to RFC5905 heuristics and configured limits."),
 )
+
+
+def _ntp_version(text: str) -> int:
+    if text not in {"2", "3", "4"}:
+        raise ValueError(f"not a version of NTP: {text!r} (2, 3 or 4)")
+    return int(text)
+
+
+def _ntp_port(text: str) -> int:
+    if (number := port(text)) == 0:
+        raise ValueError("0 is no port of a server")
+    return number
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    ntp_server: str = option(
+        "collector.ntp.server", "127.0.0.1", "address of the NTP server", metavar="ADDRESS"
+    )
+    ntp_port: int = option(
+        "collector.ntp.server-port",
+        123,
+        "UDP port of the NTP server",
+        metavar="PORT",
+        parse=_ntp_port,
+    )
+    ntp_version: int = option(
+        "collector.ntp.protocol-version",
+        4,
+        "version of the protocol",
+        metavar="VERSION",
+        parse=_ntp_version,
+    )
+    ntp_is_local: bool = option(
+        "collector.ntp.server-is-local",
+        False,
+        "allow a server that is not on a loopback address; confirms that it is not a public one",
+    )
+    ntp_ttl: int = option(
+        "collector.ntp.ip-ttl",
+        1,
+        "most routers between here and the server, plus 1",
+        metavar="NUMBER",
+        parse=count,
+    )
+    ntp_max_distance: float = option(
+        "collector.ntp.max-distance",
+        3.46608,
+        "largest distance to the reference clock that node_ntp_sanity accepts",
+        metavar="DURATION",
+        parse=duration,
+    )
+    ntp_tolerance: float = option(
+        "collector.ntp.local-offset-tolerance",
+        0.001,
+        "difference between the clocks that node_ntp_sanity accepts",
+        metavar="DURATION",
+        parse=duration,
+    )
+
+    def __post_init__(self) -> None:
+        if not self.ntp_is_local and not _is_loopback(self.ntp_server):
+            raise ValueError(
+                f"--collector.ntp.server: {self.ntp_server!r} is no loopback address; --collector.ntp.server-is-local allows it"
+            )
+
+
 # Leap indicator, version and mode; stratum, poll, precision; root delay and dispersion; reference; four time stamps.
 _PACKET = struct.Struct("!BBbbII4sQQQQ")
 _CLIENT, _SERVER = 3, 4
@@ -87,7 +166,7 @@ def stamp(nanoseconds: int) -> int:
     return (nanoseconds + _EPOCH * _NANOSECONDS) * _FRACTION // _NANOSECONDS
 
 
-def is_sane(reply: Reply, options: NtpOptions, *, smearing: bool) -> bool:
+def is_sane(reply: Reply, options: Options, *, smearing: bool) -> bool:
     """Return whether the server's clock can be used. A leap second may be smeared over a day: `smearing`."""
     tolerance = options.ntp_tolerance + (1.0 if smearing else 0.0)
     distance = (reply.rtt + reply.root_delay) / 2 + reply.root_dispersion
@@ -105,7 +184,7 @@ class Ntp:
     """The `ntp` collector."""
 
     def __init__(
-        self, _machine: host.Host, options: NtpOptions, *, clock: Callable[[], int] = time.time_ns
+        self, _machine: host.Host, options: Options, *, clock: Callable[[], int] = time.time_ns
     ) -> None:
         self._options = options
         self._clock = clock
@@ -152,3 +231,13 @@ class Ntp:
                 return parse(packet, nonce, sent, stamp(self._clock()))
         except OSError as error:
             raise CollectorError(f"NTP: {options.ntp_server}: {error.strerror or error}") from error
+
+
+ENTRY = Entry(
+    build=Ntp,
+    metrics=METRICS,
+    about="a local NTP server's clock",
+    on=False,
+    options=Options,
+    needs="a local NTP server",
+)

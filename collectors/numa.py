@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
-from collectors.readers.numanodes import NumaNode, numa_nodes
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.numanodes import NumaNode, numa_nodes
 
 _NODES = "<sysfs>/devices/system/node/node*"
 METRICS = Table(
@@ -108,3 +109,10 @@ def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
         for target, distance in zip(nodes, parse_distances(text, len(nodes)), strict=True)
     ]
     return METRICS.family("node_numa_distance", rows) if rows else None
+
+
+ENTRY = Entry(
+    build=lambda host, _: Numa(host),
+    metrics=METRICS,
+    about="distances and free memory of NUMA nodes",
+)

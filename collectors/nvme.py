@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _DEVICE = "<sysfs>/class/nvme/<device>"
 _NAMESPACE = f"{_DEVICE}/<namespace>"
@@ -127,3 +128,8 @@ def namespace(device: str, nsid: str, path: str) -> Iterator[tuple[str, Row]]:
 
 def _text(path: str) -> str:
     return sysfs.attribute(path) or ""
+
+
+ENTRY = Entry(
+    build=lambda host, _: Nvme(host), metrics=METRICS, about="NVMe controllers and namespaces"
+)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _CLASS = "<sysfs>/class/nvme-subsystem/*"
 
@@ -85,3 +86,11 @@ def _subsystem(
                 yield "path_state", (entry, transport, state), float(state == current)
     yield "paths", (), float(total)
     yield "paths_live", (), float(live)
+
+
+ENTRY = Entry(
+    build=lambda host, _: NvmeSubsystem(host),
+    metrics=METRICS,
+    about="NVMe subsystems and their paths",
+    on=False,
+)

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
 _SOURCE = "<rootfs>/etc/os-release, else <rootfs>/usr/lib/os-release"
 _INFO = (
@@ -107,3 +108,8 @@ class Os:
             if (text := host.read_optional(path)) is not None:
                 return text
         raise SourceAbsentError(f"neither {self._paths[0]} nor {self._paths[1]}")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Os(host), metrics=METRICS, about="the distribution and its version"
+)

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
-from collectors.readers.sysfs import Derived, Listing
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.sysfs import Derived, Listing
 
 _DEVICES = "<sysfs>/bus/pci/devices/*"
 METRICS = Table(
@@ -128,3 +129,10 @@ class PcieAer:
         ]
         self._parsed[file.path] = text, rows
         return rows
+
+
+ENTRY = Entry(
+    build=lambda host, _: PcieAer(host),
+    metrics=METRICS,
+    about="PCI Express errors of devices and root ports",
+)

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.formats.patterns import regexp
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 _SUPPLY = "<sysfs>/class/power_supply/<power_supply>"
@@ -116,3 +117,8 @@ class PowerSupplyClass:
             yield METRICS.family(metric, rows)
         if facts:
             yield METRICS.facts("node_power_supply_info", facts)
+
+
+ENTRY = Entry(
+    build=PowerSupplyClass, metrics=METRICS, about="batteries and power supplies", options=Options
+)

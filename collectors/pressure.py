@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _LINE = re.compile(r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=(\S+)", re.ASCII)
 _MICROSECONDS = 1_000_000
@@ -84,3 +85,8 @@ class Pressure:
             raise SourceAbsentError(
                 f"{self._directory}: no pressure stall information (CONFIG_PSI, psi=1)"
             )
+
+
+ENTRY = Entry(
+    build=lambda host, _: Pressure(host), metrics=METRICS, about="pressure stall information"
+)

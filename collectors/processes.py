@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared.formats.numerals import parse_uint
 
 _STAT = "<procfs>/*/stat"
 METRICS = Table(
@@ -117,3 +118,11 @@ def _numbered(directory: Path) -> Iterator[Path]:
     for name in names:
         if name.isdigit():
             yield directory / name
+
+
+ENTRY = Entry(
+    build=lambda host, _: Processes(host),
+    metrics=METRICS,
+    about="processes and threads by state",
+    on=False,
+)

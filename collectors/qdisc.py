@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.devices import routenetlink
-from collectors.devices.routenetlink import Qdisc
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.patterns import regexp
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import netroot, routenetlink
+from collectors.shared.formats.patterns import DeviceFilter, regexp
+from collectors.shared.routenetlink import Qdisc
 from plimsoll.flags import option
 
 
@@ -118,3 +117,13 @@ class QueueDisciplines:
             netroot.require_own(self._machine)
             found = routenetlink.qdiscs(self._connect)
         return families([qdisc for qdisc in found if not self._filter.ignores(qdisc.device)])
+
+
+ENTRY = Entry(
+    build=QueueDisciplines,
+    metrics=METRICS,
+    about="queueing disciplines",
+    on=False,
+    options=Options,
+    needs="hostNetwork",
+)

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
 from plimsoll.flags import option
 
 _SOURCE = "<sysfs>/class/powercap/*/energy_uj"
@@ -111,3 +112,12 @@ def _named(energy: dict[Zone, float]) -> Iterator[Family]:
         metric = f"node_rapl_{_NOT_IN_NAMES.sub('_', name)}_joules_total"
         # HELP has the kernel's name, such as package-0-die-1.
         yield replace(METRICS.family(metric, rows), help=f"Current RAPL {name} value in joules")
+
+
+ENTRY = Entry(
+    build=Rapl,
+    metrics=METRICS,
+    about="energy used by packages, cores and memory",
+    options=Options,
+    needs="root",
+)

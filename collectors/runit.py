@@ -2,13 +2,15 @@
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import RunitOptions
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.readers import kernelfiles, sysfs
+from collectors.interface import host, kernelfiles
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import sysfs
+from plimsoll.flags import option
 
 _LABELS = ("service", "supervisor")
 
@@ -28,6 +30,20 @@ METRICS = Table(
         unit="seconds",
     ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    runit_directory: str = option(
+        "collector.runit.servicedir",
+        "/etc/service",
+        "runit's service directory on the host",
+        metavar="DIR",
+    )
+
+
 _STATUS = struct.Struct(">QI4x2B")  # TAI64N label, process, paused, wanted
 _STATE = 19  # offset of the state: 0 down, 1 up, 2 finishing
 _LENGTH = 20
@@ -53,7 +69,7 @@ def parse(content: bytes) -> Status:
 class Runit:
     """The `runit` collector."""
 
-    def __init__(self, machine: host.Host, options: RunitOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.rootfs / options.runit_directory.lstrip("/")
 
     def collect(self) -> Iterator[Family]:
@@ -73,3 +89,8 @@ class Runit:
                 rows[metric.name].append(((service, "runit"), float(value)))
         for name, found in rows.items():
             yield METRICS.family(name, found)
+
+
+ENTRY = Entry(
+    build=Runit, metrics=METRICS, about="services of runit", on=False, options=Options, needs="root"
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/schedstat"
 METRICS = Table(
@@ -79,3 +80,10 @@ class SchedStat:
     def collect(self) -> Iterator[Family]:
         """Read the source. Kernels without CONFIG_SCHEDSTATS lack it."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: SchedStat(host),
+    metrics=METRICS,
+    about="time that CPUs ran and processes waited",
+)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _CONFIG = "etc/selinux/config"
 METRICS = Table(
@@ -58,3 +59,10 @@ class Selinux:
         text = host.read_optional(self._config)
         if text is not None and (mode := parse_config(text)) is not None:
             yield METRICS.single("node_selinux_config_mode", mode)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Selinux(host),
+    metrics=METRICS,
+    about="whether SELinux is enabled, and its mode",
+)

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.devicefilter import DeviceFilter
-from collectors.formats.numerals import parse_uint
-from collectors.formats.patterns import regexp
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.patterns import DeviceFilter, regexp
 from plimsoll.flags import option
 
 _SOURCE = "<procfs>/slabinfo"
@@ -98,3 +98,13 @@ class SlabInfo:
                 ) from error
             raise
         return parse(text, self._slabs)
+
+
+ENTRY = Entry(
+    build=SlabInfo,
+    metrics=METRICS,
+    about="the kernel's slabs",
+    on=False,
+    options=Options,
+    needs="root",
+)

@@ -3,11 +3,12 @@
 import os
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.numerals import parse_uint
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_uint
 
 _FILES = {
     "sockstat": {
@@ -91,3 +92,6 @@ class SockStat:
                 yield from parse(text, page_size=self._page_size)
         if not found:
             raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")
+
+
+ENTRY = Entry(build=lambda host, _: SockStat(host), metrics=METRICS, about="sockets by protocol")

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats import percpu
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats import percpu
 
 METRICS = Table(
     Metric(
@@ -43,3 +44,11 @@ class SoftIrqs:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: SoftIrqs(host),
+    metrics=METRICS,
+    about="softirqs by kind and CPU",
+    on=False,
+)

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, MetricType
-from collectors.formats.hexadecimals import parse_hex
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex
 
 
 def _row(name: str, about: str, kind: MetricType = "counter") -> Metric:
@@ -81,3 +82,8 @@ class Softnet:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: Softnet(host), metrics=METRICS, about="packets as the CPUs took them in"
+)

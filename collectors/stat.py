@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 from plimsoll.flags import option
 
 _SOURCE = "<procfs>/stat"
@@ -90,3 +91,11 @@ class Stat:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path), softirqs=self._softirqs)
+
+
+ENTRY = Entry(
+    build=Stat,
+    metrics=METRICS,
+    about="interrupts, context switches, forks, boot time",
+    options=Options,
+)

@@ -5,13 +5,15 @@ import socket
 import xml.parsers.expat
 import xmlrpc.client
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SupervisordOptions
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from plimsoll.flags import option
 
 _LABELS = ("name", "group")
 METRICS = Table(
@@ -27,6 +29,30 @@ METRICS = Table(
         "seconds",
     ),
 )
+
+
+def _supervisord_url(text: str) -> str:
+    if not text.startswith(("http://", "unix:///")):
+        raise ValueError(
+            f"not a URL: {text!r} (write it like http://localhost:9001/RPC2 or unix:///run/supervisor.sock)"
+        )
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    supervisord_url: str = option(
+        "collector.supervisord.url",
+        "http://localhost:9001/RPC2",
+        "address of supervisord's XML-RPC interface; unix:///PATH for a socket on the host",
+        env="SUPERVISORD_URL",
+        metavar="URL",
+        parse=_supervisord_url,
+    )
+
+
 _TIMEOUT = 4.0  # shorter than --collector.timeout
 _RUNNING = frozenset({10, 20, 40})  # STARTING, RUNNING, STOPPING
 Row = tuple[tuple[str, str], float]
@@ -87,7 +113,7 @@ def families(processes: Sequence[Mapping[str, Any]]) -> Iterator[Family]:
 class Supervisord:
     """The `supervisord` collector."""
 
-    def __init__(self, machine: host.Host, options: SupervisordOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         url = urlsplit(options.supervisord_url)
         is_local = url.scheme == "unix"
         path = f"{str(machine.rootfs).rstrip('/')}{url.path}" if is_local else ""
@@ -108,3 +134,13 @@ class Supervisord:
             raise CollectorError(f"supervisord: unexpected answer: {error!r}") from error
         finally:
             self._transport.close()
+
+
+ENTRY = Entry(
+    build=Supervisord,
+    metrics=METRICS,
+    about="processes of supervisord",
+    on=False,
+    options=Options,
+    needs="a local supervisord",
+)

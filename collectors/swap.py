@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
-from collectors.readers import mounts
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import mounts
+from collectors.shared.formats.numerals import parse_int
 
 _LABELS = ("device", "swap_type")
 METRICS = Table(
@@ -54,3 +55,6 @@ class Swap:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(build=lambda host, _: Swap(host), metrics=METRICS, about="swap devices", on=False)

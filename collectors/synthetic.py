@@ -6,9 +6,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from collectors.base.host import Host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family, Sample
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, Sample
 from plimsoll.durations import duration
 from plimsoll.flags import option
 
@@ -95,3 +96,13 @@ class Synthetic:
 
     def _value(self, name: str, now: float) -> float:
         return value(self._node, name, now, period=self._period)
+
+
+ENTRY = Entry(
+    build=Synthetic,
+    metrics=METRICS,
+    about="synthetic values, for demos and tests",
+    on=False,
+    options=Options,
+    open_ended=True,
+)

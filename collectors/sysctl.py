@@ -5,13 +5,14 @@ Those of the network are the agent's own: they belong to the network namespace o
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SysctlOptions
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_int
+from plimsoll.flags import option
 
 METRICS = Table(
     Metric(
@@ -19,6 +20,37 @@ METRICS = Table(
     ),
     Metric("node_sysctl_<name>", "untyped", "sysctl <name>", "<procfs>/sys/*", ("index",)),
 )
+
+
+_SYSCTL = re.compile(r"[a-zA-Z0-9_-]+(?:[./][a-zA-Z0-9_:@-]+)+?(?::[a-zA-Z0-9_,]+)?", re.ASCII)
+
+
+def _sysctl(text: str) -> str:
+    if _SYSCTL.fullmatch(text) is None:
+        raise ValueError(f"not a kernel parameter: {text!r} (write it like vm.swappiness)")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    sysctl_include: tuple[str, ...] = option(
+        "collector.sysctl.include",
+        (),
+        "kernel parameter with numbers to export, such as vm.swappiness or fs.file-nr:total,current,max (repeatable)",
+        metavar="NAME",
+        parse=_sysctl,
+    )
+    sysctl_include_info: tuple[str, ...] = option(
+        "collector.sysctl.include-info",
+        (),
+        "kernel parameter to export as text (repeatable)",
+        metavar="NAME",
+        parse=_sysctl,
+    )
+
+
 _UNUSUAL = re.compile(r"[^a-zA-Z0-9_]")
 
 
@@ -50,7 +82,7 @@ def families(include: str, text: str) -> Iterator[Family]:
 class Sysctl:
     """The `sysctl` collector."""
 
-    def __init__(self, machine: host.Host, options: SysctlOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         self._root = machine.procfs / "sys"
         self._numeric = dict.fromkeys(options.sysctl_include)
         self._texts = dict.fromkeys(options.sysctl_include_info)
@@ -72,3 +104,13 @@ class Sysctl:
         if text is None:
             raise CollectorError(f"sysctl {name}: this kernel has no such parameter")
         return text
+
+
+ENTRY = Entry(
+    build=Sysctl,
+    metrics=METRICS,
+    about="chosen kernel parameters",
+    on=False,
+    options=Options,
+    needs="hostNetwork for net.*",
+)

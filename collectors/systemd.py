@@ -4,15 +4,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import SystemdOptions
-from collectors.base.sample import Family, MetricType
-from collectors.devices import systembus
-from collectors.devices.systembus import Property, SystemBus
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.shared import systembus
+from collectors.shared.formats.patterns import regexp
+from collectors.shared.systembus import Property, SystemBus
+from plimsoll.flags import option
 
 _SERVICE = "org.freedesktop.systemd1"
 _PATH = "/org/freedesktop/systemd1"
@@ -40,6 +43,39 @@ METRICS = Table(
     _row("socket_current_connections", "Current number of socket connections", "name"),
     _row("socket_refused_connections_total", "Total number of refused socket connections", "name", kind="counter"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    systemd_include: str = option(
+        "collector.systemd.unit-include",
+        ".+",
+        "export only units whose whole name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    systemd_exclude: str = option(
+        "collector.systemd.unit-exclude",
+        r".+\.(automount|device|mount|scope|slice)",
+        "leave out units whose whole name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    systemd_tasks: bool = option(
+        "collector.systemd.enable-task-metrics",
+        False,
+        "also export the number of tasks of services",
+    )
+    systemd_restarts: bool = option(
+        "collector.systemd.enable-restarts-metrics", False, "also export restarts of services"
+    )
+    systemd_start_times: bool = option(
+        "collector.systemd.enable-start-time-metrics", False, "also export start times of units"
+    )
+
+
 _STATES = ("active", "activating", "deactivating", "inactive", "failed")
 _VERSION = re.compile(r"[0-9]{3,}(?:\.[0-9]+)?", re.ASCII)
 _MICROSECONDS = 1_000_000
@@ -68,7 +104,7 @@ class Systemd:
     def __init__(
         self,
         machine: host.Host,
-        options: SystemdOptions,
+        options: Options,
         *,
         connect: Callable[[Path], AbstractContextManager[SystemBus]] = systembus.connected,
     ) -> None:
@@ -163,3 +199,13 @@ def _manager(bus: SystemBus) -> Iterator[Row]:
 
 def _texts(values: Sequence[Any]) -> list[str]:
     return [value if isinstance(value, str) else "" for value in values]
+
+
+ENTRY = Entry(
+    build=Systemd,
+    metrics=METRICS,
+    about="units of systemd",
+    on=False,
+    options=Options,
+    needs="extra `systemd`",
+)

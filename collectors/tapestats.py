@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.options import TapestatsOptions
-from collectors.base.sample import Family, MetricType
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family, MetricType
+from collectors.shared import sysfs
+from collectors.shared.formats.patterns import regexp
+from plimsoll.flags import option
 
 _STATS = "<sysfs>/class/scsi_tape/st*/stats"
 
@@ -73,6 +76,20 @@ _FILES = {
 }
 METRICS = Table(*_FILES.values())
 
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    tapestats_ignored_devices: str = option(
+        "collector.tapestats.ignored-devices",
+        "^$",
+        "leave out devices whose name matches",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+
+
 _DRIVE = re.compile(r"st\d+", re.ASCII)  # the same drive is also listed as nst0, st0a, ...
 _NANOSECONDS = 1e9
 
@@ -80,7 +97,7 @@ _NANOSECONDS = 1e9
 class Tapestats:
     """The `tapestats` collector."""
 
-    def __init__(self, machine: host.Host, options: TapestatsOptions) -> None:
+    def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.sysfs / "class/scsi_tape"
         self._ignored = re.compile(options.tapestats_ignored_devices)
 
@@ -100,3 +117,12 @@ class Tapestats:
             yield METRICS.family(
                 metric.name, (((name,), n / scale) for name, n in counts if n is not None)
             )
+
+
+ENTRY = Entry(
+    build=Tapestats,
+    metrics=METRICS,
+    about="I/O of tape drives",
+    options=Options,
+    source="<sysfs>/class/scsi_tape",
+)

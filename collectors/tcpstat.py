@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.hexadecimals import parse_hex
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex
 
 METRICS = Table(
     Metric(
@@ -67,3 +68,8 @@ class TcpStat:
         names = dict.fromkeys((*_STATES, "rx_queued_bytes", "tx_queued_bytes"))
         rows = (((name,), float(total[name])) for name in names)
         yield METRICS.family("node_tcp_connection_states", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: TcpStat(host), metrics=METRICS, about="TCP sockets by state", on=False
+)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _ZONE, _DEVICE = "<sysfs>/class/thermal/thermal_zone*", "<sysfs>/class/thermal/cooling_device*"
 METRICS = Table(
@@ -85,3 +86,10 @@ def _read(these: list[Member], attribute: str) -> list[Row]:
         for path, labels in these
         if (value := sysfs.number(f"{path}/{attribute}")) is not None
     ]
+
+
+ENTRY = Entry(
+    build=lambda host, _: ThermalZone(host),
+    metrics=METRICS,
+    about="thermal zones and cooling devices",
+)

@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
 
 _SOURCES = "<sysfs>/devices/system/clocksource/clocksource*"
 METRICS = Table(
@@ -93,3 +94,8 @@ class Time:
             raise CollectorError(f"{self._directory}: {error.strerror}") from error
         numbers = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return [(n, self._directory / f"{_PREFIX}{n}") for n in numbers if n.isdigit()]
+
+
+ENTRY = Entry(
+    build=lambda host, _: Time(host), metrics=METRICS, about="system time, time zone, clock source"
+)

@@ -5,8 +5,9 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 
 
 def _gauge(name: str, text: str, unit: str = "") -> Metric:
@@ -130,3 +131,6 @@ class Timex:
             kind = SourceAbsentError if error.errno in _FORBIDDEN else CollectorError
             raise kind(f"adjtimex: {error.strerror}") from error
         return families(state, clock)
+
+
+ENTRY = Entry(build=lambda _, __: Timex(), metrics=METRICS, about="how the clock is disciplined")

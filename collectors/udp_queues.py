@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family, SourceAbsentError
-from collectors.formats.hexadecimals import parse_hex
-from collectors.readers import netroot
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.shared import netroot
+from collectors.shared.formats.numerals import parse_hex
 
 METRICS = Table(
     Metric(
@@ -58,3 +59,10 @@ class UdpQueues:
         if not rows:
             raise SourceAbsentError(f"{self._directory}: neither udp nor udp6")
         yield METRICS.family("node_udp_queues", rows)
+
+
+ENTRY = Entry(
+    build=lambda host, _: UdpQueues(host),
+    metrics=METRICS,
+    about="memory in the queues of UDP sockets",
+)

@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable, Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
 
 METRICS = Table(
     Metric(
@@ -45,3 +46,8 @@ class Uname:
 def _printable(word: str) -> str:
     """Decode a host name: it may be any bytes, which Python returns as surrogates that cannot be encoded."""
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+ENTRY = Entry(
+    build=lambda host, _: Uname(host), metrics=METRICS, about="kernel, architecture, host name"
+)

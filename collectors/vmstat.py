@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_float
-from collectors.formats.patterns import regexp
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_float
+from collectors.shared.formats.patterns import regexp
 from plimsoll.flags import option
 
 METRICS = Table(
@@ -94,3 +95,6 @@ class VmStat:
             (n, f"node_vmstat_{name}") for n, name in chosen if self._fields.search(name)
         ]
         self._names = names
+
+
+ENTRY = Entry(build=VmStat, metrics=METRICS, about="virtual memory statistics", options=Options)

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
+from collectors.shared import sysfs
 
 _TIMER = "<sysfs>/class/watchdog/<watchdog>"
 _NUMBERS = {
@@ -66,3 +67,6 @@ class Watchdog:
             yield METRICS.family(metric, rows)
         if facts:
             yield METRICS.family("node_watchdog_info", facts)
+
+
+ENTRY = Entry(build=lambda host, _: Watchdog(host), metrics=METRICS, about="watchdog timers")

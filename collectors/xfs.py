@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 
 _FILE = "<sysfs>/fs/xfs/<device>/stats/stats"
 # Key of the line; for each number in it, the metric's name after node_xfs_ and its HELP.
@@ -110,3 +111,11 @@ class Xfs:
                 rows.setdefault(name, []).append(((device,), value))
         for name, found in rows.items():
             yield METRICS.family(name, found)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Xfs(host),
+    metrics=METRICS,
+    about="operations of XFS file systems",
+    source="<sysfs>/fs/xfs",
+)

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_int
-from collectors.readers import sysfs
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_int
 
 _KSTAT = "<procfs>/spl/kstat/zfs"
 # File, and the metrics' name after node_zfs_
@@ -140,3 +141,11 @@ def _named(source: str, text: str | None) -> Iterator[tuple[str, str]]:
 def _numbers(source: str, text: str | None) -> Iterator[tuple[str, float]]:
     for name, data in _named(source, text):
         yield name, _number(source, name, data)
+
+
+ENTRY = Entry(
+    build=lambda host, _: Zfs(host),
+    metrics=METRICS,
+    about="ZFS: caches, transactions and pools",
+    source="<procfs>/spl/kstat/zfs",
+)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from collectors.base import host
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import CollectorError, Family
-from collectors.formats.numerals import parse_uint
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<procfs>/zoneinfo"
 _LABELS = ("node", "zone")
@@ -133,3 +134,11 @@ class ZoneInfo:
     def collect(self) -> Iterator[Family]:
         """Read the source now."""
         return parse(host.read(self._path))
+
+
+ENTRY = Entry(
+    build=lambda host, _: ZoneInfo(host),
+    metrics=METRICS,
+    about="pages of each memory zone",
+    on=False,
+)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.base import catalog
+from collectors import registry
 from docs import shipped
 
 FILE = Path(__file__).resolve().parents[1] / "evaluator" / "catalog" / "metrics.tsv"
@@ -55,7 +55,7 @@ def text() -> str:
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
-    for collector, metric in catalog.rows():
+    for collector, metric in registry.metrics():
         rest = (metric.type, metric.unit, ",".join(metric.labels), f"collector {collector}")
         yield metric.name, *rest
         before, _, after = metric.name.partition("<")

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from collectors.base import node_exporter
-from collectors.base.metric import Table
-from collectors.base.registry import COLLECTORS
+from agent import node_exporter
+from collectors import registry
+from collectors.interface.metric import Table
 
 TableWriter = Callable[[Sequence[str], Iterable[Sequence[str]]], Iterable[str]]
 
@@ -44,7 +44,7 @@ def page(table: TableWriter) -> Iterator[str]:
             ", ".join(f"`{source}`" for source in sources(entry.metrics)),
             entry.needs,
         )
-        for name, entry in sorted(COLLECTORS.items())
+        for name, entry in sorted(registry.entries().items())
     ]
     yield from table(("collector", "default", "exports", "reads", "needs"), rows)
     yield from ("", "## Differences from node_exporter", "", *_DIFFERENCES)

@@ -21,9 +21,9 @@ from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base import catalog
-from collectors.base.host import Host
-from collectors.base.registry import COLLECTORS
+from collectors import registry
+from collectors.interface.host import Host
+from collectors.registry import index as registry_index
 from docs import catalog_file, collector_table, compatibility, figures, shipped
 from evaluator.metrics import Metrics
 from plimsoll import flags
@@ -64,6 +64,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     yield catalog_file.FILE, catalog_file.text()
+    yield registry_index.FILE, registry_index.text(registry.entries())
     readme = HERE.parent / "README.md"
     yield readme, figures.into(readme.read_text(), figures.requests(latest))
 
@@ -89,7 +90,7 @@ def flags_page() -> Iterator[str]:
     yield from _flag_table("### Recording rules", RuleOptions)
     yield from _flag_table("### The node and its files", Host)
     yield from _collector_switches()
-    for name, entry in COLLECTORS.items():
+    for name, entry in registry.entries().items():
         if list(flags.options(entry.options)):
             yield from _flag_table(f"### `{name}` collector", entry.options)
     yield from _program(
@@ -152,7 +153,7 @@ def _collector_switches() -> Iterator[str]:
     yield ""
     rows = [
         (f"`--collector.{name}`", "on" if entry.on else "off", entry.about)
-        for name, entry in COLLECTORS.items()
+        for name, entry in registry.entries().items()
     ]
     yield from _table(("flag", "default", "source"), rows)
 
@@ -163,7 +164,7 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## Collectors", "")
     yield "A name in angle brackets stands for field names of the source."
     yield ""
-    known = [*catalog.rows(), *(("", metric) for metric in runner.METRICS)]
+    known = [*registry.metrics(), *(("", metric) for metric in runner.METRICS)]
     rows = [
         (
             f"`{metric.name}`",

@@ -100,6 +100,8 @@ def main() -> None:
     program, number = sys.argv[1:]
     for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
         importlib.import_module(module)
+    if program == "agent":
+        importlib.import_module("collectors.registry").entries()  # imports all collectors
     gc.freeze()  # a collection would write to the objects of these modules, and so copy their pages in each fork
     argv = Server(socket.socket(fileno=int(number))).serve()
     if argv[0] == "-m":

@@ -37,6 +37,7 @@ def test_wheel_contains_the_packages_and_their_data(wheel: Path) -> None:
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
     assert "wire/telemetry.proto" in names
     assert "plimsoll/html/files/style.css" in names
+    assert "collectors/registry/index.json" in names
     assert "agent/scrape/templates/landing.html" in names
     assert "sandbox/deploy/crd/taspolicy.yaml" in names
     assert "sandbox/deploy/health-metric-demo/10-policy.yaml" in names

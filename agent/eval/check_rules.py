@@ -9,8 +9,8 @@ from agent import config
 from agent.rules.files import LARGEST
 from agent.rules.groups import file
 from agent.rules.groups.file import Context, RuleError, RuleFileError
-from collectors.base.refusal import CollectorConfigError
-from collectors.readers import steadyfile
+from collectors.interface.refusal import CollectorConfigError
+from collectors.shared import steadyfile
 from plimsoll import strictyaml
 from plimsoll.commandline import Parser
 

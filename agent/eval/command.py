@@ -23,7 +23,7 @@ from agent.rules.promql.values import EvaluationError, Moment
 from agent.rules.storage import exposition as expositions
 from agent.rules.storage.exposition import ExpositionError
 from agent.scrape.runner import CollectorRunner
-from collectors.base import registry
+from collectors import registry
 from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option

@@ -9,8 +9,8 @@ from agent.rules.promql.labels import Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax import hints, printer
 from agent.rules.promql.values import Moment
-from collectors.base import catalog
-from collectors.base.registry import COLLECTORS
+from collectors import registry
+from collectors.registry import COLLECTORS
 from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
 
@@ -96,7 +96,7 @@ def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[
 
 def _hint_at_switches(needed: Iterable[Need], enabled: Collection[str]) -> None:
     for name in sorted({need.selector.metric for need in needed}):
-        serving = {n for n in catalog.collectors_of(name) if not COLLECTORS[n].open_ended}
+        serving = {n for n in registry.collectors_of(name) if not COLLECTORS[n].open_ended}
         for collector in sorted(serving.difference(enabled)):
             say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
 

@@ -10,7 +10,7 @@ from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.tick import Tick, TickResult, by_metric
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.storage.head import Head
-from collectors.base.sample import Family, Sample
+from collectors.interface.sample import Family, Sample
 from plimsoll.recording import text
 
 _OF_SCRAPE = {text.NODE, "instance", "job"}

@@ -13,8 +13,8 @@ from pathlib import Path
 from agent import config
 from agent.record import text
 from agent.scrape.runner import CollectorRunner
-from collectors.base import registry
-from collectors.base.sample import Family
+from collectors import registry
+from collectors.interface.sample import Family
 from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option

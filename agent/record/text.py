@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from collectors.base.sample import Family
-from collectors.formats.numerals import format_float
+from collectors.interface.sample import Family
+from collectors.shared.formats.numerals import format_float
 from plimsoll.recording import text
 
 

@@ -26,7 +26,7 @@ from agent.rules.state_saver import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
 from agent.scrape.runner import CollectorRunner
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from plimsoll import logs
 from plimsoll.threads import StoppedError
 from wire.failing_rules import FailingRule

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from agent.rules.groups import file as groups
 from agent.rules.groups.file import Context, RuleFile, RuleFileError
 from agent.rules.promql.budget import Budget
-from collectors.base.refusal import CollectorConfigError
-from collectors.readers import steadyfile
-from collectors.readers.steadyfile import FileStamp
+from collectors.interface.refusal import CollectorConfigError
+from collectors.shared import steadyfile
+from collectors.shared.steadyfile import FileStamp
 from plimsoll import logs, strictyaml
 
 log = logs.get(__name__)

@@ -9,9 +9,9 @@ from agent.rules.groups.tick import TickInputs, by_metric
 from agent.rules.promql.plan import Need
 from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner
-from collectors.base import catalog
-from collectors.base.registry import COLLECTORS
-from collectors.base.sample import Family
+from collectors import registry
+from collectors.interface.sample import Family
+from collectors.registry import COLLECTORS
 
 _ACCOUNTS = frozenset(metric.name for metric in runner.METRICS)
 _REUSE = 5_000
@@ -57,13 +57,13 @@ class RuleInputs:
     def _is_slow(self, need: Need) -> bool:
         collectors = self.collectors([need])
         closed = {name for name in collectors if not COLLECTORS[name].open_ended}
-        return bool(closed) and closed <= catalog.slow(closed)
+        return bool(closed) and closed <= registry.slow(closed)
 
     def read(
         self, collectors: Collection[str], time: int, epoch: int, *, reuse: bool = False
     ) -> TickInputs:
         """Run collectors. `reuse`: recent samples of slow ones suffice."""
-        slow = catalog.slow(collectors)
+        slow = registry.slow(collectors)
         if not slow:
             found = self._runner.run(collectors)
             return TickInputs(time, epoch, by_metric(found.families), found.failed)

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from collectors.formats.numerals import parse_float
+from collectors.shared.formats.numerals import parse_float
 from plimsoll import durations, sizes
 from plimsoll.flags import option
 

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from agent.rules.storage import snapshot_codec
 from agent.rules.storage.snapshot import Snapshot, SnapshotError
-from collectors.base import host
-from collectors.base.sample import CollectorError
+from collectors.interface import host
+from collectors.interface.sample import CollectorError
 from plimsoll import logs
 from plimsoll.sizes import format_size
 from plimsoll.text import SentenceError

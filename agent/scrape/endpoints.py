@@ -13,7 +13,7 @@ from agent.rule_results import RuleResults
 from agent.scrape import exposition
 from agent.scrape.runner import CollectorRunner, ScrapeMaker
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from plimsoll import logs
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.types import Request, Response, preference

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.base.sample import Family, Labels, MetricType, Sample
-from collectors.formats.numerals import format_float, parse_float
+from collectors.interface.sample import Family, Labels, MetricType, Sample
+from collectors.shared.formats.numerals import format_float, parse_float
 
 _KEPT = 1 << 12  # families; a node has about 500
 _STEP_LABELS = {"histogram": "le", "summary": "quantile"}

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from agent.metric_names import candidates
 from agent.scrape.watcher import SourceWatcher
-from collectors.base import catalog
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import (
+from collectors import registry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import (
     Collector,
     CollectorError,
     Deduplicates,
@@ -185,7 +185,7 @@ class CollectorRunner:
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """Return the enabled collectors that can yield one of these metrics; policies may omit the prefix `node_`."""
         names = {name for metric in metrics for name in candidates(metric)}
-        found = frozenset[str]().union(*map(catalog.collectors_of, names))
+        found = frozenset[str]().union(*map(registry.collectors_of, names))
         return found & self._collectors.keys()
 
     def close(self) -> None:

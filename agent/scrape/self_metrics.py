@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterator
 from threading import Lock
 
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
-from collectors.readers.kernelfiles import FILES
+from collectors.interface.kernelfiles import FILES
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
 from plimsoll import VERSION
 
 _PROCESS = "/proc/self"  # the agent's own process, whichever host is mounted

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
-from collectors.base.sample import Watchable
+from collectors.interface.sample import Watchable
 from plimsoll import logs
 
 log = logs.get(__name__)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 from agent.metric_names import PREFIX, candidates
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from wire.codec import Snapshot
 from wire.patterns import Patterns
 

@@ -7,7 +7,7 @@ from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.watcher import Watch
 from agent.stream.selection import matching, select
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from plimsoll.text import NearNames
 from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
 from wire.failing_rules import FailingRule

@@ -15,8 +15,8 @@ from agent.web import config as webconfig
 from agent.web import tls
 from agent.web.basic_auth import BasicAuth
 from agent.web.config import WebConfig, WebConfigError
-from collectors.readers import steadyfile
-from collectors.readers.steadyfile import FileStamp
+from collectors.shared import steadyfile
+from collectors.shared.steadyfile import FileStamp
 from plimsoll import logs
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.tls import Tls

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import Family, Sample
+from collectors.interface.host import Host
+from collectors.interface.sample import Family, Sample
 
 FIXTURES = Path(__file__).parents[1] / "collectors/fixtures"
 

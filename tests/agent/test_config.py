@@ -6,7 +6,7 @@ import pytest
 
 from agent import config
 from agent.config import GROUPS, Settings
-from collectors.base.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 from plimsoll.flags import options
 from plimsoll.http.addresses import Address
 

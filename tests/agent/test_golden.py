@@ -9,8 +9,8 @@ import pytest
 
 from agent.scrape.exposition import encode_text
 from agent.scrape.runner import CollectorRunner
-from collectors.base.registry import COLLECTORS, build
 from collectors.cpu import Options as CpuOptions
+from collectors.registry import COLLECTORS, build
 from collectors.textfile import Options as TextOptions
 
 GOLDEN = Path(__file__).parent / "golden/xeon.txt"

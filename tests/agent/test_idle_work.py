@@ -15,9 +15,9 @@ from agent.rules.clock import Clock
 from agent.rules.engine import RuleEngine
 from agent.scrape.runner import CollectorRunner
 from agent.stream.snapshot import SnapshotReader
-from collectors.base import registry
-from collectors.base.sample import Collector, Family
-from collectors.readers.kernelfiles import FILES
+from collectors import registry
+from collectors.interface.kernelfiles import FILES
+from collectors.interface.sample import Collector, Family
 from wire import codec
 from wire import telemetry_pb2 as pb
 

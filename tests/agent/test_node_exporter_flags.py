@@ -2,9 +2,8 @@
 
 import pytest
 
-from agent import config
-from collectors.base import node_exporter
-from collectors.base.registry import COLLECTORS
+from agent import config, node_exporter
+from collectors.registry import COLLECTORS
 
 # All names in node_exporter's releases 0.1 to 1.12.
 EVER = [

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from collectors.base.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 from tests.agent.beside import LISTEN, PEER, PORT, running
 from tests.patience import PATIENCE
 

@@ -8,7 +8,7 @@ from agent.rules.options import RuleOptions
 from agent.scrape.endpoints import Endpoints
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base.sample import CollectorError, Family, Sample
+from collectors.interface.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server

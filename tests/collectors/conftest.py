@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import Family
+from collectors.interface.host import Host
+from collectors.interface.sample import Family
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -1,7 +1,13 @@
 import pytest
 
+from collectors import arp
 from collectors.arp import Arp, Options, parse
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
+
+PARSERS = {
+    "arp": lambda text: arp.parse(f"header\n{text}"),
+}
+
 
 HEAD = "IP address       HW type     Flags       HW address            Mask     Device\n"
 

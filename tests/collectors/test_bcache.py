@@ -1,8 +1,8 @@
 import pytest
 
-from collectors.base.options import BcacheOptions
-from collectors.base.sample import SourceAbsentError
 from collectors.bcache import Bcache, parse_size
+from collectors.bcache import Options as BcacheOptions
+from collectors.interface.sample import SourceAbsentError
 
 UUID = "aa52d4ba-5a0f-4a37-9c2e-1a8a3b8b1d2c"
 SET = f"sys/fs/bcache/{UUID}"

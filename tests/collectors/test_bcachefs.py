@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.bcachefs import Bcachefs, parse_errors, parse_size
+from collectors.interface.sample import SourceAbsentError
 
 UUID = "5f6b3b1e-7b38-4a8c-a0c1-0c5b6a7d8e9f"
 FS = f"sys/fs/bcachefs/{UUID}"

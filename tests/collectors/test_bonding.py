@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.bonding import Bonding
+from collectors.interface.sample import SourceAbsentError
 
 NET = "sys/class/net"
 

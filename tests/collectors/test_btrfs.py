@@ -1,8 +1,8 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.btrfs import Btrfs, ratio
-from collectors.devices.btrfsdevices import BtrfsDevice
+from collectors.btrfs.btrfsdevices import BtrfsDevice
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 UUID = "0abb23a9-579b-43e6-ad30-227ef47fcb9d"
 FS = f"sys/fs/btrfs/{UUID}"

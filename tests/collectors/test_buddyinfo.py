@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import buddyinfo
 from collectors.buddyinfo import BuddyInfo, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "buddyinfo": buddyinfo.parse,
+}
+
+SAMPLES = {
+    "buddyinfo": ("proc/buddyinfo", buddyinfo.parse),
+}
 
 
 def test_free_blocks_are_by_zone_and_size(machine, values) -> None:

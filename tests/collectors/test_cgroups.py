@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import cgroups
 from collectors.cgroups import Cgroups, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "cgroups": cgroups.parse,
+}
+
+SAMPLES = {
+    "cgroups": ("proc/cgroups", cgroups.parse),
+}
 
 
 def test_number_and_state_of_each_controller_are_exported(machine, values) -> None:

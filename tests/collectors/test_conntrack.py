@@ -2,9 +2,16 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import conntrack
 from collectors.conntrack import Conntrack, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "conntrack": conntrack.parse,
+    "conntrack rows": lambda text: conntrack.parse(f"entries found\n{text}"),
+}
+
 
 TABLE = "entries found drop\n00000021 00000002 00000001\n00000021 0000000a 00000000\n"
 

@@ -2,10 +2,20 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.cpu import Cpu, Options, advance, parse_stat
-from collectors.formats.cpulist import parse_cpu_list
+from collectors import cpu
+from collectors.cpu import Cpu, Options, advance, cpuinfo, parse_stat
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared.formats import cpulist
+from collectors.shared.formats.cpulist import parse_cpu_list
+
+PARSERS = {
+    "cpu": cpu.parse_stat,
+    "cpu list": cpulist.parse_cpu_list,
+    "cpu seconds": lambda text: list(cpu.seconds(cpu.parse_stat(text), guest=True)),
+    "cpuinfo": lambda text: [cpuinfo.info(cpuinfo.blocks(text))],
+    "cpuinfo frequency": lambda text: list(cpuinfo.frequency(cpuinfo.blocks(text))),
+}
 
 
 @pytest.fixture
@@ -83,11 +93,11 @@ def test_another_cpu_represents_a_core_when_the_first_goes_offline(
     plant, values, failing_reads
 ) -> None:
     files = {"proc/stat": "cpu0 1 2 3 4\n", f"{CPUS}/online": "0-1\n"}
-    for cpu, count in (("cpu0", 5), ("cpu1", 6)):
+    for directory, count in (("cpu0", 5), ("cpu1", 6)):
         files |= {
-            f"{CPUS}/{cpu}/topology/core_id": "0\n",
-            f"{CPUS}/{cpu}/topology/physical_package_id": "0\n",
-            f"{CPUS}/{cpu}/thermal_throttle/core_throttle_count": f"{count}\n",
+            f"{CPUS}/{directory}/topology/core_id": "0\n",
+            f"{CPUS}/{directory}/topology/physical_package_id": "0\n",
+            f"{CPUS}/{directory}/thermal_throttle/core_throttle_count": f"{count}\n",
         }
     host = plant(files)
     collector = Cpu(host, Options())

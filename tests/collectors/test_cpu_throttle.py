@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.cpu_throttle import CpuThrottle
+from collectors.interface.sample import SourceAbsentError
 
 CPUS = "sys/devices/system/cpu"
 

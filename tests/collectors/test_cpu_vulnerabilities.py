@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import cpu_vulnerabilities
 from collectors.cpu_vulnerabilities import CpuVulnerabilities, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "cpu_vulnerabilities": cpu_vulnerabilities.parse,
+}
+
 
 SMT = "Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable"
 

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.cpufreq import CpuFreq
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 CPUS = "sys/devices/system/cpu"
 

@@ -3,10 +3,32 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.diskstats import DiskStats, Options, families, parse
-from collectors.formats.devicefilter import DeviceFilter
+from collectors import diskstats
+from collectors.diskstats import DiskStats, Options, diskinfo, families, parse, udev
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared.formats.patterns import DeviceFilter
+
+PARSERS = {
+    "diskinfo": lambda text: diskinfo.families(
+        [diskinfo.Disk("sda", "8", "0", udev.parse(text), rotational=False)]
+    ),
+    "diskstats": lambda text: diskstats.families(
+        diskstats.parse(text, DeviceFilter("", "").ignores)
+    ),
+}
+
+SAMPLES = {
+    "diskstats": (
+        "proc/diskstats",
+        lambda t: diskstats.families(diskstats.parse(t, DeviceFilter("", "").ignores)),
+    ),
+    "udev": (
+        "run/udev/data/b8:0",
+        lambda t: diskinfo.families([diskinfo.Disk("sda", "8", "0", udev.parse(t), False)]),
+    ),
+}
+
 
 EVERY = DeviceFilter("", "").ignores
 OLD = "   8       0 sda 25354637 34367663 1003346126 18492372 28444756 11134226 505697032 63877960 0 9653880 82621804\n"

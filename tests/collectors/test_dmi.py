@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
 from collectors.dmi import Dmi
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 
 ID = "sys/class/dmi/id"
 

@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
 from collectors.drbd import Drbd
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 TEXT = """\
 version: 8.4.11 (api:1/proto:86-101)

@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.drm import Drm
+from collectors.interface.sample import SourceAbsentError
 
 CARD = "sys/class/drm/card0/device"
 FILES = {

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
 from collectors.edac import METRICS, Edac, dimm_label
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 
 MC = "sys/devices/system/edac/mc"
 

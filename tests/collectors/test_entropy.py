@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import entropy
 from collectors.entropy import Entropy, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "entropy": lambda text: [entropy.parse("poolsize", text)],
+}
+
+SAMPLES = {
+    "entropy": ("proc/sys/kernel/random/poolsize", lambda t: [entropy.parse("poolsize", t)]),
+}
 
 
 def test_available_bits_and_pool_size_are_exported(machine, values) -> None:

@@ -4,9 +4,15 @@ from typing import Self
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.driverinfo import Driver, Link, Modes
+from collectors import ethtool
 from collectors.ethtool import Ethtool, Options, metric_name, sanitized
+from collectors.ethtool.driverinfo import Driver, Link, Modes
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "ethtool": lambda text: ethtool.metric_name(ethtool.sanitized(text)),
+}
+
 
 INTEL = Driver("0000:00:1f.6", "ice", "", "4.40 0x8001c96f", "6.8.0")
 COPPER = Modes({"TP", "Autoneg", "Pause", "100baseT/Half", "1000baseT/Full", "10000baseR_FEC"})

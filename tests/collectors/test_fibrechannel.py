@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
 from collectors.fibrechannel import FibreChannel
+from collectors.interface.sample import SourceAbsentError
 
 HOST = "sys/class/fc_host/host3"
 

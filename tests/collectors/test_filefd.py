@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import filefd
 from collectors.filefd import FileFd, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "filefd": filefd.parse,
+}
+
+SAMPLES = {
+    "filefd": ("proc/sys/fs/file-nr", filefd.parse),
+}
 
 
 def test_allocated_and_maximum_are_exported(machine, values) -> None:

@@ -7,10 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import filesystem
 from collectors.filesystem import Filesystem, Options
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared import mounts
 from tests.patience import PATIENCE
+
+PARSERS = {
+    "filesystem": lambda text: filesystem.families((m, "error") for m in mounts.parse(text)),
+}
+
+SAMPLES = {
+    "mounts": (
+        """\
+29 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro
+98 29 0:49 / /mnt/with\\040blank ro shared:7 master:1 - nfs4 nas:/vol rw,vers=4.2
+""",
+        lambda t: filesystem.families((m, "") for m in mounts.parse(t)),
+    ),
+}
+
 
 BRIEF = Options(filesystem_timeout=2.0)
 LINE = "{number} 1 {device} / {point} {options} - {kind} {source} rw\n"

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.gpudevices import Device, FixedGpus, GpuReading, Gpus, Xid
 from collectors.gpu import Gpu
+from collectors.gpu.gpudevices import Device, FixedGpus, GpuReading, Gpus, Xid
+from collectors.interface.sample import CollectorError, SourceAbsentError
 
 A100 = Device(0, "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52", "00000000:07:00.0", "NVIDIA A100", 0)
 T4 = Device(1, "GPU-1c8b2f0e-7c9f-4c1b-9c36-cf8c0a8d4f11", "00000000:3B:00.0", "Tesla T4", 1)

@@ -1,7 +1,13 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
+from collectors import hugepages
 from collectors.hugepages import HugePages, page_size
+from collectors.interface.sample import SourceAbsentError
+
+PARSERS = {
+    "hugepages": lambda text: [hugepages.page_size(text)],
+}
+
 
 POOLS = "sys/kernel/mm/hugepages"
 NODES = "sys/devices/system/node"

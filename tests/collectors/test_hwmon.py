@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
-from collectors.devices.sensors import METRICS, clean, meaning, split
 from collectors.hwmon import HwMon, Options
+from collectors.hwmon.sensors import METRICS, clean, meaning, split
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 
 CHIP = "sys/class/hwmon/hwmon0"
 

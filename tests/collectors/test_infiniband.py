@@ -3,9 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import infiniband
 from collectors.infiniband import InfiniBand, Options, parse
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+PARSERS = {
+    "infiniband": lambda text: [infiniband.parse("counters/port_rcv_data", text)],
+    "infiniband rate": lambda text: [infiniband.parse("rate", text)],
+    "infiniband state": lambda text: [infiniband.parse("state", text)],
+}
+
 
 PORT = '{device="mlx5_0",port="1"}'
 

@@ -2,10 +2,23 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
+from collectors import interrupts
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.interrupts import Interrupts, Options, parse
+from collectors.shared.formats.patterns import DeviceFilter
+
+PARSERS = {
+    "interrupts": lambda text: interrupts.parse(text, DeviceFilter("", ""), zeros=True),
+}
+
+SAMPLES = {
+    "interrupts": (
+        "proc/interrupts",
+        lambda t: interrupts.parse(t, DeviceFilter("", ""), zeros=True),
+    ),
+}
+
 
 EVERY = DeviceFilter("", "")
 # An ARM server: a count that fills its column touches the name, and chip names contain blanks.

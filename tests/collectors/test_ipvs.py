@@ -1,8 +1,8 @@
 import pytest
 
-from collectors.base.options import IpvsOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.ipvs import Ipvs, parse_address, parse_backends, parse_stats
+from collectors.ipvs import Options as IpvsOptions
 
 STATS = """\
    Total Incoming Outgoing         Incoming         Outgoing

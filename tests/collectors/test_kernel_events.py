@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
 from collectors.kernel_events import KernelEvents
 
 

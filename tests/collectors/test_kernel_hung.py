@@ -1,7 +1,12 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import kernel_hung
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.kernel_hung import KernelHung, parse
+
+PARSERS = {
+    "kernel_hung": kernel_hung.parse,
+}
 
 
 def test_hung_tasks_are_exported(machine, values) -> None:

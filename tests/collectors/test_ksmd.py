@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import ksmd
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.ksmd import Ksmd, parse
+
+PARSERS = {
+    "ksmd": lambda text: [ksmd.parse("general_profit", text)],
+}
+
+SAMPLES = {
+    "ksmd": ("sys/kernel/mm/ksm/general_profit", lambda t: [ksmd.parse("general_profit", t)]),
+}
 
 
 def test_all_files_are_exported_and_profit_may_be_negative(machine, values) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.lnstat import Lnstat
 
 ARP = "entries  allocs hash_grows\n00000014  00000001 0000000a\n00000014  0000000d 00000000\n"

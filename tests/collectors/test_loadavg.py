@@ -1,7 +1,12 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import loadavg
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.loadavg import LoadAvg, parse
+
+PARSERS = {
+    "loadavg": loadavg.parse,
+}
 
 
 def test_three_averages_are_exported(machine, values) -> None:

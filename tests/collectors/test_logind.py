@@ -1,7 +1,7 @@
 import tempfile
 from pathlib import Path
 
-from collectors.base.host import Host
+from collectors.interface.host import Host
 from collectors.logind import Logind
 from tests.collectors import fakebus
 

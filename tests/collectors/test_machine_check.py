@@ -1,7 +1,13 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import machine_check
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.machine_check import MachineCheck, parse
+
+PARSERS = {
+    "machine_check": machine_check.parse,
+}
+
 
 SERVER = """\
             CPU0       CPU1       CPU2       CPU3

@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import mdadm
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.mdadm import Array, MdAdm, families, parse
+
+PARSERS = {
+    "mdadm": lambda text: mdadm.families(mdadm.parse(text)),
+}
+
 
 HEAD = "Personalities : [raid1] [raid0] [raid6] [raid5] [raid4] [linear]\n"
 TAIL = "unused devices: <none>\n"

@@ -1,7 +1,12 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors import meminfo
+from collectors.interface.sample import CollectorError
 from collectors.meminfo import MemInfo, parse
+
+PARSERS = {
+    "meminfo": meminfo.parse,
+}
 
 
 def test_fields_of_a_real_machine_are_exported(machine, values) -> None:

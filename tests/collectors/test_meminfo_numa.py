@@ -2,9 +2,23 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import meminfo_numa
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.meminfo_numa import MemInfoNuma, parse_meminfo, parse_numastat
+
+PARSERS = {
+    "meminfo_numa": lambda text: meminfo_numa.families([("0", meminfo_numa.parse_meminfo(text))]),
+    "numastat": lambda text: meminfo_numa.families([("0", meminfo_numa.parse_numastat(text))]),
+}
+
+SAMPLES = {
+    "numa": (
+        "Node 0 MemTotal:       263950116 kB\nNode 0 Active(anon):  881200 kB\nNode 0 HugePages_Total:   512\n",
+        lambda t: meminfo_numa.families([("0", meminfo_numa.parse_meminfo(t))]),
+    ),
+}
+
 
 MEMINFO = """\
 

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
 from collectors.memory_failure import MemoryFailure
 
 NODE = "sys/devices/system/node/node"

@@ -3,9 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
+from collectors import netclass
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 from collectors.netclass import NetClass, Options, families
+
+PARSERS = {
+    "netclass": lambda text: netclass.families({"eth0": {"flags": text, "speed": text}}),
+}
 
 
 @pytest.fixture

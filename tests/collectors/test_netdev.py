@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import netdev
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.netdev import NetDev, Options, parse, scope, summed
+
+PARSERS = {
+    "netdev": lambda text: netdev.parse(f"header\nheader\n{text}"),
+}
+
 
 HEAD = "Inter-|   Receive\n face |bytes    packets\n"
 

@@ -1,7 +1,17 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors import netstat
+from collectors.interface.sample import CollectorError
 from collectors.netstat import NetStat, Options, Picker, families, parse_lines, parse_pairs
+
+PARSERS = {
+    "netstat": lambda text: netstat.families(netstat.parse_pairs(text, netstat.Picker(""))),
+    "netstat numbers": lambda text: netstat.families(
+        netstat.parse_pairs(f"Tcp: A B\nTcp: {text}", netstat.Picker(""))
+    ),
+    "snmp6": lambda text: netstat.families(netstat.parse_lines(text, netstat.Picker(""))),
+}
+
 
 EVERYTHING = ""
 

@@ -1,6 +1,6 @@
 from contextlib import nullcontext
 
-from collectors.base.host import Host
+from collectors.interface.host import Host
 from collectors.network_route import NetworkRoute, parse
 
 DEVICES = {1: "lo", 2: "eth0", 3: "eth1"}

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.nfsd import Nfsd, parse
 
 OPERATIONS = " ".join(map(str, range(100, 172)))

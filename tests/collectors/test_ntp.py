@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from agent import config
-from collectors.base.host import Host
-from collectors.base.options import NtpOptions
-from collectors.base.sample import CollectorError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError
 from collectors.ntp import Ntp, Reply, is_sane, parse, stamp
+from collectors.ntp import Options as NtpOptions
 
 NOW = 1_700_000_000
 OPTIONS = NtpOptions()

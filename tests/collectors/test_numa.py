@@ -2,8 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import numa
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.numa import Numa, parse_distances, parse_meminfo
+
+PARSERS = {
+    "numa distances": lambda text: numa.parse_distances(text, 2),
+    "numa meminfo": numa.parse_meminfo,
+}
+
 
 NODES = "sys/devices/system/node"
 MEMINFO = """\

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 from collectors.nvme import Nvme
 
 DEVICE = "sys/class/nvme/nvme0"

@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
 from collectors.nvmesubsystem import NvmeSubsystem, state_of
 
 SUBSYSTEM = "sys/class/nvme-subsystem/nvme-subsys0"

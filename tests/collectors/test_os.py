@@ -2,9 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import os as os_release
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.os import Os, families, parse
+
+PARSERS = {
+    "os": lambda text: os_release.families(os_release.parse(text)),
+}
+
+SAMPLES = {
+    "os": ("etc/os-release", lambda t: os_release.families(os_release.parse(t))),
+}
+
 
 ARCH = 'NAME="Arch Linux"\nPRETTY_NAME="Arch Linux"\nID=arch\nBUILD_ID=rolling\n'
 FLATCAR = """\

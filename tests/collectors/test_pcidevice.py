@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.pcidevice import Options, PciDevice, parse_place, parse_speed
+from collectors.pcidevice import formats as pciids
+
+PARSERS = {
+    "pciids": lambda text: [pciids.parse(text.splitlines(), {"1"})],
+}
+
 
 DEVICES = "sys/bus/pci/devices"
 DRIVE = 'segment="0000",bus="3b",device="00",function="0"'

@@ -1,7 +1,13 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import pcie_aer
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.pcie_aer import PcieAer, parse
+
+PARSERS = {
+    "pcie_aer": pcie_aer.parse,
+}
+
 
 DEVICES = "sys/bus/pci/devices"
 CORRECTABLE = """\

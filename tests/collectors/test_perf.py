@@ -8,11 +8,12 @@ import pytest
 
 from agent import config
 from collectors import perf
-from collectors.base.host import Host
-from collectors.base.options import PERF_EVENTS, PerfOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.perfevents import Event, EventCounter
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.perf import Options as PerfOptions
 from collectors.perf import Perf
+from collectors.perf.perfevents import Event, EventCounter
+from plimsoll.flags import options
 
 CYCLES, FAULTS, READ_MISSES = Event(0, 0), Event(1, 2), Event(3, 1 << 16)
 
@@ -108,10 +109,14 @@ def test_page_faults_of_this_machine_grow(values) -> None:
     assert sum(values(collector.collect()).values()) > before
 
 
-def test_flags_name_all_events() -> None:
+def test_flags_name_and_accept_all_events() -> None:
     tables = {"hardware": perf._HARDWARE, "software": perf._SOFTWARE, "cache": perf._CACHE}
+    accepted = {option.flag: option for _, option in options(PerfOptions)}
     for kind, rows in tables.items():
-        assert PERF_EVENTS[kind].split() == [row[0] for row in rows]
+        option = accepted[f"collector.perf.{kind}-profilers"]
+        names = [row[0] for row in rows]
+        assert option.help.endswith(": " + ", ".join(names))
+        assert [option.parse(name) for name in names] == names
 
 
 @pytest.mark.parametrize(

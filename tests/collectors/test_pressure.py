@@ -3,10 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base import host
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import pressure
+from collectors.interface import host
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.pressure import Pressure, parse
+
+PARSERS = {
+    "pressure": lambda text: pressure.parse("memory", text),
+}
+
 
 LINE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
 

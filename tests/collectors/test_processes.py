@@ -4,9 +4,23 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import processes
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.processes import Processes, parse_limit, parse_stat
+
+PARSERS = {
+    "processes": processes.parse_stat,
+    "processes limit": lambda text: [processes.parse_limit(text)],
+}
+
+SAMPLES = {
+    "processes": (
+        "7 (a (b) c) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 33 1 2 3\n",
+        processes.parse_stat,
+    ),
+}
+
 
 STAT = "{pid} ({name}) {state} 1 {pid} {pid} 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 {threads} 0 33 1 2 3"
 

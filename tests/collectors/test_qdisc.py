@@ -2,9 +2,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.routenetlink import Qdisc
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.qdisc import Options, QueueDisciplines, families, parse_fixture
+from collectors.shared.routenetlink import Qdisc
 
 
 class Kernel:

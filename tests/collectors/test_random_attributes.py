@@ -9,12 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.scrape.exposition import encode_openmetrics, encode_text
-from collectors.base.host import Host
-from collectors.base.options import SysctlOptions
-from collectors.base.registry import COLLECTORS
-from collectors.base.sample import CollectorError
-from collectors.cpu import Options as CpuOptions
-from collectors.resctrl import Options as ResctrlOptions
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError
+from collectors.registry import COLLECTORS
 from tests.examples import examples
 
 CPU, THERMAL = "sys/devices/system/cpu", "sys/class/thermal"
@@ -120,10 +117,10 @@ FILES: Mapping[str, tuple[str, ...]] = {
     + tuple(f"{THERMAL}/cooling_device0/{file}" for file in ("type", "cur_state", "max_state")),
     "watchdog": tuple(f"sys/class/watchdog/watchdog0/{file}" for file in ("timeout", "identity")),
 }  # fmt: skip
-OPTIONS = {
-    "cpu": CpuOptions(cpu_info=True, cpu_flags_include="."),
-    "resctrl": ResctrlOptions(resctrl_groups=True),
-    "sysctl": SysctlOptions(("vm.swappiness",), ("vm.swappiness",)),
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "cpu": {"cpu_info": True, "cpu_flags_include": "."},
+    "resctrl": {"resctrl_groups": True},
+    "sysctl": {"sysctl_include": ("vm.swappiness",), "sysctl_include_info": ("vm.swappiness",)},
 }
 PIECES = st.sampled_from(
     [b"0", b"12", b"-1", b"9" * 30, b"\n", b" ", b":", b",", b"-", b"package-", b"dram", b"raid1", b"\0", b"\xff", b"\xc3\xa9",
@@ -147,7 +144,7 @@ def test_only_collector_errors_are_raised(name: str, tmp_path: Path, data: st.Da
         (tmp_path / file).write_bytes(data.draw(CONTENT, file))
     host = Host(procfs=tmp_path / "proc", sysfs=tmp_path / "sys", rootfs=tmp_path)
     entry = COLLECTORS[name]
-    options = OPTIONS.get(name, entry.options())
+    options = entry.options(**OPTIONS.get(name, {}))
     with contextlib.suppress(CollectorError):
         families = tuple(entry.build(host, options).collect())
         encode_text(families)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.rasrecords import mce_type
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.rasdaemon import Options, Rasdaemon
+from collectors.rasdaemon.formats.rasrecords import mce_type
 
 MC_EVENT = (
     "id INTEGER PRIMARY KEY, timestamp TEXT, err_count INTEGER, err_type TEXT, err_msg TEXT, label TEXT, mc INTEGER, "
@@ -365,7 +365,7 @@ def test_path_is_configurable(tmp_path: Path, values) -> None:
     recorder = Recorder(tmp_path / "elsewhere/100% ras?.db")
     recorder.create(V06)
     recorder.add("mc_event", corrected(3))
-    options = Options(rasdaemon_database=Path("/elsewhere/100% ras?.db"))
+    options = Options(rasdaemon_database="/elsewhere/100% ras?.db")
     assert memory_errors(values(Rasdaemon(Host(rootfs=tmp_path), options).collect())) == 3
 
 

@@ -3,10 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.devices.resctrltree import parse_schemata
-from collectors.resctrl import Options, Resctrl
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.resctrl import Options, Resctrl, llcsizes, resctrltree
+from collectors.resctrl.formats import resctrlsums
+from collectors.resctrl.resctrltree import parse_schemata
+
+PARSERS = {
+    "llcsizes": lambda text: [llcsizes.parse_size(text)],
+    "resctrl reading": lambda text: [resctrlsums.parse_reading(text)],
+    "resctrl schemata": resctrltree.parse_schemata,
+}
+
 
 ROOT = "sys/fs/resctrl"
 CPUS = "sys/devices/system/cpu"

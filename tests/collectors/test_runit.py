@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.options import RunitOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.runit import Options as RunitOptions
 from collectors.runit import Runit, parse
 
 CHANGED = 1_700_000_000

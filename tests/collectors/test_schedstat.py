@@ -2,9 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import schedstat
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.schedstat import SchedStat, parse
+
+PARSERS = {
+    "schedstat": schedstat.parse,
+}
+
+SAMPLES = {
+    "schedstat": ("proc/schedstat", schedstat.parse),
+}
+
 
 # Linux 3.10: another version of the file, other lines between the CPUs, the same columns.
 OLD = """\

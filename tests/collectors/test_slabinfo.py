@@ -3,10 +3,20 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
-from collectors.formats.devicefilter import DeviceFilter
+from collectors import slabinfo
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.shared.formats.patterns import DeviceFilter
 from collectors.slabinfo import Options, SlabInfo, parse
+
+PARSERS = {
+    "slabinfo": lambda text: slabinfo.parse(f"{slabinfo.HEAD}1\n{text}", DeviceFilter("", "")),
+}
+
+SAMPLES = {
+    "slabinfo": ("proc/slabinfo", lambda t: slabinfo.parse(t, DeviceFilter("", ""))),
+}
+
 
 EVERY = DeviceFilter("", "")
 HEAD = "slabinfo - version: 2.1\n# name <active_objs>\n"

@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import sockstat
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.sockstat import SockStat, parse
+
+PARSERS = {
+    "sockstat": lambda text: sockstat.parse(text, page_size=4096),
+    "sockstat numbers": lambda text: sockstat.parse(f"TCP: inuse {text}", page_size=4096),
+}
 
 
 def test_sockets_of_both_families_are_exported(machine, values) -> None:

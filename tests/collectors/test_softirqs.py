@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import softirqs
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.softirqs import SoftIrqs, parse
+
+PARSERS = {
+    "softirqs": softirqs.parse,
+}
+
+SAMPLES = {
+    "softirqs": ("proc/softirqs", softirqs.parse),
+}
 
 
 def test_counts_are_by_kind_and_cpu(machine, values) -> None:

@@ -1,7 +1,13 @@
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors import softnet
+from collectors.interface.sample import CollectorError
 from collectors.softnet import Softnet, parse
+
+PARSERS = {
+    "softnet": softnet.parse,
+}
+
 
 NINE = "00000010 00000001 00000002 0 0 0 0 0 00000003"
 

@@ -2,9 +2,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import stat
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.stat import Options, Stat, parse
+
+PARSERS = {
+    "stat": lambda text: stat.parse(text, softirqs=True),
+}
+
+SAMPLES = {
+    "stat": ("proc/stat", lambda t: stat.parse(t, softirqs=True)),
+}
 
 
 def test_totals_since_boot_are_exported(machine, values) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent import config
-from collectors.base.host import Host
-from collectors.base.options import SupervisordOptions
-from collectors.base.sample import CollectorError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError
+from collectors.supervisord import Options as SupervisordOptions
 from collectors.supervisord import Supervisord
 
 PROCESSES = [

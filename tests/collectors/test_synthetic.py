@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.host import Host
+from collectors.interface.host import Host
 from collectors.synthetic import Options, Synthetic, value
 
 

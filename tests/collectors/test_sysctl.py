@@ -1,8 +1,8 @@
 import pytest
 
 from agent import config
-from collectors.base.options import SysctlOptions
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
+from collectors.sysctl import Options as SysctlOptions
 from collectors.sysctl import Sysctl
 
 FILES = {

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.options import SystemdOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.systemd import Options as SystemdOptions
 from collectors.systemd import Systemd
 from tests.collectors import fakebus
 

@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.base.options import TapestatsOptions
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
+from collectors.tapestats import Options as TapestatsOptions
 from collectors.tapestats import Tapestats
 
 TAPE = "sys/class/scsi_tape"

@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 import structlog
 
-from collectors.base.refusal import REASONS
-from collectors.base.sample import CollectorError, Family, Sample, Watchable
-from collectors.readers import steadyfile
+from collectors.interface.refusal import REASONS
+from collectors.interface.sample import CollectorError, Family, Sample, Watchable
+from collectors.shared import steadyfile
 from collectors.textfile import Options, TextFile
+from collectors.textfile.formats import promtext
 from plimsoll.flags import options
+
+PARSERS = {
+    "promtext": lambda text: promtext.parse(text.encode("utf-8", "surrogateescape")),
+}
+
 
 NOW = 2_000_000_000.0
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError
 from collectors.time import Time
 
 

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.timex import Parameters, Timex
 
 STA_PLL, STA_UNSYNC, STA_NANO = 0x0001, 0x0040, 0x2000

@@ -2,9 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import udp_queues
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.udp_queues import UdpQueues, parse
+
+PARSERS = {
+    "udp_queues": lambda text: udp_queues.parse(f"header\n{text}"),
+}
+
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n"
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
+from collectors.interface.host import Host
 from collectors.uname import Uname
 
 NODE = os.uname_result(

@@ -2,8 +2,14 @@ import re
 
 import pytest
 
-from collectors.base.sample import CollectorError
+from collectors import vmstat
+from collectors.interface.sample import CollectorError
 from collectors.vmstat import Options, VmStat, parse
+
+PARSERS = {
+    "vmstat": lambda text: vmstat.parse(text, re.compile("")),
+}
+
 
 DEFAULT = Options().vmstat_fields
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import SourceAbsentError
 from collectors.watchdog import Watchdog
 
 TIMER = "sys/class/watchdog/watchdog0"

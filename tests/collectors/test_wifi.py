@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.options import WifiOptions
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.wifi import Options as WifiOptions
 from collectors.wifi import Wifi
 
 

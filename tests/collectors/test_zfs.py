@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.zfs import Zfs, parse_io, parse_named
 
 ZFS = "proc/spl/kstat/zfs"

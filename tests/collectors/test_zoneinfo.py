@@ -2,9 +2,19 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors import zoneinfo
+from collectors.interface.host import Host
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.zoneinfo import ZoneInfo, parse
+
+PARSERS = {
+    "zoneinfo": zoneinfo.parse,
+}
+
+SAMPLES = {
+    "zoneinfo": ("proc/zoneinfo", zoneinfo.parse),
+}
+
 
 # Linux 3.10: counts by zone, scanned pages, and a limit that is no watermark.
 OLD = """\

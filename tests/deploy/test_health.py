@@ -8,7 +8,7 @@ import agent.config
 from agent.rules.clock import Clock
 from agent.rules.engine import RuleEngine
 from agent.scrape.runner import CollectorRunner
-from collectors.base import registry
+from collectors import registry
 
 ROOT = Path(__file__).parents[2]
 NOW = 1_770_000_000

@@ -14,7 +14,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from agent.rules.groups import metrics
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
-from collectors.base import catalog
+from collectors import registry
 from evaluator.metrics import Metrics, PolicyGauge
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +105,7 @@ def shipped_rules():
 def known():
     """Every metric of agent and evaluator, as Prometheus names its series, with its labels."""
     tables = (*runner.METRICS, *metrics.METRICS)
-    catalogued = [*(metric for _, metric in catalog.rows()), *tables]
+    catalogued = [*(metric for _, metric in registry.metrics()), *tables]
     found = {metric.name: set(metric.labels) for metric in catalogued}
     found |= {rule["record"]: set(rule.get("labels", ())) for rule in shipped_rules()}
     own = SelfMetrics()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from collectors.base.registry import COLLECTORS
+from collectors.registry import COLLECTORS
 from evaluator.model import usage_metrics
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import agent.config
-from collectors.base import node_exporter
+from agent import node_exporter
 from evaluator.config import Settings
 from plimsoll import flags
 

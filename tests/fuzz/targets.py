@@ -13,8 +13,8 @@ from pathlib import Path, PurePath
 import msgspec
 
 from agent.web import config as webconfig
-from collectors.base.sample import CollectorError
-from collectors.formats import promtext
+from collectors.interface.sample import CollectorError
+from collectors.textfile.formats import promtext
 from evaluator.access.core import request_header
 from evaluator.access.core.request_header import RequestHeaderError
 from evaluator.access.errors import InvalidTokenError, UnreviewedError

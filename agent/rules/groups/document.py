@@ -8,7 +8,7 @@ from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.tick import Results
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.values import Vector
-from collectors.formats.numerals import format_float
+from collectors.shared.formats.numerals import format_float
 from plimsoll.text import one_line
 
 _SERIES = 5

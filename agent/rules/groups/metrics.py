@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from agent.rules.groups.file import RuleError
-from collectors.base.metric import Metric, Table
-from collectors.base.sample import Family
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import Family
 
 REASONS: Mapping[str, str] = {
     "duplicate": "a rule before it records the same series, or the file has a group of its name already",

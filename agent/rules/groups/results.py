@@ -10,7 +10,7 @@ from agent.rules.groups.file import Group, RuleError
 from agent.rules.groups.tick import Results, TickResult, unknown
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.values import Vector
-from collectors.base.sample import Family, Sample
+from collectors.interface.sample import Family, Sample
 from plimsoll.text import one_line
 
 _SHOWN = 120  # characters of an expression in a HELP line

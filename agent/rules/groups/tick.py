@@ -8,7 +8,7 @@ from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, RuleError
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.values import Vector
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 
 FamiliesByMetric = Mapping[str, Sequence[Family]]
 """Families by the names of their samples: a histogram has several."""

@@ -13,7 +13,7 @@ from agent.rules.promql import labels as label_sets
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.syntax.printer import series
 from agent.rules.storage.memory import MemoryStorage
-from collectors.formats.numerals import parse_float
+from collectors.shared.formats.numerals import parse_float
 from plimsoll.text import SentenceError, shown
 
 

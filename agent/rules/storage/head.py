@@ -28,7 +28,7 @@ from agent.rules.storage.index import MetricSeries, SeriesIndex
 from agent.rules.storage.series import STALE, UNKNOWN, StoredSeries
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.storage.timeline import Timeline
-from collectors.base.sample import Sample
+from collectors.interface.sample import Sample
 from plimsoll.text import SentenceError
 
 _TURNS = 16  # ticks in which each series is checked once for samples to drop

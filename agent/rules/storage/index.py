@@ -6,7 +6,7 @@ from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.storage.series import StoredSeries
-from collectors.base.sample import Labels as Pairs
+from collectors.interface.sample import Labels as Pairs
 
 _VIEWS = 1 << 12  # selectors with a cached result
 _NAMES = 1 << 12  # cached names of unneeded metrics

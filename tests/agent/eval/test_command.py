@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.base.host import Host
+from collectors.interface.host import Host
 from tests.agent.eval.program import run as run_forked
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

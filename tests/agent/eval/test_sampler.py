@@ -5,7 +5,7 @@ import pytest
 from agent.eval.sampler import CLOCK, Sampler, ticks
 from agent.rules.promql.expression import parse
 from agent.scrape.runner import CollectorRunner
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 
 
 class Clock:

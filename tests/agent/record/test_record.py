@@ -9,7 +9,7 @@ import time
 import pytest
 
 from agent.record import command, text
-from collectors.base.sample import Family, Sample
+from collectors.interface.sample import Family, Sample
 from plimsoll.recording.spool import Spool, SpoolError
 from tests.evaluator.cli.backtest.read import read
 

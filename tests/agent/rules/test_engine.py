@@ -15,7 +15,7 @@ from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
 from agent.rules.state_saver import StateSaver
 from agent.scrape.runner import CollectorRunner
-from collectors.base.sample import CollectorError, Family, Sample
+from collectors.interface.sample import CollectorError, Family, Sample
 
 MEMORY = "node_memory_MemAvailable_bytes"  # of the collector meminfo only
 LOAD = "node_load1"

@@ -6,7 +6,7 @@ from agent.rules.groups.file import Group, Rule
 from agent.rules.inputs import RuleInputs
 from agent.rules.promql.expression import parse
 from agent.scrape.runner import CollectorRunner
-from collectors.base.sample import CollectorError
+from collectors.interface.sample import CollectorError
 
 NAMES = frozenset({"netclass", "meminfo"})
 

@@ -18,8 +18,8 @@ from agent.scrape.exposition import (
     encode_text,
     negotiate,
 )
-from collectors.base.sample import Family, Sample
-from collectors.formats import promtext
+from collectors.interface.sample import Family, Sample
+from collectors.textfile.formats import promtext
 
 HISTOGRAM = Family(
     "h",

@@ -14,7 +14,7 @@ from agent.scrape.endpoints import OPEN_PATHS, Endpoints
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.self_metrics import SelfMetrics
 from agent.web.guard import WebGuard
-from collectors.base.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.textfile import Options, TextFile
 
 EVIL = '<script>alert("x")</script>'

@@ -5,8 +5,8 @@ import pytest
 import structlog
 
 from agent.scrape.runner import CollectorRunner, combine
-from collectors.base.registry import COLLECTORS, build
-from collectors.base.sample import CollectorError, Family, Sample, SourceAbsentError
+from collectors.interface.sample import CollectorError, Family, Sample, SourceAbsentError
+from collectors.registry import COLLECTORS, build
 from plimsoll.threads import StoppedError
 
 SUCCESS = "node_scrape_collector_success"

@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from agent.scrape.watcher import SourceWatcher
-from collectors.base.sample import Family
+from collectors.interface.sample import Family
 from tests.patience import PATIENCE
 
 

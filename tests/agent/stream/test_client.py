@@ -12,7 +12,7 @@ import pytest
 from agent.scrape.runner import CollectorRunner
 from agent.stream.client import StreamClient, Target
 from agent.stream.credentials import Credentials
-from collectors.base.sample import CollectorError, Family, Sample
+from collectors.interface.sample import CollectorError, Family, Sample
 from collectors.textfile import Options, TextFile
 from plimsoll import VERSION
 from plimsoll.backoff import Backoff

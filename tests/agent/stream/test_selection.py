@@ -6,7 +6,7 @@ import pytest
 
 from agent.metric_names import candidates
 from agent.stream.selection import matching, select
-from collectors.base.sample import Family, Sample
+from collectors.interface.sample import Family, Sample
 from wire.codec import Snapshot
 
 

@@ -7,7 +7,7 @@ from agent.rules.engine import RuleEngine
 from agent.rules.options import RuleOptions
 from agent.scrape.runner import CollectorRunner
 from agent.stream.snapshot import SnapshotReader
-from collectors.base.sample import CollectorError, Family, Sample
+from collectors.interface.sample import CollectorError, Family, Sample
 from wire.codec import Snapshot
 
 RULES = """

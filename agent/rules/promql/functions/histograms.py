@@ -8,7 +8,7 @@ from agent.rules.promql.labels import Labels, value, without_name
 from agent.rules.promql.memo import must_be_distinct
 from agent.rules.promql.operators.arithmetic import divide
 from agent.rules.promql.values import Vector
-from collectors.formats.numerals import parse_float
+from collectors.shared.formats.numerals import parse_float
 
 BOUND = "le"
 """Label of a bucket's inclusive upper bound."""

@@ -17,7 +17,7 @@ from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 from agent.rules.promql.values import LOOKBACK, Series, Window
 from agent.rules.storage.head import FullError, Head
 from agent.rules.storage.memory import MemoryStorage
-from collectors.base.sample import Sample
+from collectors.interface.sample import Sample
 from tests.examples import examples
 
 MINUTE = 60_000

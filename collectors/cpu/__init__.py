@@ -1,0 +1,208 @@
+"""CPU time by mode, throttling, isolation and online state, from <procfs>/stat and <sysfs>/devices/system/cpu."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from collectors.cpu import cpuinfo
+from collectors.cpu.cpulibrary import CpuLibrary
+from collectors.cpu.cpustates import CpuStates
+from collectors.interface import host
+from collectors.interface.entry import Entry
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared import sysfs
+from collectors.shared.formats.cpulist import parse_cpu_list
+from collectors.shared.formats.numerals import parse_uints
+from collectors.shared.formats.patterns import regexp
+from plimsoll.flags import option
+
+_STAT, _CPUS = "<procfs>/stat", "<sysfs>/devices/system/cpu"
+METRICS = Table(
+    Metric(
+        "node_cpu_seconds_total",
+        "counter",
+        "Seconds the CPUs spent in each mode.",
+        _STAT,
+        ("cpu", "mode"),
+        "seconds",
+    ),
+    Metric(
+        "node_cpu_guest_seconds_total",
+        "counter",
+        "Seconds the CPUs spent in guests (VMs) for each mode.",
+        _STAT,
+        ("cpu", "mode"),
+        "seconds",
+    ),
+    Metric(
+        "node_cpu_core_throttles_total",
+        "counter",
+        "Number of times this CPU core has been throttled.",
+        f"{_CPUS}/cpu*/thermal_throttle/core_throttle_count",
+        ("package", "core"),
+    ),
+    Metric(
+        "node_cpu_package_throttles_total",
+        "counter",
+        "Number of times this CPU package has been throttled.",
+        f"{_CPUS}/cpu*/thermal_throttle/package_throttle_count",
+        ("package",),
+    ),
+    Metric(
+        "node_cpu_isolated",
+        "gauge",
+        "Whether each core is isolated, information from /sys/devices/system/cpu/isolated.",
+        f"{_CPUS}/isolated",
+        ("cpu",),
+    ),
+    Metric(
+        "node_cpu_online",
+        "gauge",
+        "CPUs that are online and being scheduled.",
+        f"{_CPUS}/cpu*/online",
+        ("cpu",),
+    ),
+    *cpuinfo.METRICS,
+)
+
+_USER_HZ = 100  # the kernel's unit in user space, independent of its tick
+_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_GUEST_MODES = ("user", "nice")  # guest time is included in these modes too
+_IDLE = _MODES.index("idle")
+_JUMP_BACK_TICKS = 3 * _USER_HZ
+_LONGEST_NAME = len("cpu") + 9
+
+Ticks = tuple[int, ...]
+"""A CPU's line of <procfs>/stat: as many numbers as the kernel has, guest times last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The flags of this collector."""
+
+    cpu_guest: bool = option("collector.cpu.guest", True, "export node_cpu_guest_seconds_total")
+    cpu_info: bool = option(
+        "collector.cpu.info", False, "export node_cpu_info and node_cpu_frequency_hertz"
+    )
+    cpu_flags_include: str = option(
+        "collector.cpu.info.flags-include",
+        "",
+        "export node_cpu_flag_info for CPU flags that match; switches --collector.cpu.info on",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+    cpu_bugs_include: str = option(
+        "collector.cpu.info.bugs-include",
+        "",
+        "export node_cpu_bug_info for CPU bugs that match; switches --collector.cpu.info on",
+        metavar="REGEXP",
+        parse=regexp,
+    )
+
+    @property
+    def wants_info(self) -> bool:
+        """Whether <procfs>/cpuinfo must be read."""
+        return self.cpu_info or bool(self.cpu_flags_include or self.cpu_bugs_include)
+
+
+def parse_stat(text: str) -> dict[int, Ticks]:
+    """Return times by CPU number, from <procfs>/stat."""
+    found: dict[int, Ticks] = {}
+    for line in text.splitlines():
+        if not line.startswith("cpu"):
+            continue
+        first, *fields = line.split()
+        if (number := first[3:]).isdigit() and len(first) <= _LONGEST_NAME:
+            found[int(number)] = _ticks(first, fields)
+    if not found:
+        raise CollectorError("stat: no CPU in it")
+    return found
+
+
+def _ticks(cpu: str, fields: list[str]) -> Ticks:
+    if len(fields) <= _IDLE:
+        raise CollectorError(f"stat: {cpu} has only {len(fields)} times")
+    try:
+        return parse_uints(fields)
+    except ValueError as error:
+        raise CollectorError(f"stat: {cpu}: {error}") from error
+
+
+def advance(before: Mapping[int, Ticks], now: Mapping[int, Ticks]) -> dict[int, Ticks]:
+    """Return times that never decrease: in many kernels idle and iowait decrease by a few ticks, which would look like a reset.
+
+    If a CPU's idle time fell by seconds, the CPU was replugged and has new counters, which are used unchanged.
+    """
+    return {cpu: _advance(before.get(cpu, ()), ticks) for cpu, ticks in now.items()}
+
+
+def _advance(before: Ticks, now: Ticks) -> Ticks:
+    if len(before) != len(now) or before[_IDLE] - now[_IDLE] >= _JUMP_BACK_TICKS:
+        return now
+    return tuple(map(max, before, now))
+
+
+def seconds(times: Mapping[int, Ticks], *, guest: bool) -> Iterator[Family]:
+    """Yield the families from <procfs>/stat. Modes that the kernel does not count have no sample."""
+    yield METRICS.family(
+        "node_cpu_seconds_total",
+        (
+            ((str(cpu), mode), count / _USER_HZ)
+            for cpu, ticks in times.items()
+            for mode, count in zip(_MODES, ticks, strict=False)
+        ),
+    )
+    if guest:
+        rows = [
+            ((str(cpu), mode), count / _USER_HZ)
+            for cpu, ticks in times.items()
+            for mode, count in zip(_GUEST_MODES, ticks[len(_MODES) :], strict=False)
+        ]
+        if rows:
+            yield METRICS.family("node_cpu_guest_seconds_total", rows)
+
+
+class Cpu:
+    """The `cpu` collector."""
+
+    def __init__(self, machine: host.Host, options: Options) -> None:
+        self._procfs = machine.procfs
+        self._isolated = f"{machine.sysfs}/devices/system/cpu/isolated"
+        self._states = CpuStates(machine.sysfs)
+        self._library = CpuLibrary(machine.procfs)
+        self._options = options
+        self._times: dict[int, Ticks] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """Read the sources now."""
+        if self._options.wants_info:
+            yield from self._info()
+        self._times = advance(self._times, parse_stat(host.read(self._procfs / "stat")))
+        yield from seconds(self._times, guest=self._options.cpu_guest)
+        isolated = parse_cpu_list(sysfs.attribute(self._isolated) or "")
+        self._states.look()
+        for name, rows in (
+            ("node_cpu_isolated", [((str(cpu),), 1.0) for cpu in isolated]),
+            ("node_cpu_package_throttles_total", self._states.package_throttles()),
+            ("node_cpu_core_throttles_total", self._states.core_throttles()),
+            ("node_cpu_online", self._states.online()),
+        ):
+            if rows:
+                yield METRICS.family(name, rows)
+
+    def _info(self) -> Iterator[Family]:
+        cpus = cpuinfo.blocks(host.read(self._procfs / "cpuinfo"))
+        if cpuinfo.lacks(cpus):
+            cpus = cpuinfo.completed(cpus, self._library.facts)
+        yield cpuinfo.info(cpus)
+        yield from cpuinfo.frequency(cpus)
+        yield from cpuinfo.features(cpus, "flags", self._options.cpu_flags_include)
+        yield from cpuinfo.features(cpus, "bugs", self._options.cpu_bugs_include)
+
+
+ENTRY = Entry(
+    build=Cpu,
+    metrics=METRICS,
+    about="CPU time by mode, throttling, what is online",
+    options=Options,
+)

@@ -1,0 +1,139 @@
+"""CPU facts from <procfs>/cpuinfo, which the `cpu` collector exports on request."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family
+from collectors.shared.formats.numerals import parse_float
+
+_SOURCE = "<procfs>/cpuinfo"
+_FEATURE = "The `{}` field of CPU information from /proc/cpuinfo taken from the first core."
+METRICS = Table(
+    Metric(
+        "node_cpu_info",
+        "gauge",
+        "CPU information from /proc/cpuinfo.",
+        _SOURCE,
+        (
+            *("package", "core", "cpu", "vendor", "family", "model", "model_name", "microcode"),
+            *("stepping", "cachesize"),
+        ),
+    ),
+    Metric(
+        "node_cpu_frequency_hertz",
+        "gauge",
+        "CPU frequency in hertz from /proc/cpuinfo.",
+        _SOURCE,
+        ("package", "core", "cpu"),
+        "hertz",
+    ),
+    Metric("node_cpu_flag_info", "gauge", _FEATURE.format("flags"), _SOURCE, ("flag",)),
+    Metric("node_cpu_bug_info", "gauge", _FEATURE.format("bugs"), _SOURCE, ("bug",)),
+)
+
+Block = dict[str, str]
+"""The `key : value` lines of one CPU."""
+
+_INFO = (
+    "physical id", "core id", "processor", "vendor_id", "cpu family", "model", "model name", "microcode", "stepping",
+    "cache size",
+)  # fmt: skip
+_PLACE = ("physical id", "core id", "processor")
+_KIND = ("model name", "CPU implementer", "CPU variant", "CPU part", "uarch")
+
+
+# Names of the same fields on other architectures, by x86's: s390, POWER, ARM, RISC-V, LoongArch, MIPS.
+_SPELLINGS = {
+    "cpu number": "processor",
+    "vendor": "vendor_id",
+    "cpu": "vendor_id",
+    "system type": "vendor_id",
+    "CPU Family": "cpu family",
+    "Model Name": "model name",
+    "cpu model": "model name",
+    "isa": "model name",
+    "Processor": "model name",
+    "hart": "core id",
+    "clock": "cpu MHz",
+    "cpu MHz dynamic": "cpu MHz",
+    "Features": "flags",
+    "features": "flags",
+}
+
+
+def blocks(text: str) -> list[Block]:
+    """Return one block per CPU, which begins with its number; what precedes the first block belongs to all.
+
+    Text after an empty line that is not a block describes the machine (ARM, POWER), and is ignored.
+    """
+    common: Block = {}
+    found: list[Block] = []
+    current: Block | None = common
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        key = key.strip()
+        key = _SPELLINGS.get(key, key)
+        if not colon:
+            current = None if found else common
+        elif key == "processor":
+            current = {**common, key: value.strip()}
+            found.append(current)
+        elif current is not None:
+            current.setdefault(key, value.strip())
+    if not found:
+        raise CollectorError("cpuinfo: no CPU in it")
+    return found
+
+
+def lacks(cpus: list[Block]) -> bool:
+    """Return whether py-cpuinfo may know what this architecture's cpuinfo lacks: ARM's has no model, RISC-V's no flags."""
+    return not cpus[0].get("model name") or not cpus[0].get("flags")
+
+
+def completed(cpus: list[Block], facts: Mapping[str, str]) -> list[Block]:
+    """Return the blocks with missing facts added; unchanged if there are different kinds of CPUs."""
+    kinds = {tuple(cpu.get(key, "") for key in _KIND) for cpu in cpus}
+    return cpus if len(kinds) > 1 else [{**facts, **_nonempty(cpu)} for cpu in cpus]
+
+
+def _nonempty(cpu: Block) -> Block:
+    return {key: value for key, value in cpu.items() if value}
+
+
+def info(cpus: list[Block]) -> Family:
+    """Yield one sample per CPU with everything in its labels; unknown values are empty."""
+    return METRICS.family(
+        "node_cpu_info", (([cpu.get(key, "") for key in _INFO], 1.0) for cpu in cpus)
+    )
+
+
+def frequency(cpus: list[Block]) -> Iterator[Family]:
+    """Return the frequency of each CPU whose block has one."""
+    try:
+        rows = [
+            (
+                [cpu.get(key, "") for key in _PLACE],
+                parse_float(cpu["cpu MHz"].removesuffix("MHz")) * 1e6,
+            )
+            for cpu in cpus
+            if "cpu MHz" in cpu
+        ]
+    except ValueError as error:
+        raise CollectorError(f"cpuinfo: cpu MHz: {error}") from error
+    if rows:
+        yield METRICS.family("node_cpu_frequency_hertz", rows)
+
+
+def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
+    """Return the first CPU's `flags` or `bugs` that match; none without a pattern."""
+    if include:
+        found = [
+            word
+            for word in dict.fromkeys(cpus[0].get(field, "").split())
+            if re.search(include, word)
+        ]
+        if found:
+            yield METRICS.family(
+                f"node_cpu_{field.removesuffix('s')}_info", (((word,), 1.0) for word in found)
+            )

@@ -1,0 +1,234 @@
+"""NVIDIA GPUs: utilisation, memory, temperature, power, errors and throttling, with dcgm-exporter's names."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from collectors.gpu import nvml
+from collectors.gpu.gpudevices import Device, GpuReading, Gpus
+from collectors.interface.entry import Entry
+from collectors.interface.host import Host
+from collectors.interface.metric import Metric, Table
+from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
+from collectors.shared import sysfs
+from plimsoll import logs
+
+_DEVICE = (
+    "gpu",
+    "UUID",
+    "pci_bus_id",
+    "device",
+    "modelName",
+    "Hostname",
+    "DCGM_FI_DRIVER_VERSION",
+)
+
+
+def _row(name: str, text: str, source: str, *labels: str, kind: MetricType = "gauge") -> Metric:
+    return Metric(name, kind, text, f"NVML: {source}", (*_DEVICE, *labels), node_exporter=False)
+
+
+def _errors(name: str, text: str) -> Metric:
+    # Gauges, though dcgm-exporter calls them counters: OpenMetrics would append "_total" and break dashboards.
+    return _row(
+        f"DCGM_FI_DEV_ECC_{name}_TOTAL", text, "nvmlDeviceGetTotalEccErrors", kind="untyped"
+    )
+
+
+METRICS = Table(
+    _row(
+        "DCGM_FI_DEV_GPU_UTIL",
+        "Share of time in which the GPU was at work (in %).",
+        "nvmlDeviceGetUtilizationRates",
+    ),
+    _row(
+        "DCGM_FI_DEV_MEM_COPY_UTIL",
+        "Share of time in which the GPU's memory was read or written (in %).",
+        "nvmlDeviceGetUtilizationRates",
+    ),
+    _row("DCGM_FI_DEV_FB_TOTAL", "GPU memory (in MiB).", "nvmlDeviceGetMemoryInfo"),
+    _row("DCGM_FI_DEV_FB_USED", "GPU memory in use (in MiB).", "nvmlDeviceGetMemoryInfo"),
+    _row("DCGM_FI_DEV_FB_FREE", "Free GPU memory (in MiB).", "nvmlDeviceGetMemoryInfo"),
+    _row(
+        "DCGM_FI_DEV_FB_RESERVED",
+        "GPU memory that driver and firmware keep (in MiB).",
+        "nvmlDeviceGetMemoryInfo",
+    ),
+    _row("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", "nvmlDeviceGetTemperature"),
+    _row(
+        "DCGM_FI_DEV_MEMORY_TEMP",
+        "Temperature of the GPU's memory (in C).",
+        "nvmlDeviceGetFieldValues",
+    ),
+    _row("DCGM_FI_DEV_POWER_USAGE", "Power the GPU draws (in W).", "nvmlDeviceGetPowerUsage"),
+    _errors("SBE_VOL", "ECC errors corrected since the driver was loaded."),
+    _errors("DBE_VOL", "ECC errors not corrected since the driver was loaded."),
+    _errors("SBE_AGG", "ECC errors corrected in the GPU's lifetime."),
+    _errors("DBE_AGG", "ECC errors not corrected in the GPU's lifetime."),
+    _row(
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+        "Why the GPU's clocks are lower than they could be, one bit for each reason.",
+        "nvmlDeviceGetCurrentClocksThrottleReasons",
+    ),
+    _row(
+        "DCGM_FI_DEV_XID_ERRORS",
+        "Code of the last XID error since the agent started.",
+        "nvmlEventSetWait",
+    ),
+    _row(
+        "DCGM_EXP_XID_ERRORS_COUNT",
+        "XID errors since the agent started, by code.",
+        "nvmlEventSetWait",
+        "xid",
+        kind="untyped",
+    ),
+)
+_MEBIBYTE = 1 << 20
+_RETRY_SECONDS = 60.0
+
+log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    metric: str
+    value: Callable[[GpuReading], float | None]
+
+
+def _mebibytes(amount: int | None) -> int | None:
+    return None if amount is None else amount // _MEBIBYTE
+
+
+_FIELDS: Sequence[_Field] = (
+    _Field("DCGM_FI_DEV_GPU_UTIL", lambda r: r.gpu_percent),
+    _Field("DCGM_FI_DEV_MEM_COPY_UTIL", lambda r: r.memory_percent),
+    _Field("DCGM_FI_DEV_FB_TOTAL", lambda r: _mebibytes(r.memory_total_bytes)),
+    _Field("DCGM_FI_DEV_FB_USED", lambda r: _mebibytes(r.memory_used_bytes)),
+    _Field("DCGM_FI_DEV_FB_FREE", lambda r: _mebibytes(r.memory_free_bytes)),
+    _Field("DCGM_FI_DEV_FB_RESERVED", lambda r: _mebibytes(r.memory_reserved_bytes)),
+    _Field("DCGM_FI_DEV_GPU_TEMP", lambda r: r.celsius),
+    _Field("DCGM_FI_DEV_MEMORY_TEMP", lambda r: r.memory_celsius),
+    _Field("DCGM_FI_DEV_POWER_USAGE", lambda r: r.watts),
+    _Field("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", lambda r: r.corrected_errors),
+    _Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", lambda r: r.uncorrected_errors),
+    _Field("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", lambda r: r.lifetime_corrected_errors),
+    _Field("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", lambda r: r.lifetime_uncorrected_errors),
+    _Field("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", lambda r: r.throttle_reasons),
+)
+
+
+class Gpu:
+    """The `gpu` collector."""
+
+    def __init__(
+        self,
+        machine: Host,
+        open_gpus: Callable[[], Gpus] = nvml.open_gpus,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._hostname = machine.name
+        self._driver = f"{machine.procfs}/driver/nvidia/version"
+        self._open = open_gpus
+        self._clock = clock
+        self._gpus: Gpus | None = None
+        self._retry_at = float("-inf")
+        self._absent = ""
+        self._troubles: dict[Device, str] = {}
+        self._xids: Counter[tuple[str, int]] = Counter()
+        self._last_xid: dict[str, int] = {}
+
+    def collect(self) -> Iterator[Family]:
+        """Read the GPUs."""
+        gpus = self._connected()
+        try:
+            devices = gpus.devices()
+        except CollectorError:
+            # The driver was unloaded; the library must be initialized again.
+            gpus.close()
+            self._gpus = None
+            raise
+        readings = self._readings(gpus, devices)
+        labels = {device: self._labels(device, gpus.driver) for device in devices}
+        for field in _FIELDS:
+            rows = [
+                (labels[device], value)
+                for device, reading in readings.items()
+                if (value := field.value(reading)) is not None
+            ]
+            if rows:
+                yield METRICS.family(field.metric, rows)
+        yield from self._errors(gpus, labels)
+
+    def _connected(self) -> Gpus:
+        """Return the library, imported once there is a driver: without one it would only take memory."""
+        if self._gpus is not None:
+            return self._gpus
+        if sysfs.content(self._driver) is None:
+            raise self._off(SourceAbsentError(f"no NVIDIA driver ({self._driver})"))
+        if self._clock() < self._retry_at:
+            raise SourceAbsentError(self._absent)
+        try:
+            self._gpus = self._open()
+        except SourceAbsentError as error:
+            self._retry_at = self._clock() + _RETRY_SECONDS
+            raise self._off(error) from error
+        self._absent = ""
+        return self._gpus
+
+    def _off(self, reason: SourceAbsentError) -> SourceAbsentError:
+        """Log once why there are no GPU metrics."""
+        if str(reason) != self._absent:
+            self._absent = str(reason)
+            log.info("no GPU metrics", reason=self._absent)
+        return reason
+
+    def _readings(self, gpus: Gpus, devices: Iterable[Device]) -> Mapping[Device, GpuReading]:
+        """Return readings of the GPUs that answer; a GPU that fell off the bus must not hide the others."""
+        found: dict[Device, GpuReading] = {}
+        troubles: dict[Device, str] = {}
+        for device in devices:
+            try:
+                found[device] = gpus.read(device)
+            except CollectorError as error:
+                troubles[device] = str(error)
+        for device, trouble in troubles.items():
+            if self._troubles.get(device) != trouble:
+                log.warning("GPU does not answer", gpu=device.uuid, reason=trouble)
+        self._troubles = troubles
+        if troubles and not found:
+            raise CollectorError("; ".join(sorted(set(troubles.values()))))
+        return found
+
+    def _errors(self, gpus: Gpus, labels: Mapping[Device, tuple[str, ...]]) -> Iterator[Family]:
+        for xid in gpus.xids():
+            self._xids[xid.uuid, xid.code] += 1
+            self._last_xid[xid.uuid] = xid.code
+        by_uuid = {device.uuid: found for device, found in labels.items()}
+        last = [(by_uuid[uuid], code) for uuid, code in self._last_xid.items() if uuid in by_uuid]
+        if last:
+            yield METRICS.family("DCGM_FI_DEV_XID_ERRORS", last)
+            counts = (
+                ((*by_uuid[uuid], str(code)), count)
+                for (uuid, code), count in sorted(self._xids.items())
+                if uuid in by_uuid
+            )
+            yield METRICS.family("DCGM_EXP_XID_ERRORS_COUNT", counts)
+
+    def _labels(self, device: Device, driver: str) -> tuple[str, ...]:
+        file = "" if device.minor is None else f"nvidia{device.minor}"
+        return (
+            str(device.index),
+            device.uuid,
+            device.bus_id,
+            file,
+            device.model,
+            self._hostname,
+            driver,
+        )
+
+
+ENTRY = Entry(
+    build=lambda host, _: Gpu(host), metrics=METRICS, about="NVIDIA GPUs", needs="extra `gpu`"
+)

@@ -1,0 +1,163 @@
+"""GPUs through NVIDIA's management library (NVML). Only this module uses `pynvml`, of the package nvidia-ml-py."""
+
+import contextlib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from collectors.gpu.gpudevices import Device, GpuReading, Gpus, Xid
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+# Values of nvmlReturn_t for a query that this device, driver or user does not support.
+_NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
+_NO_DRIVER = frozenset({9, 12})  # not loaded; library not found
+_OK = 0
+_MILLIWATTS = 1000
+_MOST_XIDS = 1000  # at once: a broken GPU can report errors faster than they are read
+
+
+def open_gpus(load: Callable[[str], Any] = importlib.import_module) -> Gpus:
+    """Load the library and return its GPUs. Raises SourceAbsentError without library or driver."""
+    try:
+        library = load("pynvml")
+    except ImportError as error:
+        raise SourceAbsentError("nvidia-ml-py is not installed (extra `gpu`)") from error
+    try:
+        library.nvmlInit()
+    except library.NVMLError as error:
+        kind = SourceAbsentError if error.value in _NO_DRIVER else CollectorError
+        raise kind(f"NVML: {error}") from error
+    return Nvml(library)
+
+
+class Nvml:
+    """The GPUs of an initialized pynvml."""
+
+    def __init__(self, library: Any) -> None:
+        self._nvml = library
+        self._handles: dict[Device, Any] = {}
+        self.driver = _text(self._query("nvmlSystemGetDriverVersion"))
+        self._find(self._query("nvmlDeviceGetCount") or 0)
+        self._events = self._watch()
+
+    def devices(self) -> Sequence[Device]:
+        """Return all GPUs."""
+        count = self._query("nvmlDeviceGetCount") or 0
+        if count != len(self._handles):
+            self._find(count)
+        return tuple(self._handles)
+
+    def read(self, device: Device) -> GpuReading:
+        """Return the readings of one GPU."""
+        handle, nvml = self._handles[device], self._nvml
+        utilization = self._query("nvmlDeviceGetUtilizationRates", handle)
+        memory = self._query("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2)
+        if memory is None:  # a driver before 510, whose `used` includes reserved memory
+            memory = self._query("nvmlDeviceGetMemoryInfo", handle)
+        milliwatts = self._query("nvmlDeviceGetPowerUsage", handle)
+
+        def errors(kind: int, since: int) -> int | None:
+            return _whole(self._query("nvmlDeviceGetTotalEccErrors", handle, kind, since))
+
+        corrected = nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
+        uncorrected = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+        return GpuReading(
+            gpu_percent=_part(utilization, "gpu"),
+            memory_percent=_part(utilization, "memory"),
+            memory_total_bytes=_part(memory, "total"),
+            memory_used_bytes=_part(memory, "used"),
+            memory_free_bytes=_part(memory, "free"),
+            memory_reserved_bytes=_part(memory, "reserved"),
+            celsius=_whole(
+                self._query("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+            ),
+            memory_celsius=self._memory_celsius(handle),
+            watts=None if milliwatts is None else milliwatts / _MILLIWATTS,
+            corrected_errors=errors(corrected, nvml.NVML_VOLATILE_ECC),
+            uncorrected_errors=errors(uncorrected, nvml.NVML_VOLATILE_ECC),
+            lifetime_corrected_errors=errors(corrected, nvml.NVML_AGGREGATE_ECC),
+            lifetime_uncorrected_errors=errors(uncorrected, nvml.NVML_AGGREGATE_ECC),
+            throttle_reasons=_whole(
+                self._query("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+            ),
+        )
+
+    def xids(self) -> Sequence[Xid]:
+        """Return the errors reported since the last call, which the library keeps."""
+        found: list[Xid] = []
+        while self._events is not None and len(found) < _MOST_XIDS:
+            try:
+                event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
+            except self._nvml.NVMLError:
+                break  # timeout: no more events; or a GPU is lost, which its readings show as well
+            found.append(Xid(self._uuid(event.device), event.eventData))
+        return found
+
+    def close(self) -> None:
+        """Release the library."""
+        with contextlib.suppress(self._nvml.NVMLError):
+            self._nvml.nvmlShutdown()
+
+    def _find(self, count: int) -> None:
+        found: dict[Device, Any] = {}
+        for index in range(count):
+            handle = self._query("nvmlDeviceGetHandleByIndex", index)
+            if handle is None:
+                continue  # belongs to another user
+            device = Device(
+                index,
+                _text(self._query("nvmlDeviceGetUUID", handle)),
+                _text(getattr(self._query("nvmlDeviceGetPciInfo", handle), "busId", None)),
+                _text(self._query("nvmlDeviceGetName", handle)),
+                _whole(self._query("nvmlDeviceGetMinorNumber", handle)),
+            )
+            found[device] = handle
+        self._handles = found
+
+    def _watch(self) -> Any:
+        """Return an event set; None if the GPUs report no errors."""
+        xid = self._nvml.nvmlEventTypeXidCriticalError
+        events = self._query("nvmlEventSetCreate")
+        for handle in self._handles.values() if events is not None else ():
+            if (self._query("nvmlDeviceGetSupportedEventTypes", handle) or 0) & xid:
+                self._query("nvmlDeviceRegisterEvents", handle, xid, events)
+        return events
+
+    def _uuid(self, handle: Any) -> str:
+        """Return the uuid of a GPU, which may be lost: its last errors still count."""
+        try:
+            return _text(self._query("nvmlDeviceGetUUID", handle))
+        except CollectorError:
+            return ""
+
+    def _memory_celsius(self, handle: Any) -> int | None:
+        fields = self._query(
+            "nvmlDeviceGetFieldValues", handle, [self._nvml.NVML_FI_DEV_MEMORY_TEMP]
+        )
+        if not fields or fields[0].nvmlReturn != _OK:
+            return None
+        return _whole(fields[0].value.uiVal)
+
+    def _query(self, function: str, *arguments: Any) -> Any:
+        """Return the library's answer, or None if the query is not supported."""
+        try:
+            return getattr(self._nvml, function)(*arguments)
+        except self._nvml.NVMLError as error:
+            if error.value in _NOT_TOLD:
+                return None
+            raise CollectorError(f"NVML: {function}: {error}") from error
+
+
+def _part(answer: Any, name: str) -> int | None:
+    return _whole(getattr(answer, name, None))
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: Any) -> str:
+    """Return text, which older versions of pynvml return as bytes."""
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,66 @@
+"""Paths of the node's file systems, which may be mounted elsewhere, and reads of procfs files."""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from collectors.interface import kernelfiles
+from collectors.interface.kernelfiles import FILES
+from collectors.interface.sample import CollectorError, SourceAbsentError
+from plimsoll.flags import option
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.EOPNOTSUPP})
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The node: its name and the roots of its file systems."""
+
+    name: str = option(
+        "node.name",
+        "",
+        "the Kubernetes node this agent reads; the host's name where neither is given",
+        env="NODE_NAME",
+        metavar="NAME",
+    )
+    # RUF009 does not know that a Path is immutable and that option() is dataclasses.field().
+    procfs: Path = option(
+        "path.procfs", Path("/proc"), "the host's procfs", metavar="DIR", parse=Path
+    )
+    sysfs: Path = option("path.sysfs", Path("/sys"), "the host's sysfs", metavar="DIR", parse=Path)
+    rootfs: Path = option(
+        "path.rootfs", Path("/"), "the host's root file system", metavar="DIR", parse=Path
+    )
+    udev: Path = option(
+        "path.udev.data", Path("/run/udev/data"), "udev's data", metavar="DIR", parse=Path
+    )
+
+
+def read(path: Path) -> str:
+    """Return the whole content of a kernel file, with one read(2) if it fits, so that it is consistent.
+
+    Raises SourceAbsentError if the file does not exist or the kernel feature is disabled.
+    """
+    return _text(path, FILES.read)
+
+
+def read_once(path: Path) -> str:
+    """Like `read`, for a file that is not read again or is short-lived; it is not kept open."""
+    return _text(path, kernelfiles.read_once)
+
+
+def read_optional(path: Path) -> str | None:
+    """Like `read`, but return None if the file does not exist."""
+    try:
+        return read(path)
+    except SourceAbsentError:
+        return None
+
+
+def _text(path: Path, content: Callable[[str], bytes]) -> str:
+    try:
+        return content(str(path)).decode("utf-8", "replace")
+    except OSError as error:
+        kind = SourceAbsentError if error.errno in _ABSENT else CollectorError
+        raise kind(f"{path}: {error.strerror}") from error

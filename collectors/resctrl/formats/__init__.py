@@ -1,0 +1,1 @@
+"""Parsers of what resctrl and the kubelet write: pure."""

@@ -1,0 +1,1 @@
+"""The text format of *.prom files: parsed, checked and merged. Pure."""

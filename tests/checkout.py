@@ -1,0 +1,97 @@
+"""A copy of the tree in which a test adds, changes and removes files, and runs the project's own checks and programs."""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[1]
+_LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "corpus", "images", "node_modules", "results.jsonl"
+)
+
+
+class Checkout:
+    """The copy at `root`; programs run in it import its packages and not those of the checkout that runs the tests."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        shutil.copytree(ROOT, root, ignore=_LEFT_OUT, symlinks=True)
+        (root / ".venv").symlink_to(Path(sys.prefix))  # for make
+        self._env = {**os.environ, "PYTHONPATH": str(root)}
+
+    def remove(self, *paths: str) -> None:
+        """Remove files and folders; at least one of the paths exists."""
+        found = [self.root / path for path in paths if (self.root / path).exists()]
+        assert found, paths
+        for path in found:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def run(self, *command: str) -> str:
+        """Run a command of the virtual environment and return its output; fail if it fails."""
+        status, printed = self.outcome(*command)
+        assert status == 0, f"{' '.join(command)}: {printed[-6000:]}"
+        return printed
+
+    def outcome(self, *command: str) -> tuple[int, str]:
+        """Run a command of the virtual environment and return its status and output."""
+        program = Path(sys.prefix) / "bin" / command[0]
+        ran = self._run(str(program), *command[1:])
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def shell(self, line: str) -> None:
+        """Run a line of a recipe; fail if it fails."""
+        ran = self._run("sh", "-ec", line)
+        assert ran.returncode == 0, f"{line}: {ran.stdout[-3000:]}{ran.stderr[-3000:]}"
+
+    def check(self) -> None:
+        """Run what `make check` runs, except the formatter and types."""
+        self.run("ruff", "check", "--no-cache", ".")
+        self.run("lint-imports", "--no-cache")
+        self.run("python", "-P", "checks/tree.py")
+        self.run("python", "-P", "docs/generate.py", "--check")
+
+    @contextlib.contextmanager
+    def agent(self, *flags: str) -> Iterator[str]:
+        """Run an agent and yield its address."""
+        command = (sys.executable, "-P", "-m", "agent", "--web.listen-address=127.0.0.1:0", *flags)
+        with subprocess.Popen(
+            command, cwd=self.root, env=self._env, stderr=subprocess.PIPE, text=True
+        ) as program:
+            try:
+                yield _address(program)
+            finally:
+                program.terminate()
+
+    def _run(self, *command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(command, cwd=self.root, env=self._env, capture_output=True, text=True)
+
+
+def _address(program: "subprocess.Popen[str]") -> str:
+    assert program.stderr is not None
+    seen = []
+    for line in program.stderr:
+        if match := re.search(r"msg=listening address=(\S+)", line):
+            return match.group(1)
+        seen.append(line)
+    raise AssertionError(f"the agent ended: {''.join(seen)}")
+
+
+def scrape(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as reply:
+        text: str = reply.read().decode()
+        return text
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path / "plimsoll")

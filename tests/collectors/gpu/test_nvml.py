@@ -1,0 +1,240 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from collectors.gpu import nvml
+from collectors.gpu.gpudevices import Device, GpuReading, Xid
+from collectors.interface.sample import CollectorError, SourceAbsentError
+
+NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
+LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 12, 13, 15
+
+
+class NVMLError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(f"NVML error {value}")
+        self.value = value
+
+
+class FakePynvml:
+    """A fake pynvml with two GPUs, of which the second supports few fields."""
+
+    NVMLError = NVMLError
+    nvmlMemory_v2 = 0x02000028  # noqa: N815 (its names)
+    nvmlEventTypeXidCriticalError = 8  # noqa: N815
+    NVML_TEMPERATURE_GPU = 0
+    NVML_MEMORY_ERROR_TYPE_CORRECTED = 0
+    NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 1
+    NVML_VOLATILE_ECC = 0
+    NVML_AGGREGATE_ECC = 1
+    NVML_FI_DEV_MEMORY_TEMP = 82
+
+    def __init__(self) -> None:
+        self.errors: dict[str, int] = {}
+        self.events: list[tuple[str, int]] = []
+        self.registered: list[str] = []
+        self.count = 2
+        self.shut_down = False
+        self.answers: dict[str, Any] = {
+            "nvmlSystemGetDriverVersion": lambda: "580.95.05",
+            "nvmlDeviceGetCount": lambda: self.count,
+            "nvmlDeviceGetHandleByIndex": lambda index: f"handle{index}",
+            "nvmlDeviceGetUUID": lambda handle: f"GPU-{handle[-1]}",
+            "nvmlDeviceGetName": lambda handle: b"Tesla T4" if handle == "handle1" else "A100",
+            "nvmlDeviceGetPciInfo": lambda handle: SimpleNamespace(busId=b"00000000:07:00.0"),
+            "nvmlDeviceGetMinorNumber": lambda handle: int(handle[-1]),
+            "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=97, memory=41),
+            "nvmlDeviceGetMemoryInfo": self.memory,
+            "nvmlDeviceGetPowerUsage": lambda handle: 251750,
+            "nvmlDeviceGetTemperature": lambda handle, sensor: 64 + sensor,
+            "nvmlDeviceGetFieldValues": lambda handle, fields: [
+                SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=fields[0] - 11))
+            ],
+            "nvmlDeviceGetTotalEccErrors": lambda handle, kind, since: 10 * since + kind,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 4,
+            "nvmlDeviceGetSupportedEventTypes": lambda handle: 8 if handle == "handle0" else 0,
+            "nvmlDeviceRegisterEvents": lambda handle, kinds, events: self.registered.append(
+                handle
+            ),
+            "nvmlEventSetCreate": lambda: "events",
+            "nvmlEventSetWait_v2": self.event,
+            "nvmlInit": lambda: None,
+            "nvmlShutdown": self.shutdown,
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> Any:
+            if name in self.errors:
+                raise NVMLError(self.errors[name])
+            return self.answers[name](*arguments)
+
+        return call
+
+    def memory(self, handle: str, version: int | None = None) -> SimpleNamespace:
+        parts = {"total": 40960, "used": 30000, "free": 10000}
+        return SimpleNamespace(**parts, **({"reserved": 960} if version else {}))
+
+    def event(self, events: str, milliseconds: int) -> SimpleNamespace:
+        assert (events, milliseconds) == ("events", 0), "never waits"
+        if not self.events:
+            raise NVMLError(TIMEOUT)
+        handle, code = self.events.pop(0)
+        return SimpleNamespace(device=handle, eventData=code)
+
+    def shutdown(self) -> None:
+        self.shut_down = True
+
+
+@pytest.fixture
+def library() -> FakePynvml:
+    return FakePynvml()
+
+
+def opened(library: FakePynvml) -> nvml.Nvml:
+    gpus = nvml.open_gpus(lambda name: {"pynvml": library}[name])
+    assert isinstance(gpus, nvml.Nvml)
+    return gpus
+
+
+def test_devices_are_identified_by_constant_fields(library: FakePynvml) -> None:
+    gpus = opened(library)
+    assert gpus.driver == "580.95.05"
+    assert gpus.devices() == (
+        Device(0, "GPU-0", "00000000:07:00.0", "A100", 0),
+        Device(1, "GPU-1", "00000000:07:00.0", "Tesla T4", 1),
+    )
+
+
+def test_all_fields_of_a_gpu_are_read(library: FakePynvml) -> None:
+    gpus = opened(library)
+    assert gpus.read(gpus.devices()[0]) == GpuReading(
+        gpu_percent=97,
+        memory_percent=41,
+        memory_total_bytes=40960,
+        memory_used_bytes=30000,
+        memory_free_bytes=10000,
+        memory_reserved_bytes=960,
+        celsius=64,
+        memory_celsius=71,
+        watts=251.75,
+        corrected_errors=0,
+        uncorrected_errors=1,
+        lifetime_corrected_errors=10,
+        lifetime_uncorrected_errors=11,
+        throttle_reasons=4,
+    )
+
+
+@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND])
+def test_unsupported_field_is_none(code: int, library: FakePynvml) -> None:
+    gpus = opened(library)
+    device = gpus.devices()[0]
+    library.errors = {name: code for name in library.answers if "DeviceGet" in name}
+    assert gpus.read(device) == GpuReading()
+
+
+def test_field_missing_on_a_gpu_is_none(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.answers["nvmlDeviceGetFieldValues"] = lambda *_: [SimpleNamespace(nvmlReturn=3)]
+    assert gpus.read(gpus.devices()[0]).memory_celsius is None
+
+
+def test_driver_without_reserved_memory_is_supported(library: FakePynvml) -> None:
+    def memory(handle: str, *version: int) -> SimpleNamespace:
+        if version:
+            raise NVMLError(FUNCTION_NOT_FOUND)
+        return SimpleNamespace(total=8, used=5, free=3)
+
+    library.answers["nvmlDeviceGetMemoryInfo"] = memory
+    gpus = opened(library)
+    reading = gpus.read(gpus.devices()[0])
+    assert (reading.memory_used_bytes, reading.memory_reserved_bytes) == (5, None)
+
+
+def test_lost_gpu_is_an_error(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.errors = {"nvmlDeviceGetUtilizationRates": GPU_IS_LOST}
+    with pytest.raises(CollectorError, match="nvmlDeviceGetUtilizationRates"):
+        gpus.read(gpus.devices()[0])
+
+
+def test_xids_are_read_from_supporting_gpus(library: FakePynvml) -> None:
+    gpus = opened(library)
+    assert library.registered == ["handle0"]
+    assert gpus.xids() == []
+    library.events = [("handle0", 31), ("handle0", 13)]
+    assert gpus.xids() == [Xid("GPU-0", 31), Xid("GPU-0", 13)]
+    assert gpus.xids() == []
+
+
+def test_xid_of_a_removed_gpu_still_counts(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.events = [("handle0", 79)]
+    library.errors = {"nvmlDeviceGetUUID": GPU_IS_LOST}
+    assert gpus.xids() == [Xid("", 79)]
+
+
+def test_flood_of_xids_is_bounded(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.answers["nvmlEventSetWait_v2"] = lambda *_: SimpleNamespace(
+        device="handle0", eventData=31
+    )
+    assert len(gpus.xids()) == 1000
+
+
+def test_library_without_events_is_supported(library: FakePynvml) -> None:
+    library.errors = {"nvmlEventSetCreate": NOT_SUPPORTED}
+    assert opened(library).xids() == []
+
+
+def test_hot_plugged_gpu_is_found(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.count = 3
+    assert [device.uuid for device in gpus.devices()] == ["GPU-0", "GPU-1", "GPU-2"]
+
+
+def test_gpu_of_another_user_is_omitted(library: FakePynvml) -> None:
+    library.errors = {"nvmlDeviceGetHandleByIndex": NO_PERMISSION}
+    assert opened(library).devices() == ()
+
+
+def test_missing_library_is_absent() -> None:
+    def load(name: str) -> Any:
+        raise ModuleNotFoundError(name=name)
+
+    with pytest.raises(SourceAbsentError, match="nvidia-ml-py is not installed"):
+        nvml.open_gpus(load)
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (LIBRARY_NOT_FOUND, SourceAbsentError),
+        (DRIVER_NOT_LOADED, SourceAbsentError),
+        (999, CollectorError),
+    ],
+)
+def test_failed_start_has_a_reason(code: int, error: type[Exception], library: FakePynvml) -> None:
+    library.errors = {"nvmlInit": code}
+    with pytest.raises(error) as raised:
+        opened(library)
+    assert type(raised.value) is error
+
+
+def test_broken_library_can_be_closed(library: FakePynvml) -> None:
+    gpus = opened(library)
+    gpus.close()
+    assert library.shut_down
+    library.errors = {"nvmlShutdown": 1}
+    gpus.close()
+
+
+def test_real_library_has_every_used_function(library: FakePynvml) -> None:
+    """The fake provides what the adapter uses; the real library is checked for these names without a driver."""
+    real = pytest.importorskip("pynvml")
+    constants = [name for name in vars(FakePynvml) if name.lower().startswith("nvml")]
+    for name in (*library.answers, *constants):
+        assert hasattr(real, name), name
+    for name in (n for n in constants if isinstance(getattr(FakePynvml, n), int)):
+        assert getattr(real, name) == getattr(FakePynvml, name), name
