@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from plimsoll import logs
 from plimsoll.process import metrics as process_metrics
+from sandbox.apiserver.cluster import Cluster, parse_revision
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
@@ -26,10 +27,9 @@ from sandbox.apiserver.http.requests import (
     write_options,
 )
 from sandbox.apiserver.http.views import View, view
-from sandbox.apiserver.storage.cluster import Cluster, parse_revision
+from sandbox.apiserver.http.watches import Watches, WatchQuery
 from sandbox.apiserver.storage.objects import Json, encode, meta
 from sandbox.apiserver.storage.store import Record
-from sandbox.apiserver.storage.watches import Watches, WatchQuery
 from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import Remover, delete_options
 from sandbox.apiserver.writes.writes import APPLY_PATCH, Writer, WriteResult

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import ApiError, bad_request, method_not_allowed, success
 from sandbox.apiserver.http.requests import Target
 from sandbox.apiserver.kinds.disruption import check_eviction, matching
 from sandbox.apiserver.kinds.pods import bind
 from sandbox.apiserver.kinds.shapes import without_nulls
 from sandbox.apiserver.kinds.workloads import scale_of, scaled
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, dig, meta, name_of, with_condition
 from sandbox.apiserver.writes.deletion import Remover, delete_options
 from sandbox.apiserver.writes.patch import json_patch, merge_patch

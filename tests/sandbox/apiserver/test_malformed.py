@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.columns import columns_of
 from sandbox.apiserver.http.requests import Target
 from sandbox.apiserver.http.tables import row
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import DeleteOptions, Remover
 from sandbox.apiserver.writes.writes import WriteOptions, Writer

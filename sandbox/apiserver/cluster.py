@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.apiserver.errors import ApiError, bad_request, expired, forbidden, not_found, too_new
+from sandbox.apiserver.kinds.resource import Resource
+from sandbox.apiserver.kinds.resources import Registry
 from sandbox.apiserver.storage.objects import Json, Key, meta
-from sandbox.apiserver.storage.resource import Resource
-from sandbox.apiserver.storage.resources import Registry
 from sandbox.apiserver.storage.selectors import EVERYTHING, Selector
 from sandbox.apiserver.storage.store import Record, Store
 

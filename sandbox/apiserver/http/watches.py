@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.apiserver.cluster import Cluster, ListQuery
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.views import View
-from sandbox.apiserver.storage.cluster import Cluster, ListQuery
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.storage.objects import encode, meta
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.selectors import Selector
 from sandbox.apiserver.storage.store import Change, ChangeType, Record
 
