@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.apiserver.cluster import ListQuery
 from sandbox.apiserver.errors import bad_request, no_such_path, not_acceptable
 from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.kinds.resources import Registry
+from sandbox.apiserver.storage.lists import ListQuery
 from sandbox.apiserver.storage.objects import Key
 from sandbox.apiserver.storage.selectors import Selector, select
 from sandbox.apiserver.writes.writes import WriteOptions
