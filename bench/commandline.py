@@ -64,4 +64,5 @@ async def _print_all(lines: AsyncIterable[Line]) -> None:
 
 
 def _print(line: Line) -> None:
-    print(json.dumps(judged(line, line.get("aim", ""))), flush=True)
+    figures = {name: value for name, value in line.items() if name != "aim"}
+    print(json.dumps(judged(figures, line.get("aim", ""))), flush=True)
