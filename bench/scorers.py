@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from bench import commandline, measure, podcluster, site, tls
+from bench import commandline, measure, podcluster, site
 from bench.podcluster import PodCluster
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
@@ -109,7 +109,7 @@ class Questions:
 def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
     """Measure this many pods in sequence."""
     server, pods = at.evaluator, islice(podcluster.arrivals(), _WARM_UP + requests)
-    with Connection(server.port, tls.client_context(at.authority)) as connection:
+    with Connection(server.port, at.authority.client_context()) as connection:
         questions = Questions(connection, name, scorer, len(at.names))
         before = _spent(server)
         times = [questions.ask(number, *amounts) for number, amounts in enumerate(pods)]
