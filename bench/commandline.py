@@ -5,7 +5,7 @@ import asyncio
 import inspect
 import json
 import sys
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.measure import judged
@@ -15,18 +15,20 @@ Line = Mapping[str, Any]
 """A case's figures by name; `aim`, if present, is what `bench.measure.judged` compares them with."""
 
 
-def run(lines: Callable[..., Iterable[Line] | AsyncIterable[Line]]) -> None:
-    """Call a benchmark with the flags of the command line, and print each line with its verdict.
+def run(
+    lines: Callable[..., Iterable[Line] | AsyncIterable[Line]], argv: Sequence[str] | None = None
+) -> None:
+    """Call a benchmark with the flags of the command line, or of `argv`, and print each line with its verdict.
 
     The parameter `warm_up=15.0` has the flag `--warm-up` with a number; a tuple, values with commas between them; False,
     a switch; a parameter without a default is required. The module's docstring is the help.
     """
     logs.setup("error")
-    found = lines(**vars(_parser(lines).parse_args()))
-    if isinstance(found, AsyncIterable):
-        asyncio.run(_print_all(found))
+    cases = lines(**vars(_parser(lines).parse_args(argv)))
+    if isinstance(cases, AsyncIterable):
+        asyncio.run(_print_all(cases))
         return
-    for line in found:
+    for line in cases:
         _print(line)
 
 

@@ -137,7 +137,7 @@ def measured(
 ) -> Iterator[Line]:
     """Yield the line of each scorer."""
     loaded = registry.load(ScorerOptions(scorers=tuple(only)))
-    with site.with_pods(nodes, (f"--scorers={','.join(only)}",)) as at:
+    with site.steady(nodes, 0, (f"--scorers={','.join(only)}",), with_pods=True) as at:
         for name, scorer in loaded.items():
             line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}
             line |= alone(scorer, nodes, requests) | asked(at, name, scorer, requests)

@@ -8,18 +8,17 @@ from bench import commandline
 
 
 @pytest.fixture
-def call(monkeypatch, capsys):
+def call(capsys):
     """Run a benchmark with flags, and return the printed lines."""
 
     def call(lines, *flags):
-        monkeypatch.setattr("sys.argv", ["bench", *flags])
-        commandline.run(lines)
+        commandline.run(lines, flags)
         return [json.loads(text) for text in capsys.readouterr().out.splitlines()]
 
     return call
 
 
-def sizes(tas="", nodes=5000, share=0.5, only=("a", "b"), path=None, *, warm_up=False):
+def sizes(nodes=5000, share=0.5, only=("a", "b"), path=None, *, warm_up=False):
     yield {"nodes": nodes, "share": share, "only": only, "path": path, "warm_up": warm_up}
 
 
