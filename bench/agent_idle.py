@@ -8,31 +8,26 @@ process, memory is resident at the end.
 CPU is compared with node_exporter's in the same run, or, without it, with a loop of the same kind of work (`loop_ms`):
 reading and splitting procfs files. Prints one JSON line per agent.
 
-    python -P bench/agent_idle.py [--seconds 600] [--warm-up 20] [--python PATH]
+    python -P bench/agent_idle.py [--seconds 600] [--warm-up 20] [--python PATH] [--node-exporter PATH]
 """
 
-import argparse
 import asyncio
-import http.client
-import json
-import re
-import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from bench import measure
+from bench import commandline, exporters
 from bench.authority import Authority
-from bench.processes import beside, program
-from bench.scrape import HEADERS, LOOPBACK, PEERS
+from bench.commandline import Line
+from bench.exporters import Exporter, running
+from bench.processes import beside
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 RULES = Path(__file__).resolve().parent.parent / "deploy/rules/*.yaml"
@@ -49,7 +44,6 @@ _NODE = "node-0"
 _INTERVAL_MS = 5_000  # --syncPeriod's default
 _SCRAPE_EVERY = 15.0
 _LOOP_TURNS = 2_000
-_PATIENCE = 30.0
 
 # node_exporter takes 0.1 % of a core; relative to it: 0.25 % with rules, 0.6 % with a stream.
 AIMS = {
@@ -99,50 +93,6 @@ async def _serve(pipe: "Connection[Any, Any]", authority: Authority) -> None:
         pipe.send((stand_in.reports, stand_in.bytes))
 
 
-@dataclass
-class Exporter:
-    """A running exporter."""
-
-    name: str
-    pid: int
-    port: int
-    cpu: float = 0.0
-
-    def scrape(self) -> None:
-        """Scrape once, as Prometheus does."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
-        connection.request("GET", "/metrics", headers=HEADERS)
-        if (response := connection.getresponse()).status != 200:
-            raise SystemExit(f"{self.name}: status {response.status}")
-        response.read()
-        connection.close()
-
-    def begin(self) -> None:
-        """Begin the measurement."""
-        self.cpu = measure.cpu_seconds(self.pid)
-
-    def used(self) -> float:
-        """Return the CPU seconds since `begin`."""
-        return measure.cpu_seconds(self.pid) - self.cpu
-
-    def rss_mib(self) -> float:
-        """Return the resident memory."""
-        return measure.memory_mb(self.pid) * 1e6 / (1 << 20)
-
-
-@contextmanager
-def running(folder: Path, name: str, argv: Sequence[str]) -> Iterator[Exporter]:
-    """Run an exporter on a free loopback port until the block ends."""
-    log = folder / f"{name}.log"
-    with program([*argv, LOOPBACK], log) as process:
-        until = time.monotonic() + _PATIENCE
-        while not (found := re.search(r"istening.*address=\S*:(\d+)", log.read_text())):
-            if process.poll() is not None or time.monotonic() > until:
-                raise SystemExit(f"{name} did not start: {log.read_text()[-500:]}")
-            time.sleep(0.05)
-        yield Exporter(name, process.pid, int(found[1]))
-
-
 def agents(folder: Path, authority: Authority, port: int) -> Mapping[str, Sequence[str]]:
     """Return the flags of each agent."""
     (folder / "node.crt").write_bytes(authority.node(_NODE))
@@ -170,20 +120,26 @@ def loop_seconds() -> float:
     return time.process_time() - begin
 
 
-def wait(exporters: Sequence[Exporter], seconds: float) -> None:
+def wait(scraped: Sequence[Exporter], seconds: float) -> None:
     """Scrape each exporter every 15 s, spread over the interval."""
     begin = time.monotonic()
-    pause = _SCRAPE_EVERY / len(exporters)
+    pause = _SCRAPE_EVERY / len(scraped)
     turn = 0
     while (due := turn * pause) < seconds:
         time.sleep(max(0.0, begin + due - time.monotonic()))
-        exporters[turn % len(exporters)].scrape()
+        scraped[turn % len(scraped)].scrape(anew=True)
         turn += 1
     time.sleep(max(0.0, begin + seconds - time.monotonic()))
 
 
-def run(seconds: float, warm_up: float, python: str, peer: str | None) -> Iterator[dict[str, Any]]:
-    """Measure and yield the lines."""
+def measured(
+    seconds: float = 30.0,
+    warm_up: float = 15.0,
+    python: str = sys.executable,
+    node_exporter: str | None = None,
+) -> Iterator[Line]:
+    """Yield the line of each agent. `python`: the interpreter that runs the agents; `node_exporter`: its path."""
+    peer = exporters.node_exporter(node_exporter)
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         folder = Path(home)
         authority = Authority.make(folder / "tls")
@@ -193,13 +149,13 @@ def run(seconds: float, warm_up: float, python: str, peer: str | None) -> Iterat
             for name, flags in agents(folder, authority, pipe.recv()).items()
         }
         other = stack.enter_context(running(folder, "node_exporter", [peer])) if peer else None
-        exporters = [*started.values(), *([other] if other else [])]
-        wait(exporters, warm_up)
+        scraped = [*started.values(), *([other] if other else [])]
+        wait(scraped, warm_up)
         reports, size = _counts(pipe)
-        for exporter in exporters:
+        for exporter in scraped:
             exporter.begin()
-        wait(exporters, seconds)
-        used = {exporter.name: exporter.used() for exporter in exporters}
+        wait(scraped, seconds)
+        used = {exporter.name: exporter.used() for exporter in scraped}
         if not (more := _counts(pipe))[0]:
             raise SystemExit(f"no report: {(folder / 'stream.log').read_text()[-500:]}")
         base = _base(other, used, seconds)
@@ -235,20 +191,5 @@ def _base(other: Exporter | None, used: Mapping[str, float], seconds: float) -> 
     return {**figures, "base": "node_exporter", "base_cpu": used[other.name] / seconds}
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seconds", type=float, default=30.0, help="how long (default 30)")
-    parser.add_argument("--warm-up", type=float, default=15.0, help="before that (default 15)")
-    parser.add_argument(
-        "--python", default=sys.executable, help="interpreter whose agent is measured"
-    )
-    parser.add_argument("--node-exporter", metavar="PATH", help="default: one found on the PATH")
-    given = parser.parse_args()
-    peer = given.node_exporter or next(filter(None, map(shutil.which, PEERS)), None)
-    for line in run(given.seconds, given.warm_up, given.python, peer):
-        print(json.dumps(line), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

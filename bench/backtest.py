@@ -4,10 +4,9 @@
 
 Aims: 7 days of 1,000 nodes and 3 rules at a step of 15 s (40,320 steps) within 20 s of CPU and 1 GB. Without --dump, readings
 are made day by day as arrays, in the way a source delivers them, and neither making nor reading them is counted. With --dump,
-the whole command reads them from a text as promtool writes it (10 GB for 7 days, in $TMPDIR). Prints lines of JSON.
+the whole command reads them from a text as promtool writes it (10 GB for 7 days, in $TMPDIR).
 """
 
-import argparse
 import io
 import json
 import resource
@@ -20,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench import commandline
+from bench.commandline import Line
 from evaluator.backtest.intervals import Period
 from evaluator.backtest.replay import Timing
 from evaluator.backtest.run import Backtest
@@ -140,7 +141,7 @@ def write_dump(path: Path, nodes: int, days: int) -> int:
     return len(METRICS) * nodes * steps
 
 
-def dump(nodes: int, days: int) -> Iterator[dict[str, object]]:
+def over_dump(nodes: int, days: int) -> Iterator[Line]:
     """Yield CPU seconds and memory of the command: reading a text, writing a cache, reading the cache."""
     with tempfile.TemporaryDirectory() as folder:
         text, manifest = Path(folder, "dump.om"), Path(folder, "policy.json")
@@ -166,31 +167,25 @@ def dump(nodes: int, days: int) -> Iterator[dict[str, object]]:
             }
 
 
-def main() -> None:
-    """Measure and print."""
-    command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    command.add_argument("--nodes", type=int, default=1000)
-    command.add_argument("--days", type=int, default=7)
-    command.add_argument("--dump", action="store_true", help="the whole command, over a text")
-    given = command.parse_args()
-    size = {"nodes": given.nodes, "days": given.days}
-    if given.dump:
-        for found in dump(given.nodes, given.days):
-            print(json.dumps({"benchmark": "backtest of a dump", **size, **found}))
+def measured(nodes: int = 1000, days: int = 7, *, dump: bool = False) -> Iterator[Line]:
+    """Yield the lines; `dump`: of the whole command over a text."""
+    size = {"nodes": nodes, "days": days}
+    if dump:
+        for figures in over_dump(nodes, days):
+            yield {"benchmark": "backtest of a dump", **size, **figures}
         return
-    limit = AIM_S * max(1.0, given.nodes / 1000) * given.days / 7
+    limit = AIM_S * max(1.0, nodes / 1000) * days / 7
     for name, options in (("plain", {}), ("timed", {"for": "2m", "clearAfter": "5m"})):
         with gc_tuning.rare_collections():
-            found = replay(given.nodes, given.days, options)
-        aim = f"cpu_s <= {limit:g}"
-        print(json.dumps({"benchmark": f"backtest {name}", **size, **found, "aim": aim}))
+            replayed = replay(nodes, days, options)
+        yield {"benchmark": f"backtest {name}", **size, **replayed, "aim": f"cpu_s <= {limit:g}"}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"benchmark": "backtest memory", **size, "mb": peak, "aim": "mb <= 1000"}))
+    yield {"benchmark": "backtest memory", **size, "mb": peak, "aim": "mb <= 1000"}
     for by_series in (True, False):
         order = "series" if by_series else "time"
-        found = lines_per_second(by_series=by_series)
-        print(json.dumps({"benchmark": f"openmetrics sorted by {order}", "lines_per_s": found}))
+        speed = lines_per_second(by_series=by_series)
+        yield {"benchmark": f"openmetrics sorted by {order}", "lines_per_s": speed}
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

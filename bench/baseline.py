@@ -10,7 +10,6 @@ from typing import Any
 
 from aiohttp import web
 
-from bench import tls
 from bench.authority import Authority
 
 
@@ -34,7 +33,7 @@ def run(connection: "Connection[Any, Any]", spec: Spec) -> None:
             app.router.add_post(f"/scheduler/{name}", _handler(verb, spec))
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        context = tls.server_context(spec.authority)
+        context = spec.authority.server_context()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
         connection.send((os.getpid(), runner.addresses[0][1]))
         await asyncio.Event().wait()

@@ -224,6 +224,7 @@ class Rest:
             "core_percent": round(100 * cpu / took, 1),
             "rss_mb": round(measure.memory_mb(scene.ours.pid), 1),
             "lost_streams": int(lost),
+            "aim": self.aim,
         }
 
     @staticmethod
@@ -261,6 +262,7 @@ def _line(scene: Scene, case: "Repeat | Change", asked: Question, ours: Line) ->
         "policies": scene.sizes.policies,
         "request_bytes": len(asked.body),
         **ours,
+        "aim": case.aim,
     }
 
 

@@ -6,7 +6,6 @@ once for a health metric, once for the input of a recording rule. Prints one JSO
     python -P bench/closed_loop.py [--changes 300]
 """
 
-import argparse
 import asyncio
 import json
 import random
@@ -14,12 +13,15 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
-from plimsoll import logs
+from bench import commandline
+from bench.commandline import Line
+from bench.measure import percentile
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, POLICIES
@@ -71,7 +73,7 @@ CASES = (
 )
 
 
-async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
+async def measure(case: Case, changes: int) -> Line:
     """Return the milliseconds from writing the file to the changed response of filter, for this many changes."""
     with tempfile.TemporaryDirectory() as folder:
         spec = ClusterSpec(dir=Path(folder), sync_period=SYNC_PERIOD)
@@ -95,14 +97,14 @@ async def measure(case: Case, changes: int) -> dict[str, float | int | str]:
                 while await refused(http, url, question) is not sick:
                     pass
                 times.append((time.perf_counter() - begin) * 1000)
-    times = sorted(times[1:])  # the first one also waits for the policy
+    times = times[1:]  # the first one also waits for the policy
     return {
         "benchmark": "closed_loop",
         "case": case.name,
         "changes": len(times),
         "p50_ms": round(statistics.median(times), 1),
-        "p99_ms": round(times[int(0.99 * (len(times) - 1))], 1),
-        "max_ms": round(times[-1], 1),
+        "p99_ms": round(percentile(times, 0.99), 1),
+        "max_ms": round(max(times), 1),
         "aim": case.aim,
     }
 
@@ -125,16 +127,11 @@ def filter_body(policy: str, nodes: list[str]) -> bytes:
     return json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": nodes}).encode()
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--changes", type=int, default=300, help="of the health file (default 300)")
-    parser.add_argument("--recorded", type=int, default=50, help="of the number (default 50)")
-    arguments = parser.parse_args()
-    logs.setup("error")
-    for case, changes in zip(CASES, (arguments.changes, arguments.recorded), strict=True):
-        print(json.dumps(asyncio.run(measure(case, changes))), flush=True)
+async def measured(changes: int = 300, recorded: int = 50) -> AsyncIterator[Line]:
+    """Yield the line of each case. `changes`: of the health file; `recorded`: of the number."""
+    for case, count in zip(CASES, (changes, recorded), strict=True):
+        yield await measure(case, count)
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

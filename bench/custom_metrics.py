@@ -15,18 +15,18 @@ json.dumps; `cpu_ratio` is its figure divided by the handler's, in the same run.
     python -P bench/custom_metrics.py [--nodes 5000] [--metrics 200] [--pods 1000] [--requests 40]
 """
 
-import argparse
 import asyncio
 import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from bench.measure import judged
+from bench import commandline
+from bench.commandline import Line
 from bench.stalls import Stretches
 from evaluator.cache.cluster import ClusterCache
 from evaluator.cache.pods_by_namespace import PodsByNamespace
@@ -39,7 +39,7 @@ from evaluator.model.node import Node, NodeMeta
 from evaluator.policy.decide import Decisions
 from evaluator.readings.store import Store
 from evaluator.runtime import gc_tuning
-from plimsoll import logs, rfc3339
+from plimsoll import rfc3339
 from plimsoll.http.types import Parts, Request, Response
 from wire.codec import Delta
 
@@ -51,33 +51,34 @@ STEP = "longest_ms <= 5 loops"
 class Bench:
     """Nodes that report one metric, pods of one namespace, and the API over them."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    def __init__(self, nodes: int, metrics: int, pods: int, requests: int) -> None:
         self.rng = random.Random(1)
-        self.requests = given.requests
-        self.names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
-        self.served = tuple(sorted({"load", *(f"metric_{n}" for n in range(given.metrics))}))
+        self.requests = requests
+        self.stretches = Stretches()
+        self.names = [f"node-{number:05d}.example.com" for number in range(nodes)]
+        self.served = tuple(sorted({"load", *(f"metric_{n}" for n in range(metrics))}))
         self.values: dict[str, float] = {}
         self.store = Store(stale_after=3600.0, started=time.monotonic())
         self.store.subscribe(["load"])
-        self.store.reserve(given.nodes)
-        cluster, pods, metrics = ClusterCache(), PodsByNamespace(), Metrics()
+        self.store.reserve(nodes)
+        cluster, inventory, figures = ClusterCache(), PodsByNamespace(), Metrics()
         for number, name in enumerate(self.names):
             cluster.nodes.put(Node(NodeMeta(name=name, uid=name, labels={"zone": str(number % 2)})))
             self.report(name)
-        for number in range(given.pods):
-            pods.change(None, _pod(number, self.names[number % given.nodes]))
+        for number in range(pods):
+            inventory.change(None, _pod(number, self.names[number % nodes]))
         readings = CurrentReadings(
             self.store, lambda: cluster.names, Decisions, clock=time.monotonic, wall=time.time
         )
         lists = MetricLists(
             readings,
             cluster,
-            pods,
-            left_out=metrics.custom_metrics_left_out.inc,
+            inventory,
+            left_out=figures.custom_metrics_left_out.inc,
             clock=time.monotonic,
         )
-        self.api = CustomMetricsApi(lists, metrics, served=lambda: self.served, missing=tuple)
-        self.sizes = {"nodes": given.nodes, "pods": given.pods, "metrics": given.metrics}
+        self.api = CustomMetricsApi(lists, figures, served=lambda: self.served, missing=tuple)
+        self.sizes = {"nodes": nodes, "pods": pods, "metrics": metrics}
 
     def report(self, name: str) -> None:
         """Report a new value of one node."""
@@ -88,39 +89,28 @@ class Bench:
         """Report a new value of any node."""
         self.report(self.rng.choice(self.names))
 
-    async def run(self) -> None:
-        """Run all cases."""
+    async def run(self) -> AsyncIterator[Line]:
+        """Yield the lines of all cases."""
         gc_tuning.raise_thresholds()
-        stretches = Stretches()
-        stretches.watch()
+        self.stretches.watch()
+        case = self.case
         every, zone = f"{ROOT}/nodes/*/load", {"labelSelector": ["zone=1"]}
-        pods = f"{ROOT}/namespaces/default/pods/*/load"
         await self.get(every)
-        naive = self.baseline(self.names)
-        half = self.baseline(self.names[1::2])
-        await self.case(
-            stretches, "changed", f"cpu_ms <= 15 loops, {STEP}", every, naive, before=self.change
-        )
-        await self.case(stretches, "cached", f"cpu_ms <= 2 loops, {STEP}", every, naive)
-        await self.case(
-            stretches, "selected", f"cpu_ms <= 15 loops, {STEP}", every, half, query=zone
-        )
-        web = {"labelSelector": ["app=web"]}
-        await self.case(stretches, "pods", f"cpu_ms <= 5 loops, {STEP}", pods, None, query=web)
+        naive, half = self.baseline(self.names), self.baseline(self.names[1::2])
+        listed = f"cpu_ms <= 15 loops, {STEP}"
+        yield await case("changed", listed, every, naive, before=self.change)
+        yield await case("cached", f"cpu_ms <= 2 loops, {STEP}", every, naive)
+        yield await case("selected", listed, every, half, query=zone)
+        few = f"cpu_ms <= 5 loops, {STEP}"
+        pods, web = f"{ROOT}/namespaces/default/pods/*/load", {"labelSelector": ["app=web"]}
+        yield await case("pods", few, pods, None, query=web)
         node = f"{ROOT}/nodes/{self.names[-1]}/load"
-        await self.case(stretches, "node", "cpu_ms <= 0.5 loops", node, None)
-        await self.case(
-            stretches,
-            "discovery",
-            f"cpu_ms <= 5 loops, {STEP}",
-            "/apis",
-            None,
-            before=self.other_metrics,
-            headers={"accept": V2},
-        )
-        etag = dict((await self.get("/apis", headers={"accept": V2})).headers)["etag"]
-        known = {"accept": V2, "if-none-match": etag}
-        await self.case(stretches, "unchanged", "cpu_ms <= 1 loops", "/apis", None, headers=known)
+        yield await case("node", "cpu_ms <= 0.5 loops", node, None)
+        v2, other = {"accept": V2}, self.other_metrics
+        yield await case("discovery", few, "/apis", None, before=other, headers=v2)
+        etag = dict((await self.get("/apis", headers=v2)).headers)["etag"]
+        known = {**v2, "if-none-match": etag}
+        yield await case("unchanged", "cpu_ms <= 1 loops", "/apis", None, headers=known)
 
     def other_metrics(self) -> None:
         """Serve one more metric."""
@@ -128,7 +118,6 @@ class Bench:
 
     async def case(
         self,
-        stretches: Stretches,
         case: str,
         aim: str,
         path: str,
@@ -137,21 +126,21 @@ class Bench:
         before: Callable[[], None] = lambda: None,
         query: Mapping[str, list[str]] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> None:
-        """Send requests one after another, and print the line of the case. `naive_ms`: of the baseline."""
+    ) -> Line:
+        """Send requests one after another, and return the line of the case. `naive_ms`: of the baseline."""
         times, size, longest = [], 0, 0.0
         for _ in range(self.requests):
             before()
             await asyncio.sleep(0)
-            stretches.taken.clear()
+            self.stretches.taken.clear()
             begun = time.thread_time()
             response = await asyncio.create_task(self.get(path, query, headers))
             times.append((time.thread_time() - begun) * 1e3)
-            longest = max([longest, *(seconds * 1e3 for seconds in stretches.taken)])
+            longest = max([longest, *(seconds * 1e3 for seconds in self.stretches.taken)])
             size = response.size
         spent = statistics.median(times)
         ratio = {} if naive_ms is None else {"cpu_ratio": round(naive_ms / spent, 1)}
-        line = {
+        return {
             "benchmark": "custom_metrics",
             "case": case,
             "cpu_ms": round(spent, 3),
@@ -159,8 +148,8 @@ class Bench:
             "longest_ms": round(longest, 2),
             "kilobytes": round(size / 1e3, 1),
             **self.sizes,
+            "aim": aim,
         }
-        print(json.dumps(judged(line, aim)), flush=True)
 
     async def get(
         self,
@@ -219,19 +208,12 @@ def _pod(number: int, node: str) -> pod_record.PodRecord:
     return pod_record.decode(msgspec.Raw(json.dumps(pod).encode()), labels=True)
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
-    parser.add_argument("--metrics", type=int, default=200, help="in discovery (default 200)")
-    parser.add_argument("--pods", type=int, default=1000, help="of the namespace (default 1000)")
-    parser.add_argument("--requests", type=int, default=40, help="of each case (default 40)")
-    given = parser.parse_args()
-    logs.setup("error")
-    asyncio.run(Bench(given).run())
+def measured(
+    nodes: int = 5000, metrics: int = 200, pods: int = 1000, requests: int = 40
+) -> AsyncIterator[Line]:
+    """Yield the lines of all cases."""
+    return Bench(nodes, metrics, pods, requests).run()
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

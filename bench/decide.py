@@ -18,16 +18,16 @@ agent, changed or confirmed.
     python -P bench/decide.py [--nodes 5000] [--policies 100] [--repeats 40]
 """
 
-import argparse
 import gc
-import json
 import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from bench.measure import judged
+from bench import commandline
+from bench.commandline import Line
+from bench.measure import percentile
 from evaluator.extender.codec import Args
 from evaluator.extender.verbs import answer_filter, answer_prioritize
 from evaluator.policy.decide import Decisions, decide, deciding
@@ -52,22 +52,23 @@ class Spent(NamedTuple):
     cpu: float
 
 
-def quantile(times: list[float], share: float) -> float:
-    """Return a quantile of sorted times in seconds, in milliseconds."""
-    return round(times[min(len(times) - 1, int(share * len(times)))] * 1e3, 4)
-
-
-def line(case: str, what: str, times: list[Spent], **more: Any) -> None:
-    """Print the figures of one case."""
-    clock, cpu = (sorted(one) for one in zip(*times, strict=True))
+def line(case: str, what: str, times: list[Spent], **more: Any) -> Line:
+    """Return the figures of one case."""
+    clock, cpu = ([1e3 * seconds for seconds in each] for each in zip(*times, strict=True))
     figures = {
-        "p50_ms": quantile(clock, 0.5),
-        "p99_ms": quantile(clock, 0.99),
-        "cpu_p50_ms": quantile(cpu, 0.5),
-        "runs": len(times),
+        "p50_ms": percentile(clock, 0.5),
+        "p99_ms": percentile(clock, 0.99),
+        "cpu_p50_ms": percentile(cpu, 0.5),
     }
-    found = {"benchmark": "decide", "case": case, "what": what, **figures, **more}
-    print(json.dumps(judged(found, found.get("aim", ""))), flush=True)
+    rounded = {name: round(value, 4) for name, value in figures.items()}
+    return {
+        "benchmark": "decide",
+        "case": case,
+        "what": what,
+        **rounded,
+        "runs": len(times),
+        **more,
+    }
 
 
 def timed(work: Callable[[], object]) -> Spent:
@@ -130,7 +131,7 @@ class World:
         return deciding(self.policies, self.nodes, self.readings, now=self.now, before=before)
 
 
-def policies(count: int, share: float, *, timings: bool) -> list[Policy]:
+def generated(count: int, share: float, *, timings: bool) -> list[Policy]:
     """Return policies whose rules are each violated by about this share of nodes."""
     rng = random.Random(2)
 
@@ -191,8 +192,8 @@ def publish(decisions: Decisions, names: list[str]) -> None:
         decisions.labels[node]
 
 
-def measure(case: str, world: World, repeats: int) -> None:
-    """Print the cost of decide() in one world."""
+def measure(case: str, world: World, repeats: int) -> Iterator[Line]:
+    """Yield the cost of decide() in one world."""
     size = {"nodes": len(world.nodes), "policies": len(world.policies)}
     before = world.decide()
     violating = [len(v) for d in before.policies.values() for v in d.violations.values()]
@@ -211,11 +212,11 @@ def measure(case: str, world: World, repeats: int) -> None:
         times["longest_step"].append(longest_piece(steps))
     for what, found in times.items():
         aim = {"aim": f"cpu_p50_ms <= {AIMS[what]:g} loops"} if what in AIMS else {}
-        line(case, what, found, **aim, **size)
+        yield line(case, what, found, **aim, **size)
 
 
-def look_up(case: str, world: World, repeats: int) -> None:
-    """Print the cost of one filter and one prioritize, with names as new strings, as from JSON."""
+def look_up(case: str, world: World, repeats: int) -> Iterator[Line]:
+    """Yield the cost of one filter and one prioritize, with names as new strings, as from JSON."""
     decisions = world.decide()
     times: dict[str, list[Spent]] = {"filter": [], "prioritize": []}
     for number in range(repeats):
@@ -227,43 +228,36 @@ def look_up(case: str, world: World, repeats: int) -> None:
         args = Args("default", "pod", labels, [f"{name[:-1]}{name[-1]}" for name in names], None)
         times["prioritize"].append(timed(lambda: answer_prioritize(args, decisions)))  # noqa: B023
     for what, found in times.items():
-        line(case, what, found, names=len(world.nodes))
+        yield line(case, what, found, names=len(world.nodes))
 
 
-def report(world: World, repeats: int) -> None:
-    """Print the cost of one report."""
+def report(world: World, repeats: int) -> Iterator[Line]:
+    """Yield the cost of one report."""
     world.now += 1
     changed, same = [], []
     for node in world.rng.choices(world.nodes, k=50 * repeats):
         delta = Delta({metric: world.rng.random() for metric in METRICS})
         changed.append(timed(lambda: world.store.report(node, delta, world.now)))  # noqa: B023
         same.append(timed(lambda: world.store.report(node, Delta(), world.now)))  # noqa: B023
-    line("report", "changed", changed, metrics=len(METRICS))
-    line("report", "confirmed", same, metrics=len(METRICS))
+    yield line("report", "changed", changed, metrics=len(METRICS))
+    yield line("report", "confirmed", same, metrics=len(METRICS))
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
-    parser.add_argument("--policies", type=int, default=100, help="four rules each (default 100)")
-    parser.add_argument("--repeats", type=int, default=40, help="of each case (default 40)")
-    given = parser.parse_args()
-    names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
-    plain = World(names, policies(given.policies, 0.06, timings=False))
+def measured(nodes: int = 5000, policies: int = 100, repeats: int = 40) -> Iterator[Line]:
+    """Yield the lines of all cases."""
+    names = [f"node-{number:05d}.example.com" for number in range(nodes)]
+    plain = World(names, generated(policies, 0.06, timings=False))
     gc.freeze()
-    measure("plain", plain, given.repeats)
-    look_up("plain", plain, given.repeats)
-    half = World(names, policies(given.policies, 0.5, timings=False))
-    measure("half", half, given.repeats)
-    look_up("half", half, given.repeats)
-    mixed = policies(given.policies, 0.06, timings=True)
-    measure("terms", World(names, mixed, lacking=0.02), given.repeats)
-    measure("merged", World(names, mixed, lacking=0.02, polled=True), given.repeats)
-    report(plain, given.repeats)
+    yield from measure("plain", plain, repeats)
+    yield from look_up("plain", plain, repeats)
+    half = World(names, generated(policies, 0.5, timings=False))
+    yield from measure("half", half, repeats)
+    yield from look_up("half", half, repeats)
+    mixed = generated(policies, 0.06, timings=True)
+    yield from measure("terms", World(names, mixed, lacking=0.02), repeats)
+    yield from measure("merged", World(names, mixed, lacking=0.02, polled=True), repeats)
+    yield from report(plain, repeats)
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

@@ -9,17 +9,14 @@ the whole process. `queued_ms` is the time its threads waited for a CPU: if it i
     python -P bench/extender.py [--nodes 5000] [--policies 50] [--requests 400] [--seconds 10]
 """
 
-import argparse
 import contextlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from bench import cases, measure, scene
+from bench import cases, commandline, scene
 from bench.cases import Case, Change, Repeat, Rest
+from bench.commandline import Line
 from bench.scene import Scene, Sizes
-from plimsoll import logs
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,28 +71,16 @@ def acts(sizes: Sizes) -> Sequence[Act]:
     )
 
 
-def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
-    """Yield the line of each case."""
+def measured(
+    nodes: int = 5000, policies: int = 50, requests: int = 400, seconds: float = 10.0
+) -> Iterator[Line]:
+    """Yield the line of each case. `seconds`: of those in which time passes."""
+    sizes = Sizes(nodes, policies, requests, seconds)
     for act in acts(sizes):
         with act.scene(sizes, act.nodes) as around:
             for case in act.cases:
-                yield measure.judged(case.run(around), case.aim)
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--nodes", type=int, default=5000, help="how many (default 5000)")
-    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
-    parser.add_argument("--requests", type=int, default=400, help="per case (default 400)")
-    parser.add_argument(
-        "--seconds", type=float, default=10, help="of cases in which time passes (default 10)"
-    )
-    given = parser.parse_args()
-    logs.setup("error")
-    for line in measured(Sizes(given.nodes, given.policies, given.requests, given.seconds)):
-        print(json.dumps(line), flush=True)
+                yield case.run(around)
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

@@ -69,10 +69,10 @@ class Fleet:
         authority: Authority | None = None,
     ) -> None:
         self._address = address
-        self._nodes = list(nodes)
-        self._count = max(1, min(processes, len(self._nodes)))
+        self.nodes = list(nodes)
+        self._count = max(1, min(processes, len(self.nodes)))
         self._authority = authority
-        self._shared = _CONTEXT.Array("d", len(self._nodes) * COLUMNS, lock=False)
+        self._shared = _CONTEXT.Array("d", len(self.nodes) * COLUMNS, lock=False)
         self._orders = _CONTEXT.Array("d", HABITS, lock=False)
         self._table = np.frombuffer(self._shared).reshape(-1, COLUMNS)
         self._processes: list[SpawnProcess] = []
@@ -95,7 +95,7 @@ class Fleet:
                 target=fleetagent.run,
                 args=(
                     self._address,
-                    self._nodes,
+                    self.nodes,
                     mine,
                     self._shared,
                     self._orders,

@@ -1,6 +1,7 @@
 """A simulated agent, and the process that runs thousands of them; used by fleet.py."""
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -38,10 +39,14 @@ _OPTIONS = [
 
 class Habits(NamedTuple):
     """Seconds between two reports of a node (0: as fast as possible; the evaluator's interval is ignored), and the share of
-    readings that change in each."""
+    readings that change in each.
+
+    `value`: that of all readings, reported at once when it changes; NaN: random values.
+    """
 
     interval: float = 10.0
     share: float = 0.01
+    value: float = math.nan
 
 
 class Column(IntEnum):
@@ -196,23 +201,28 @@ class Agent:
         wanted, habits = self._wanted, Habits(*self._orders[:])
         size = len(wanted.metrics)
         report = telemetry_pb2.Report(node_name=self._node, generation=wanted.generation, full=full)
-        chosen = range(size) if full else self._changed(size, habits.share)
+        random_values = math.isnan(habits.value)
+        whole = full or not random_values
+        chosen = range(size) if whole else self._changed(size, habits.share)
         report.indices.extend(chosen)
-        report.values.extend(self._rng.random() * 100 for _ in chosen)
+        report.values.extend(
+            self._rng.random() * 100 if random_values else habits.value for _ in chosen
+        )
         await stream.write(report.SerializeToString())
         self._row[Column.REPORTS] += 1
         if full:
             self._row[Column.ANSWERED] = time.monotonic()
             self._row[Column.GENERATION] = wanted.generation
-        await self._rest(habits.interval, full)
+        await self._rest(habits, full)
 
     def _changed(self, size: int, share: float) -> Sequence[int]:
         exact = size * share
         count = int(exact) + (self._rng.random() < exact % 1)
         return self._rng.sample(range(size), min(size, count))
 
-    async def _rest(self, interval: float, full: bool) -> None:
-        """Return the time to the next report; random after the first of a stream and after new habits, to spread reports."""
+    async def _rest(self, habits: Habits, full: bool) -> None:
+        """Wait until the next report; a random time after the first of a stream and after new habits, to spread reports."""
+        interval = habits.interval
         if interval <= 0:
             await asyncio.sleep(0)
             return
@@ -224,7 +234,10 @@ class Agent:
                     await self._woken.wait()
             except TimeoutError:
                 return
-            pause = Habits(*self._orders[:]).interval * self._rng.random()
+            now = Habits(*self._orders[:])
+            if not math.isnan(now.value) and now.value != habits.value:
+                return
+            pause = now.interval * self._rng.random()
 
     def wake(self) -> None:
         """Apply changed habits."""

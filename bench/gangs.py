@@ -15,7 +15,6 @@ replaced). A decision that does not match the case ends the program.
     python -P bench/gangs.py [--nodes 1000,5000] [--pods 10000] [--repeats 30]
 """
 
-import argparse
 import gc
 import itertools
 import json
@@ -27,7 +26,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from bench import cluster, measure, nodes
+from bench import cluster, commandline, measure
+from bench import nodes as made
+from bench.commandline import Line
 from evaluator.cache.cluster import ClusterCache, decode_node
 from evaluator.cache.pods import PodCache
 from evaluator.gangs.core.capacity import CapacityTracker
@@ -46,8 +47,6 @@ AIM = "cpu_p50_ms <= 50 loops"
 NOW = 1_772_500_010.0
 _BORN = "2026-03-03T01:06:40Z"
 _ZONE = "topology.kubernetes.io/zone"
-
-Line = dict[str, Any]
 
 
 class WrongDecisionError(Exception):
@@ -150,7 +149,7 @@ class Waiting:
     def _renewed(self, at: int) -> PodRecord:
         return self._runner(self._names[at])
 
-    def _pod(self, meta: Line, spec: Line, asked: int) -> PodRecord:
+    def _pod(self, meta: dict[str, Any], spec: dict[str, Any], asked: int) -> PodRecord:
         name = f"pod-{next(self._numbers)}"
         about = {"name": name, "namespace": "bench", "uid": name, "creationTimestamp": _BORN}
         requests = {"cpu": f"{asked}m", "memory": "1Gi"}
@@ -164,7 +163,7 @@ class Waiting:
         return decode(Raw(json.dumps(body).encode()))
 
 
-def measured(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Iterator[Line]:
+def decided(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Iterator[Line]:
     """Yield the lines of one case."""
     waiting = Waiting(case, objects, pods)
     about = {"case": case.name, "nodes": len(objects), "pods": pods, "gangs": waiting.gangs}
@@ -180,8 +179,8 @@ def measured(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> It
             outcome = waiting.decide()
             times.append((time.perf_counter() - clock, time.thread_time() - cpu))
             waiting.check(outcome)
-        line = {"benchmark": "gangs", **about, "what": what, **_figures(times)}
-        yield measure.judged(line, AIM if what == "steady" else "")
+        aim = AIM if what == "steady" else ""
+        yield {"benchmark": "gangs", **about, "what": what, **_figures(times), "aim": aim}
     gc.unfreeze()
 
 
@@ -192,27 +191,16 @@ def _figures(times: Sequence[tuple[float, float]]) -> Line:
     return {name: round(value, 3) for name, value in figures.items()} | {"runs": len(times)}
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--nodes",
-        type=lambda text: [int(one) for one in text.split(",")],
-        default=[1000, 5000],
-        help="clusters of so many, with commas between them (default 1000,5000)",
-    )
-    parser.add_argument("--pods", type=int, default=10_000, help="that wait (default 10000)")
-    parser.add_argument("--repeats", type=int, default=30, help="of each case (default 30)")
-    given = parser.parse_args()
-    for count in given.nodes:
-        found = [nodes.node(name, index) for index, name in enumerate(cluster.names(count))]
-        objects = [decode_node(Raw(json.dumps(one).encode())) for one in found]
+def measured(
+    nodes: Sequence[int] = (1000, 5000), pods: int = 10_000, repeats: int = 30
+) -> Iterator[Line]:
+    """Yield the lines of all cases, for each of these numbers of nodes."""
+    for count in nodes:
+        objects = [made.node(name, index) for index, name in enumerate(cluster.names(count))]
+        decoded = [decode_node(Raw(json.dumps(node).encode())) for node in objects]
         for case in CASES:
-            for line in measured(case, objects, given.pods, given.repeats):
-                print(json.dumps(line), flush=True)
+            yield from decided(case, decoded, pods, repeats)
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

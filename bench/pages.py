@@ -9,9 +9,7 @@ are the machine's.
     python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10]
 """
 
-import argparse
 import http.client
-import json
 import statistics
 import threading
 import time
@@ -20,10 +18,10 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from bench import cases, cluster, measure, processes, scene
+from bench import cases, cluster, commandline, processes, scene
 from bench.cases import Change
+from bench.commandline import Line
 from bench.scene import Scene, Sizes
-from plimsoll import logs
 
 BROWSERS = 10
 PERIODS = (10.0, 1.0)
@@ -107,10 +105,11 @@ def paths(names: Sequence[str]) -> Sequence[str]:
     )
 
 
-def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
+def measured(nodes: int = 5000, policies: int = 50, seconds: float = 10.0) -> Iterator[Line]:
     """Yield the line of each case."""
-    with scene.steady(sizes, sizes.nodes) as around:
-        calm = replace(_OFF, count=sizes.nodes)
+    sizes = Sizes(nodes, policies, 0, seconds)
+    with scene.steady(sizes, nodes) as around:
+        calm = replace(_OFF, count=nodes)
         yield _line(calm, around, {})
         port = around.site.evaluator.ops_port
         begun = time.perf_counter()
@@ -126,11 +125,11 @@ def measured(sizes: Sizes) -> Iterator[dict[str, Any]]:
             yield {**line, **_pages(found)}
 
 
-def _line(case: Change, around: Scene, more: dict[str, Any]) -> dict[str, Any]:
-    return measure.judged({**case.run(around), "benchmark": "pages", **more}, case.aim)
+def _line(case: Change, around: Scene, more: Line) -> Line:
+    return {**case.run(around), "benchmark": "pages", **more}
 
 
-def _pages(found: Sequence[Fetched]) -> dict[str, Any]:
+def _pages(found: Sequence[Fetched]) -> Line:
     times = [one.seconds for one in found if one.size]
     return {
         "pages": len(times),
@@ -141,17 +140,5 @@ def _pages(found: Sequence[Fetched]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--nodes", type=int, default=5000, help="how many (default 5000)")
-    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
-    parser.add_argument("--seconds", type=float, default=10, help="of each case (default 10)")
-    given = parser.parse_args()
-    logs.setup("error")
-    for line in measured(Sizes(given.nodes, given.policies, 0, given.seconds)):
-        print(json.dumps(line), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

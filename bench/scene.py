@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench import baseline, cluster, nodes, processes, site, tls
+from bench import baseline, cluster, nodes, processes, site
 from bench.authority import Authority
 from bench.fleet import Fleet
 from bench.scheduler import Connection, Truth, question
@@ -33,7 +33,7 @@ class Server:
 
     def connect(self) -> Connection:
         """Connect like kube-scheduler."""
-        return Connection(self.port, tls.client_context(self.authority))
+        return Connection(self.port, self.authority.client_context())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ the time its threads waited for a CPU. Every response is checked. One JSON line 
     python -P bench/scorers.py [--nodes 5000] [--requests 200] [--only safe,pigeon]
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from bench import measure, podcluster, site, tls
+from bench import commandline, measure, podcluster, site
 from bench.podcluster import PodCluster
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
@@ -27,7 +26,6 @@ from evaluator.scorerhost import registry
 from evaluator.scorerhost.registry import BUILT_IN
 from evaluator.scoring.options import ScorerOptions
 from evaluator.scoring.plugin import Scorer, ScorerResult
-from plimsoll import logs
 
 AIM = "pod_p50_ms <= 15 loops"
 _WARM_UP = 5
@@ -111,7 +109,7 @@ class Questions:
 def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
     """Measure this many pods in sequence."""
     server, pods = at.evaluator, islice(podcluster.arrivals(), _WARM_UP + requests)
-    with Connection(server.port, tls.client_context(at.authority)) as connection:
+    with Connection(server.port, at.authority.client_context()) as connection:
         questions = Questions(connection, name, scorer, len(at.names))
         before = _spent(server)
         times = [questions.ask(number, *amounts) for number, amounts in enumerate(pods)]
@@ -134,31 +132,17 @@ def _spent(server: Evaluator) -> dict[str, float]:
     }
 
 
-def measured(nodes: int, requests: int, names: Sequence[str]) -> Iterator[Line]:
+def measured(
+    nodes: int = 5000, requests: int = 200, only: Sequence[str] = tuple(BUILT_IN)
+) -> Iterator[Line]:
     """Yield the line of each scorer."""
-    loaded = registry.load(ScorerOptions(scorers=tuple(names)))
-    with site.with_pods(nodes, (f"--scorers={','.join(names)}",)) as at:
+    loaded = registry.load(ScorerOptions(scorers=tuple(only)))
+    with site.steady(nodes, 0, (f"--scorers={','.join(only)}",), with_pods=True) as at:
         for name, scorer in loaded.items():
             line = {"benchmark": "scorers", "case": name, "nodes": nodes, "requests": requests}
             line |= alone(scorer, nodes, requests) | asked(at, name, scorer, requests)
-            yield measure.judged(line, AIM)
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
-    parser.add_argument("--requests", type=int, default=200, help="per scorer (default 200)")
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), default=list(BUILT_IN), help="these (all)"
-    )
-    given = parser.parse_args()
-    logs.setup("error")
-    for line in measured(given.nodes, given.requests, given.only):
-        print(json.dumps(line), flush=True)
+            yield line | {"aim": AIM}
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

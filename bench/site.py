@@ -32,7 +32,6 @@ class Site:
     """A running evaluator and its surroundings. `world` takes edits."""
 
     names: Sequence[str]
-    policies: int
     evaluator: Evaluator
     world: "Connection[Any, Any]"
     authority: Authority
@@ -41,16 +40,17 @@ class Site:
 
 
 @contextlib.contextmanager
-def steady(nodes: int, policies: int) -> Iterator[Site]:
-    """With constant readings: those of `cluster.readings`, queried from Prometheus once."""
-    with _prepared(nodes, policies) as around:
-        flags = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
-        with around.evaluator(flags) as found:
-            found.until("/readyz")
-            measure.settle(found.pid)
-            yield Site(
-                around.names, policies, found, around.connection, around.authority, around.api
-            )
+def steady(
+    nodes: int, policies: int, flags: Sequence[str] = (), *, with_pods: bool = False
+) -> Iterator[Site]:
+    """With constant readings: those of `cluster.readings`, queried from Prometheus once. `with_pods`: of `bench.podcluster`."""
+    with (
+        _prepared(nodes, policies, with_pods=with_pods) as around,
+        around.evaluator((*around.asked_once, *flags)) as found,
+    ):
+        found.until("/readyz")
+        measure.settle(found.pid)
+        yield around.site(found)
 
 
 @contextlib.contextmanager
@@ -58,19 +58,8 @@ def starting(nodes: int, policies: int) -> Iterator[tuple[float, Evaluator]]:
     """As `steady`, with an evaluator that has just been started, and when (`time.monotonic()`)."""
     with _prepared(nodes, policies) as around:
         begun = time.monotonic()
-        with around.evaluator((*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")) as found:
+        with around.evaluator(around.asked_once) as found:
             yield begun, found
-
-
-@contextlib.contextmanager
-def with_pods(nodes: int, flags: Sequence[str]) -> Iterator[Site]:
-    """With pods on the nodes, from `bench.podcluster`, and an evaluator with these flags that queries Prometheus once."""
-    with _prepared(nodes, 0, with_pods=True) as around:
-        own = (*_ASKED_ONCE, f"--prometheusUrl={around.prometheus}")
-        with around.evaluator((*own, *flags)) as found:
-            found.until("/readyz")
-            measure.settle(found.pid)
-            yield Site(around.names, 0, found, around.connection, around.authority, around.api)
 
 
 @contextlib.contextmanager
@@ -88,17 +77,7 @@ def streaming(nodes: int, policies: int, flags: Sequence[str] = ()) -> Iterator[
                 asyncio.run(fleet.until(connected=nodes, timeout=_PATIENCE))
                 found.until("/readyz")
                 _until_written(found)
-                yield (
-                    Site(
-                        around.names,
-                        policies,
-                        found,
-                        around.connection,
-                        around.authority,
-                        around.api,
-                    ),
-                    fleet,
-                )
+                yield around.site(found), fleet
 
 
 def _until_written(found: Evaluator) -> None:
@@ -122,6 +101,15 @@ class _Around:
     connection: "Connection[Any, Any]"
     api: str
     prometheus: str
+
+    @property
+    def asked_once(self) -> Sequence[str]:
+        """Return the flags of an evaluator that queries Prometheus once."""
+        return (*_ASKED_ONCE, f"--prometheusUrl={self.prometheus}")
+
+    def site(self, evaluator: Evaluator) -> Site:
+        """Return the site of a running evaluator."""
+        return Site(self.names, evaluator, self.connection, self.authority, self.api)
 
     def evaluator(self, flags: Sequence[str]) -> contextlib.AbstractContextManager[Evaluator]:
         """Start the evaluator."""

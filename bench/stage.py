@@ -1,10 +1,12 @@
-"""An evaluator process on the sandbox's API server, with nodes and policies of a benchmark."""
+"""An evaluator process on an API server, with policies of a benchmark: the sandbox's, kube-apiserver, or a cluster's."""
 
 import asyncio
 import contextlib
+import os
 import re
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,7 +18,7 @@ import psutil
 from bench import measure
 from bench import nodes as made
 from bench.authority import Authority
-from bench.relabel import beside, named, until
+from bench.processes import beside
 from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
@@ -24,6 +26,7 @@ from sandbox.client.client import ApiError, Client, ensure
 from sandbox.client.objects import CRDS, NAMESPACES, NODES, POLICIES
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
+from sandbox.envtest import ControlPlane, find
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.tuned_evaluator import retuned
@@ -72,26 +75,76 @@ def serve(connection: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
     asyncio.run(run())
 
 
+@dataclass(frozen=True)
+class Plane:
+    """An API server for a benchmark, and a folder for its files."""
+
+    name: str
+    client: Client
+    kubeconfig: Path
+    folder: Path
+    outlives_us: bool = False
+
+
+@contextlib.contextmanager
+def sandbox_plane(folder: Path, nodes: Sequence[str] = ()) -> Iterator[Plane]:
+    """Run the sandbox's API server with these nodes in a separate process."""
+    with beside(serve, nodes) as connection:
+        url = connection.recv()
+        config = folder / "kubeconfig"
+        config.write_text(kubeconfig(url))
+        yield Plane("sandbox", Client(url), config, folder)
+
+
+@contextlib.contextmanager
+def real_plane(folder: Path) -> Iterator[Plane]:
+    """Run kube-apiserver and etcd of this machine."""
+    with ControlPlane(find(os.environ), folder / "control-plane") as running:
+        client = Client(running.url, token=running.token, ca=running.ca)
+        yield Plane("kube-apiserver", client, running.kubeconfig, folder)
+
+
+@contextlib.contextmanager
+def given_plane(folder: Path, config: Path) -> Iterator[Plane]:
+    """Use a cluster through `kubectl proxy`, with any authentication that kubectl supports."""
+    words = ["kubectl", f"--kubeconfig={config}", "proxy", "--port=0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            assert proxy.stdout is not None
+            found = re.search(r"127\.0\.0\.1:\d+", proxy.stdout.readline())
+            if found is None:
+                raise SystemExit("kubectl proxy did not start")
+            url = f"http://{found[0]}"
+            yield Plane(str(config), Client(url), config, folder, outlives_us=True)
+        finally:
+            proxy.terminate()
+
+
+async def until(true: Callable[[], Awaitable[bool]], *, pause: float = 0.1) -> None:
+    """Poll until a condition is true."""
+    while not await true():  # noqa: ASYNC110 (the other process sends no event)
+        await asyncio.sleep(pause)
+
+
 class Stage:
-    """API server and evaluator, without agents, as an async context manager. `nodes`: the names of nodes."""
+    """API server and evaluator, without agents, as an async context manager."""
 
     def __init__(
-        self, folder: Path, nodes: Sequence[str], flags: Sequence[str] = (), **limits: int
+        self, plane: Plane, flags: Sequence[str], *, sync_period: float = 10.0, **limits: int
     ) -> None:
         """`limits`: fields of `AgentLimits` with other values."""
-        self.folder = folder
-        self.nodes = list(nodes)
-        self.authority = Authority.make(folder / "pki")
+        self.client = plane.client
+        self.authority = Authority.make(plane.folder / "pki")
+        self._kubeconfig = plane.kubeconfig
+        self._sync_period = sync_period
         self.ports = {name: HeldPort() for name in ("extender", "agents", "ops")}
         self._flags = tuple(flags)
         self._limits = limits
-        self._processes = Processes(folder / "logs")
+        self._processes = Processes(plane.folder / "logs")
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        url = self._stack.enter_context(beside(serve, self.nodes)).recv()
-        (self.folder / "kubeconfig").write_text(kubeconfig(url))
-        self.client = await self._stack.enter_async_context(Client(url))
+        await self._stack.enter_async_context(self.client)
         self._http = await self._stack.enter_async_context(aiohttp.ClientSession())
         self._stack.push_async_callback(self._processes.close)
         await self._furnish()
@@ -103,7 +156,8 @@ class Stage:
     async def _furnish(self) -> None:
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
-        await ensure(self.client, NAMESPACES, named("v1", "Namespace", NAMESPACE))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        await ensure(self.client, NAMESPACES, namespace)
         await until(self._served)
 
     async def node(self, name: str, index: int = 0) -> None:
@@ -121,26 +175,36 @@ class Stage:
         """Remove a node from the cluster."""
         await self.client.delete(NODES, name)
 
-    async def policy(self, name: str, metrics: Sequence[str], target: int = 1000) -> None:
-        """Create or change a policy: dontschedule, if all of these metrics are greater than the target."""
+    async def policy(
+        self,
+        name: str,
+        metrics: Sequence[str],
+        target: int = 1000,
+        strategy: str = "dontschedule",
+    ) -> None:
+        """Create or change a policy that nodes violate if any of these metrics is greater than the target."""
         rules = [
             {"metricname": metric, "operator": "GreaterThan", "target": target}
             for metric in metrics
         ]
-        body = named(POLICIES.api_version, "TASPolicy", name, NAMESPACE)
-        body["spec"] = {"strategies": {"dontschedule": {"rules": rules}}}
+        body = {
+            "apiVersion": POLICIES.api_version,
+            "kind": "TASPolicy",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"strategies": {strategy: {"rules": rules}}},
+        }
         await self.client.apply(POLICIES, body, manager="bench")
 
     async def start(self) -> None:
         """Start the evaluator, and wait until it listens."""
         launch = EvaluatorLaunch(
-            kubeconfig=self.folder / "kubeconfig",
+            kubeconfig=self._kubeconfig,
             extender_port=self.ports["extender"].number,
             agent_port=self.ports["agents"].number,
             ops_port=self.ports["ops"].number,
-            sync_period=10.0,
+            sync_period=self._sync_period,
             flags=(
-                *("--no-evict", "--staleAfter=60s", "--v=2"),
+                "--no-evict",
                 f"--agentCert={self.authority.path('server.crt')}",
                 f"--agentKey={self.authority.path('server.key')}",
                 f"--agentCacert={self.authority.ca}",
@@ -177,17 +241,17 @@ class Stage:
         """Return whether the ops port returns 200."""
         return (await self.get(path))[0] == 200
 
-    async def metric(self, name: str) -> float:
-        """Return the value of a metric without labels."""
+    async def metric(self, sample: str) -> float:
+        """Return the value of a sample by name and labels; 0 if absent."""
         _, text = await self.get("/metrics")
-        found = re.search(rf"^{name} (\S+)", text, re.MULTILINE)
+        found = re.search(rf"^{re.escape(sample)} (\S+)", text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
-    async def filter(self, policy: str) -> dict[str, Any]:
-        """Return the extender's filter response for a pod of a policy and all nodes."""
+    async def rejects(self, policy: str, node: str) -> bool | None:
+        """Return whether the extender rejects a node for a pod of a policy; None while it is not ready."""
         meta = {"name": "p", "namespace": NAMESPACE, "labels": {"telemetry-policy": policy}}
-        body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": self.nodes}
+        body = {"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": [node]}
         url = f"http://{self.ports['extender'].address}/scheduler/filter"
         async with self._http.post(url, json=body) as response:
-            found: dict[str, Any] = await response.json()
-            return found
+            result = await response.json()
+        return bool(result["FailedNodes"]) if response.status == 200 else None

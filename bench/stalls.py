@@ -15,18 +15,18 @@ CPU time, which is reliable on a busy machine:
     python -P bench/stalls.py [--nodes 5000] [--metrics 1000] [--policies 100] [--rules 100] [--seconds 6]
 """
 
-import argparse
 import asyncio
 import gc
-import json
+import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from bench.measure import judged
+from bench import commandline
+from bench.commandline import Line
 from evaluator.cache.cluster import ClusterCache
 from evaluator.engine.loop import DecisionLoop
 from evaluator.engine.subscription import Subscriptions
@@ -41,11 +41,12 @@ from evaluator.runtime import gc_tuning
 from evaluator.server.ops import OpsServer
 from evaluator.server.pages.reports import Reports
 from evaluator.server.pages.sources import PageSources
-from plimsoll import logs
 from plimsoll.http.types import Request
 from wire.codec import Delta
 
 CHANGING = 0.01
+Page = tuple[str, dict[str, list[str]]]
+"""Path and query."""
 AIM = "longest_ms <= 5 loops"
 
 
@@ -67,24 +68,27 @@ class Stretches:
 
         handle._run = timed  # noqa: SLF001
 
-    async def line(self, case: str, **sizes: int) -> None:
-        """Print the figures since the last line. The callback that does so is not counted."""
-        taken, self.taken = sorted(self.taken), []
-        found = {
+    async def begin(self) -> None:
+        """Forget earlier callbacks; the one that calls it is not counted."""
+        await asyncio.sleep(0)
+        self.taken.clear()
+
+    def line(self, case: str, sizes: Line) -> Line:
+        """Return the figures since `begin`."""
+        taken = sorted(self.taken)
+        return {
+            "benchmark": "stalls",
+            "case": case,
             "longest_ms": round(taken[-1] * 1e3, 2),
             "p999_ms": round(taken[int(0.999 * len(taken))] * 1e3, 2),
             "over_5_ms": sum(seconds > 0.005 for seconds in taken),
             "callbacks": len(taken),
+            **sizes,
+            "aim": AIM,
         }
-        print(
-            json.dumps(judged({"benchmark": "stalls", "case": case, **found, **sizes}, AIM)),
-            flush=True,
-        )
-        await asyncio.sleep(0)
-        self.taken.clear()
 
 
-def policies(count: int, metrics: int, rules: int) -> list[Policy]:
+def generated(policies: int, metrics: int, rules: int) -> list[Policy]:
     """Return policies with this many rules, a third in each strategy except scheduleonmetric."""
     rng = random.Random(2)
 
@@ -114,7 +118,7 @@ def policies(count: int, metrics: int, rules: int) -> list[Policy]:
                 },
             }
         )
-        for number in range(count)
+        for number in range(policies)
     ]
 
 
@@ -131,16 +135,11 @@ def _pod(policy: PolicyKey) -> Pod:
 class Bench:
     """The cases; each builds on the previous one."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.names = [f"node-{number:05d}.example.com" for number in range(given.nodes)]
-        self.metrics = [f"metric_{number}" for number in range(given.metrics)]
-        self.seconds = given.seconds
-        self.sizes = {
-            "nodes": given.nodes,
-            "metrics": given.metrics,
-            "policies": given.policies,
-            "rules": given.rules,
-        }
+    def __init__(self, sizes: Mapping[str, int], seconds: float) -> None:
+        self.sizes = sizes
+        self.names = [f"node-{number:05d}.example.com" for number in range(sizes["nodes"])]
+        self.metrics = [f"metric_{number}" for number in range(sizes["metrics"])]
+        self.seconds = seconds
         self.rng = np.random.default_rng(1)
         cluster, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
@@ -150,19 +149,23 @@ class Bench:
             figures,
             reports=Reports(PageSources(self.decider, cluster, clock=time.monotonic)),
         )
-        cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
+        cluster.policies.replace(
+            generated(**{name: sizes[name] for name in ("policies", "metrics", "rules")})
+        )
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cluster.pods.replace([_pod(key) for key in cluster.policies.objects])
-        self.pages = [f"/explain/{key.namespace}/{key.name}" for key in cluster.policies.objects]
-        self.queries = [
-            *({"pod": [f"bench/of-{key.name}"]} for key in cluster.policies.objects),
-            {"node": [self.names[0]]},
-            {"nodes": [""]},
-            {},
+        self.policies = list(cluster.policies.objects)
+
+    @property
+    def explained(self) -> list[Page]:
+        """The pages of pods and nodes of /explain."""
+        pods = ({"pod": [f"bench/of-{key.name}"]} for key in self.policies)
+        return [
+            ("/explain", query) for query in (*pods, {"node": [self.names[0]]}, {"nodes": [""]}, {})
         ]
 
     @property
-    def browser(self) -> list[tuple[str, dict[str, list[str]]]]:
+    def browser(self) -> list[Page]:
         """The pages for a browser: path and query."""
         node, everything = self.names[0], {"state": ["all"]}
         return [
@@ -177,37 +180,40 @@ class Bench:
             ("/rules", {}),
         ]
 
-    async def run(self) -> None:
-        """Run all cases."""
+    async def run(self) -> AsyncIterator[Line]:
+        """Yield the lines of all cases."""
         stretches = Stretches()
         gc_tuning.raise_thresholds()
         gc.collect()
         stretches.watch()
-        loop = asyncio.create_task(self.decider.run())
+        tasks = [asyncio.create_task(self.decider.run())]
         self.decider.touch()
         await self._decided()
         for name in self.names:
             self.report(name)
             await asyncio.sleep(0)
         await self._decided()
-        await stretches.line("start", **self.sizes)
-        reporting = asyncio.create_task(self.confirm())
+        yield stretches.line("start", self.sizes)
+        tasks.append(asyncio.create_task(self.confirm()))
+        await stretches.begin()
         await asyncio.sleep(self.seconds)
-        await stretches.line("rest", **self.sizes)
-        changing = asyncio.create_task(self.change())
-        await asyncio.sleep(self.seconds)
-        await stretches.line("readings", **self.sizes)
-        await self.reading(lambda number: self.get(self.pages[number % len(self.pages)]))
-        await stretches.line("explain", **self.sizes)
-        queries = self.queries
-        await self.reading(lambda number: self.get("/explain", queries[number % len(queries)]))
-        await stretches.line("explain-pods", **self.sizes)
-        browser = self.browser
-        await self.reading(lambda number: self.get(*browser[number % len(browser)]))
-        await stretches.line("browser", **self.sizes)
-        await self.reading(lambda _number: self.get("/metrics"))
-        await stretches.line("metrics", **self.sizes)
-        for task in (loop, reporting, changing):
+        yield stretches.line("rest", self.sizes)
+        tasks.append(asyncio.create_task(self.change()))
+        policies: list[Page] = [
+            (f"/explain/{key.namespace}/{key.name}", {}) for key in self.policies
+        ]
+        cases: Mapping[str, Sequence[Page]] = {
+            "readings": (),
+            "explain": policies,
+            "explain-pods": self.explained,
+            "browser": self.browser,
+            "metrics": [("/metrics", {})],
+        }
+        for case, pages in cases.items():
+            await stretches.begin()
+            await self.reading(pages)
+            yield stretches.line(case, self.sizes)
+        for task in tasks:
             task.cancel()
 
     async def _decided(self) -> None:
@@ -242,35 +248,34 @@ class Bench:
             self.report(self.names[int(self.rng.integers(len(self.names)))])
             await asyncio.sleep(pause)
 
-    async def reading(self, read: Callable[[int], Awaitable[None]]) -> None:
-        """Request pages for the duration of a case."""
-        until, number = time.monotonic() + self.seconds, 0
-        while time.monotonic() < until:
-            await read(number)
-            number += 1
+    async def reading(self, pages: Sequence[Page]) -> None:
+        """Request these pages in turn for the duration of a case."""
+        until = time.monotonic() + self.seconds
+        for path, query in itertools.cycle(pages):
+            await self.get(path, query)
+            if time.monotonic() > until:
+                return
+        await asyncio.sleep(self.seconds)  # there are none
 
-    async def get(self, path: str, query: dict[str, list[str]] | None = None) -> None:
+    async def get(self, path: str, query: dict[str, list[str]]) -> None:
         """Render one page of the ops port. Raises RuntimeError for an error status."""
         headers = {"accept-encoding": "gzip"}
-        response = await self.operations.answer(Request("GET", path, query or {}, headers))
+        response = await self.operations.answer(Request("GET", path, query, headers))
         if response.status != 200:
             raise RuntimeError(f"{path}: {response.status}")
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
-    parser.add_argument("--metrics", type=int, default=1000, help="of each (default 1000)")
-    parser.add_argument("--policies", type=int, default=100, help="how many (default 100)")
-    parser.add_argument("--rules", type=int, default=100, help="of each policy (default 100)")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each case (default 6)")
-    given = parser.parse_args()
-    logs.setup("error")
-    asyncio.run(Bench(given).run())
+def measured(
+    nodes: int = 5000,
+    metrics: int = 1000,
+    policies: int = 100,
+    rules: int = 100,
+    seconds: float = 6.0,
+) -> AsyncIterator[Line]:
+    """Yield the lines of all cases."""
+    sizes = {"nodes": nodes, "metrics": metrics, "policies": policies, "rules": rules}
+    return Bench(sizes, seconds).run()
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

@@ -8,14 +8,13 @@ take. One JSON line per case, times in milliseconds.
     python -P bench/startup.py [--nodes 5000] [--policies 50] [--repeats 5]
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
-from bench import measure, site
-from plimsoll import logs
+from bench import commandline, measure, site
+from bench.commandline import Line
 
 _IMPORTS = {"agent": "cpu_ms <= 200 loops", "evaluator": "cpu_ms <= 600 loops"}
 _READY = "unqueued_ms <= 2500 loops, cpu_ms <= 1500 loops"
@@ -45,22 +44,15 @@ def ready(nodes: int, policies: int) -> dict[str, float]:
         }
 
 
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--nodes", type=int, default=5000, help="in the cluster (default 5000)")
-    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
-    parser.add_argument("--repeats", type=int, default=5, help="of the imports (default 5)")
-    given = parser.parse_args()
-    logs.setup("error")
+def measured(nodes: int = 5000, policies: int = 50, repeats: int = 5) -> Iterator[Line]:
+    """Yield the line of each case."""
     for program, aim in _IMPORTS.items():
-        cpu = min(imports(program) for _ in range(given.repeats))
+        cpu = round(min(imports(program) for _ in range(repeats)))
         line = {"benchmark": "startup", "case": "imports", "program": program}
-        print(json.dumps(measure.judged({**line, "cpu_ms": round(cpu)}, aim)), flush=True)
-    found = ready(given.nodes, given.policies)
-    line = {"benchmark": "startup", "case": "ready", "nodes": given.nodes}
-    print(json.dumps(measure.judged({**line, "policies": given.policies, **found}, _READY)))
+        yield {**line, "cpu_ms": cpu, "aim": aim}
+    line = {"benchmark": "startup", "case": "ready", "nodes": nodes, "policies": policies}
+    yield {**line, **ready(nodes, policies), "aim": _READY}
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

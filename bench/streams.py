@@ -8,10 +8,8 @@ Above the constant limit of streams, two per agent, the evaluator runs with a hi
     python -P bench/streams.py [--agents 5000] [--policies 50] [--seconds 12]
 """
 
-import argparse
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -21,13 +19,12 @@ from typing import Any
 
 import grpc
 
+from bench import commandline
+from bench.commandline import Line
 from bench.fleet import Fleet, Spread, names
 from bench.fleetagent import Column, Habits
-from bench.measure import judged
-from bench.relabel import until
-from bench.stage import Stage
+from bench.stage import Stage, sandbox_plane, until
 from evaluator.sources.agents.limits import AgentLimits
-from plimsoll import logs
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 METRICS = 40
@@ -45,28 +42,30 @@ class Bench:
         self.fleet = fleet
         self.policies = policies
         self.seconds = seconds
-        self.agents = len(stage.nodes)
+        self.agents = len(fleet.nodes)
         self._edits = 0
 
-    async def run(self) -> None:
-        """Run all cases, printing each line."""
+    async def run(self) -> AsyncIterator[Line]:
+        """Yield the line of each case."""
         for number in range(self.policies):
             await self.stage.policy(f"policy-{number:02}", metrics(number))
         await self.stage.start()
         await until(self._subscribed)
-        self._print("storm", aim="lost <= 0", **await self.storm())
-        self._print("at_rest", aim="cores <= 0.15 loops, rss <= 600", **await self.rest(share=0.0))
-        self._print("readings_change", **await self.rest(share=0.01))
+        yield self._line("storm", aim="lost <= 0", **await self.storm())
+        yield self._line(
+            "at_rest", aim="cores <= 0.15 loops, rss <= 600", **await self.rest(share=0.0)
+        )
+        yield self._line("readings_change", **await self.rest(share=0.01))
         alone, beside = await self.subscriptions()
-        self._print("subscription", **alone)
-        self._print("subscription_beside_a_peer_that_does_not_read", **beside)
-        self._print("intake", aim="lost <= 0", **await self.intake())
-        self._print("restart", **await self.restart())
+        yield self._line("subscription", **alone)
+        yield self._line("subscription_beside_a_peer_that_does_not_read", **beside)
+        yield self._line("intake", aim="lost <= 0", **await self.intake())
+        yield self._line("restart", **await self.restart())
 
-    def _print(self, case: str, *, aim: str = "", **figures: Any) -> None:
+    def _line(self, case: str, *, aim: str = "", **figures: Any) -> Line:
         line = {"benchmark": "streams", "case": case, "agents": self.agents}
         rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
-        print(json.dumps(judged(line | rounded, aim)), flush=True)
+        return {**line, **rounded, "aim": aim}
 
     async def _subscribed(self) -> bool:
         return await self.stage.metric("plimsoll_policies") == self.policies
@@ -210,32 +209,22 @@ def metrics(policy: int) -> list[str]:
     return [f"metric_{(RULES * policy + rule) % METRICS:02}" for rule in range(RULES)]
 
 
-async def run(folder: Path, agents: int, policies: int, seconds: float) -> None:
-    """Run all cases on a new stage."""
+async def measured(
+    agents: int = 5000, policies: int = 50, seconds: float = 12.0
+) -> AsyncIterator[Line]:
+    """Yield the line of each case. `seconds`: over which rest is measured."""
     more = {"streams": 2 * agents} if 2 * agents > AgentLimits().streams else {}
-    async with Stage(folder, names(agents), **more) as stage:
-        fleet = Fleet(
-            stage.ports["agents"].address, stage.nodes, Habits(), authority=stage.authority
-        )
-        try:
-            await Bench(stage, fleet, policies, seconds).run()
-        finally:
-            fleet.stop()
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
-    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
-    parser.add_argument(
-        "--seconds", type=float, default=12, help="over which rest is measured (default 12)"
-    )
-    given = parser.parse_args()
-    logs.setup("error")
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(Path(folder), given.agents, given.policies, given.seconds))
+    nodes, flags = names(agents), ("--staleAfter=60s", "--v=2")
+    with tempfile.TemporaryDirectory() as folder, sandbox_plane(Path(folder), nodes) as plane:
+        async with Stage(plane, flags, **more) as stage:
+            address, authority = stage.ports["agents"].address, stage.authority
+            fleet = Fleet(address, nodes, Habits(), authority=authority)
+            try:
+                async for line in Bench(stage, fleet, policies, seconds).run():
+                    yield line
+            finally:
+                fleet.stop()
 
 
 if __name__ == "__main__":
-    main()
+    commandline.run(measured)

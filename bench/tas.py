@@ -8,14 +8,12 @@ bench/peers.md says how to build TAS. Prints one JSON line per case.
     python -P bench/tas.py --tas PATH [--nodes 5000] [--requests 8]
 """
 
-import argparse
 import asyncio
 import contextlib
 import datetime
 import http.client
 import json
 import socket
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -26,10 +24,10 @@ from typing import Any
 
 from aiohttp import ClientSession, ClientTimeout, web
 
-from bench import cluster, measure, processes, scene, tls
+from bench import cluster, commandline, measure, processes, scene
+from bench.commandline import Line
 from bench.program import kubeconfig
 from bench.scene import Scene, Server, Sizes
-from plimsoll import logs
 
 _GROUP = "custom.metrics.k8s.io"
 _VERSION = {"groupVersion": f"{_GROUP}/v1beta2", "version": "v1beta2"}
@@ -110,7 +108,7 @@ class Client:
     """A connection to an extender that reads chunked responses, as Go's servers send them."""
 
     def __init__(self, server: Server) -> None:
-        context = tls.client_context(server.authority)
+        context = server.authority.client_context()
         self._connection = http.client.HTTPSConnection(
             "127.0.0.1", server.port, context=context, timeout=_PATIENCE
         )
@@ -124,7 +122,7 @@ class Client:
 
 
 @contextlib.contextmanager
-def tas(around: Scene, folder: Path, program: str, api: str) -> Iterator[Server]:
+def running(around: Scene, folder: Path, program: str, api: str) -> Iterator[Server]:
     """Run TAS until the block ends; it answers once it has read all metrics."""
     authority, config = around.site.authority, folder / "tas.kubeconfig"
     config.write_text(kubeconfig(api))
@@ -184,13 +182,13 @@ def figures(server: Server, verb: str, body: bytes, *, at_once: int) -> Mapping[
     }
 
 
-def run(nodes: int, requests: int, program: str) -> Iterator[Mapping[str, Any]]:
-    """Measure and yield a line per case."""
+def measured(tas: str, nodes: int = 5000, requests: int = 8) -> Iterator[Line]:
+    """Yield a line per case. `tas`: the path of its extender; `requests`: of each case."""
     with (
         tempfile.TemporaryDirectory() as name,
         scene.steady(Sizes(nodes, 50, requests, 0), nodes) as around,
         processes.beside(serve, around.site.api, nodes) as connection,
-        tas(around, Path(name), program, connection.recv()) as theirs,
+        running(around, Path(name), tas, connection.recv()) as theirs,
     ):
         asked = around.ask_about(nodes, whole=True)
         body = asked.question.body
@@ -205,7 +203,7 @@ def run(nodes: int, requests: int, program: str) -> Iterator[Mapping[str, Any]]:
                 yield _line(verb, at_once, nodes, rounds[verb])
 
 
-def _line(verb: str, at_once: int, nodes: int, rounds: _Rounds) -> Mapping[str, Any]:
+def _line(verb: str, at_once: int, nodes: int, rounds: _Rounds) -> Line:
     found = {
         who: {
             "cpu_ms": round(sum(one["cpu_ms"] for one in each) / len(each), 1),
@@ -229,22 +227,10 @@ def _line(verb: str, at_once: int, nodes: int, rounds: _Rounds) -> Mapping[str, 
         **found,
     }
     if at_once > 1:
-        return measure.judged(line, f"plimsoll.answered >= {requests}")
+        return {**line, "aim": f"plimsoll.answered >= {requests}"}
     # The ratio of a server that did not answer says nothing.
-    return measure.judged(line, _AIMS[verb] if theirs["answered"] == requests else "")
-
-
-def main() -> None:
-    """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--tas", required=True, metavar="PATH", help="TAS's extender")
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--requests", type=int, default=8, help="of each case (default 8)")
-    given = parser.parse_args()
-    logs.setup("warn")
-    for line in run(given.nodes, given.requests, given.tas):
-        print(json.dumps(line), flush=True)
+    return {**line, "aim": _AIMS[verb] if theirs["answered"] == requests else ""}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    commandline.run(measured)

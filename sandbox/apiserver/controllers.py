@@ -4,9 +4,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.kinds import crds
 from sandbox.apiserver.kinds.disruption import budget_status, matching
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, Key, dig, meta, name_of, namespace_of
 from sandbox.apiserver.storage.store import Change
 from sandbox.apiserver.writes.deletion import DeleteOptions, Remover

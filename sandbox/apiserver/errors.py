@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.apiserver.storage.objects import Json
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -29,7 +27,7 @@ class ApiError(Exception):
         reason: str,
         message: str,
         *,
-        details: Json | None = None,
+        details: dict[str, Any] | None = None,
         causes: Iterable[Cause] = (),
     ) -> None:
         super().__init__(message)
@@ -39,7 +37,7 @@ class ApiError(Exception):
         self.details = details or {}
         self.causes = tuple(causes)
 
-    def status(self) -> Json:
+    def status(self) -> dict[str, Any]:
         """Return the metav1.Status of the response."""
         details = dict(self.details)
         if self.causes:
@@ -73,13 +71,13 @@ class Subject:
         """Return the resource with its group: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def details(self) -> Json:
+    def details(self) -> dict[str, Any]:
         """Return the details of a Status that name it."""
         named = {"name": self.name, "group": self.group, "kind": self.plural}
         return {key: value for key, value in named.items() if value}
 
 
-def success(subject: Subject, *, uid: str = "", code: int = 0) -> Json:
+def success(subject: Subject, *, uid: str = "", code: int = 0) -> dict[str, Any]:
     """Return the Status of a success without an object."""
     details = subject.details() | ({"uid": uid} if uid else {})
     return {

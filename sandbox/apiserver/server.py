@@ -8,14 +8,14 @@ from pathlib import Path
 from aiohttp import web
 
 from plimsoll import rfc3339
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.http import aggregation, bodies
 from sandbox.apiserver.http.aggregation import Aggregator
 from sandbox.apiserver.http.hosts import loopback_only
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.serving import Frontend
-from sandbox.apiserver.storage.cluster import Cluster
+from sandbox.apiserver.http.watches import Watches
 from sandbox.apiserver.storage.objects import Json, name_of
-from sandbox.apiserver.storage.watches import Watches
 from sandbox.pki import KeyPair
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

@@ -1,4 +1,4 @@
-"""HTTP of the API server: request parsing, content types, discovery, OpenAPI, tables.
+"""HTTP of the API server: request parsing, content types, watches, discovery, OpenAPI, tables.
 
-Imports `storage`, `writes` and `kinds`.
+Imports all other packages.
 """

@@ -17,10 +17,10 @@ from aiohttp import web
 
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.proxy import Backends
 from sandbox.apiserver.kinds.apiservices import COLLECTION
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, condition, dig, meta, name_of, with_condition
 from sandbox.apiserver.storage.store import Change
 from sandbox.pki import KeyPair

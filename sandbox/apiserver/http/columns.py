@@ -6,9 +6,9 @@ from typing import Any
 from sandbox.apiserver.http import jsonpath
 from sandbox.apiserver.http.cells import ready_containers, restarts, status_text
 from sandbox.apiserver.http.tables import AGE, NAME, Column, age
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.kinds.workloads import selector_text
 from sandbox.apiserver.storage.objects import Json, condition, dig, labels_of, meta
-from sandbox.apiserver.storage.resource import Resource
 
 _ROLE = "node-role.kubernetes.io/"
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sandbox.apiserver.kinds.resource import VERBS, Resource
 from sandbox.apiserver.storage.objects import Json
-from sandbox.apiserver.storage.resource import VERBS, Resource
 
 VERSION: Mapping[str, str] = {
     "major": "1",

@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Iterable
 
 from sandbox.apiserver.http.discovery import group_versions
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.storage.objects import Json, encode
-from sandbox.apiserver.storage.resource import Resource
 
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PARAMETERS = [

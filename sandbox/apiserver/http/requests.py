@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sandbox.apiserver.errors import bad_request, no_such_path, not_acceptable
-from sandbox.apiserver.storage.cluster import ListQuery
+from sandbox.apiserver.kinds.resource import Resource
+from sandbox.apiserver.kinds.resources import Registry
+from sandbox.apiserver.storage.lists import ListQuery
 from sandbox.apiserver.storage.objects import Key
-from sandbox.apiserver.storage.resource import Resource
-from sandbox.apiserver.storage.resources import Registry
 from sandbox.apiserver.storage.selectors import Selector, select
 from sandbox.apiserver.writes.writes import WriteOptions
 

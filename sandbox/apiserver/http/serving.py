@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from plimsoll import logs
 from plimsoll.process import metrics as process_metrics
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
@@ -26,10 +27,10 @@ from sandbox.apiserver.http.requests import (
     write_options,
 )
 from sandbox.apiserver.http.views import View, view
-from sandbox.apiserver.storage.cluster import Cluster, parse_revision
+from sandbox.apiserver.http.watches import Watches, WatchQuery
+from sandbox.apiserver.storage.lists import Page, list_page, parse_revision
 from sandbox.apiserver.storage.objects import Json, encode, meta
 from sandbox.apiserver.storage.store import Record
-from sandbox.apiserver.storage.watches import Watches, WatchQuery
 from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import Remover, delete_options
 from sandbox.apiserver.writes.writes import APPLY_PATCH, Writer, WriteResult
@@ -141,7 +142,7 @@ class Frontend:
 
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         if target.subresource == "scale":
-            return _json(self._actions.scale(target))
+            return _json(self._actions.scale(target.resource, target.key))
         if target.subresource in _ACTIONS:
             raise method_not_allowed()
         make_view = self._view_maker(request, target)
@@ -150,9 +151,11 @@ class Frontend:
         if target.name:
             record = self._cluster.find(target.resource, target.key)
             return _raw(make_view().one(record))
+        return _raw(make_view().many(self._page(request, target)))
+
+    def _page(self, request: web.Request, target: Target) -> Page:
         query = list_query(target, request.query)
-        page = self._cluster.list_page(target.resource, target.namespace, query)
-        return _raw(make_view().many(page))
+        return list_page(self._cluster.store, target.resource.collection, target.namespace, query)
 
     def _view_maker(self, request: web.Request, target: Target) -> Callable[[], View]:
         form = wanted_form(request.headers.get("Accept", ""))
@@ -198,7 +201,7 @@ class Frontend:
         options = write_options(target, request.query, request.headers.get("User-Agent", ""))
         body = await bodies.read(request, bodies.media_type(request, bodies.OBJECTS))
         if target.subresource:
-            return _json(self._actions.create(target, body, options), 201)
+            return _json(self._actions.create(target.resource, target.key, body, options), 201)
         if target.name:
             raise method_not_allowed()
         return self._outcome(
@@ -209,7 +212,7 @@ class Frontend:
         options = write_options(target, request.query, request.headers.get("User-Agent", ""))
         body = await bodies.read(request, bodies.media_type(request, bodies.OBJECTS))
         if target.subresource == "scale":
-            return _json(self._actions.set_scale(target, body, options))
+            return _json(self._actions.set_scale(target.resource, target.key, body, options))
         if target.subresource in _ACTIONS:
             raise method_not_allowed()
         return self._outcome(
@@ -221,7 +224,9 @@ class Frontend:
         form = bodies.media_type(request, bodies.PATCHES)
         body = await bodies.read(request, form)
         if target.subresource == "scale":
-            return _json(self._actions.patch_scale(target, body, form, options))
+            return _json(
+                self._actions.patch_scale(target.resource, target.key, body, form, options)
+            )
         if target.subresource in _ACTIONS:
             raise method_not_allowed()
         if form == APPLY_PATCH:
@@ -241,9 +246,7 @@ class Frontend:
         options = delete_options(body, request.query)
         if target.name:
             return _json(self._remover.delete(target.resource, target.key, options))
-        page = self._cluster.list_page(
-            target.resource, target.namespace, list_query(target, request.query)
-        )
+        page = self._page(request, target)
         for record in page.records:
             key = (meta(record.obj).get("namespace") or "", meta(record.obj)["name"])
             self._remover.delete(target.resource, key, options)

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 from sandbox.apiserver.http.columns import columns_of
 from sandbox.apiserver.http.requests import Form
 from sandbox.apiserver.http.tables import definitions, row
-from sandbox.apiserver.storage.cluster import Page
+from sandbox.apiserver.kinds.resource import Resource
+from sandbox.apiserver.storage.lists import Page
 from sandbox.apiserver.storage.objects import Json, encode, meta
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.store import Record
 
 

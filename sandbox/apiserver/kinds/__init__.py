@@ -1,4 +1,4 @@
-"""Behaviour of each kind: defaults, validation, admission and status.
+"""The served resources and their kinds: merge rules, defaults, validation, admission and status.
 
-Pure; imports `storage` for objects and `apiserver.errors`.
+Pure; imports `storage` for objects and selectors and `apiserver.errors`.
 """

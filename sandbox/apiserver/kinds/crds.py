@@ -8,9 +8,9 @@ from plimsoll import rfc3339
 from sandbox.apiserver.errors import Cause, invalid_value, required
 from sandbox.apiserver.kinds import schema as schemas
 from sandbox.apiserver.kinds.behaviour import Behaviour, fill
+from sandbox.apiserver.kinds.resource import Conversion, Resource
+from sandbox.apiserver.kinds.topology import Custom
 from sandbox.apiserver.storage.objects import Json, dig
-from sandbox.apiserver.storage.resource import Conversion, Resource
-from sandbox.apiserver.writes.topology import Custom
 
 
 class CustomResourceDefinitions(Behaviour):

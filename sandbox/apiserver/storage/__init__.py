@@ -1,4 +1,4 @@
-"""The object store with resource versions, lists, watches and selectors.
+"""Objects and their store: resource versions, history, lists and selectors. Has no rules of any kind.
 
-Imports `apiserver.errors`; contains no HTTP.
+Imports `apiserver.errors`.
 """

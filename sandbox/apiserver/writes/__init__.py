@@ -1,4 +1,4 @@
 """Writes: create, update, the patch types, server-side apply and deletion.
 
-Pure; imports `storage` and `kinds`.
+Pure; imports `storage`, `kinds` and `apiserver.cluster`.
 """

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from sandbox.apiserver.errors import ApiError, Cause, bad_request
+from sandbox.apiserver.kinds.resource import Resource
+from sandbox.apiserver.kinds.topology import Topology
 from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.writes import fieldsets
 from sandbox.apiserver.writes.decoding import decode
 from sandbox.apiserver.writes.fieldsets import Fields
-from sandbox.apiserver.writes.topology import Topology
 
 Operation = Literal["Apply", "Update"]
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sandbox.apiserver.errors import bad_request
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.kinds.shapes import without_nulls
 from sandbox.apiserver.kinds.syntax import json_type, text_map_fault
 from sandbox.apiserver.storage.objects import Json
-from sandbox.apiserver.storage.resource import Resource
 
 _TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "deletionTimestamp")
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll import rfc3339
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import bad_request, conflict, success
 from sandbox.apiserver.kinds.pods import grace_period
-from sandbox.apiserver.storage.cluster import Cluster
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.storage.objects import Json, Key, dig, meta
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.store import Record
 
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from sandbox.apiserver.kinds.topology import Topology
 from sandbox.apiserver.storage.objects import Json
-from sandbox.apiserver.writes.topology import Topology
 
 
 class Fields:

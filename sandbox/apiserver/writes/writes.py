@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from plimsoll import rfc3339
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import (
     STALE,
     Cause,
@@ -18,10 +19,9 @@ from sandbox.apiserver.errors import (
     invalid_value,
     unsupported_media_type,
 )
+from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.kinds.syntax import metadata_faults
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.store import Record
 from sandbox.apiserver.writes import apply as ownership
 from sandbox.apiserver.writes.decoding import decode

@@ -6,12 +6,11 @@ import logging
 
 import pytest
 
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.columns import columns_of
-from sandbox.apiserver.http.requests import Target
 from sandbox.apiserver.http.tables import row
-from sandbox.apiserver.storage.cluster import Cluster
 from sandbox.apiserver.writes.actions import Actions
 from sandbox.apiserver.writes.deletion import DeleteOptions, Remover
 from sandbox.apiserver.writes.writes import WriteOptions, Writer
@@ -234,8 +233,8 @@ def test_malformed_actions_cause_no_server_error(subresource, mutants):
         spec = {"containers": [copy.deepcopy(CONTAINER)]}
         body = {"metadata": {"name": "x"}, "spec": spec}
         server.writer.create(pods, "default", body, WriteOptions())
-        where = Target(pods, "default", "x", subresource)
-        if said := complaint(server.actions.create, where, bad, WriteOptions()):
+        where, options = ("default", "x"), WriteOptions(subresource=subresource)
+        if said := complaint(server.actions.create, pods, where, bad, options):
             failures[path, repr(odd)] = said
         server.upkeep.settle()
         server.show()

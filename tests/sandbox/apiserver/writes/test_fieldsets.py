@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.apiserver.kinds.topology import BUILT_IN
 from sandbox.apiserver.writes import fieldsets
-from sandbox.apiserver.writes.topology import BUILT_IN
 
 names = st.sampled_from(["a", "b", "labels", "group", "containers", "name", "finalizers"])
 leaves = st.sampled_from([1, "x", True])

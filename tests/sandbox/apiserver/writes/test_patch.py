@@ -61,6 +61,12 @@ def test_json_patch_is_applied(operations, expected):
         ([{"op": "add", "path": "/a"}], 422),
         ([{"op": "test", "path": "/a", "value": 1}], 422),
         ([{"op": "remove", "path": "/a/-1"}], 422),
+        ([{"op": "add", "path": "/a/00", "value": 1}], 422),
+        ([{"op": "add", "path": "/~2", "value": 1}], 422),
+        ([{"op": "remove", "path": ""}], 422),
+        ([{"op": "copy", "from": 5, "path": "/b"}], 422),
+        ([{"op": "copy", "from": "/a/-", "path": "/b"}], 422),
+        ([{"path": "/a", "value": 1}], 422),
     ],
 )
 def test_inapplicable_json_patches_are_rejected(operations, code):

@@ -15,8 +15,8 @@ from sandbox.apiserver.kinds.behaviour import (
 from sandbox.apiserver.kinds.crds import CustomResourceDefinitions
 from sandbox.apiserver.kinds.disruption import PodDisruptionBudgets
 from sandbox.apiserver.kinds.pods import Pods
+from sandbox.apiserver.kinds.resource import Conversion, Resource
 from sandbox.apiserver.kinds.workloads import Deployments, ReplicaSets
-from sandbox.apiserver.storage.resource import Conversion, Resource
 
 _POD_FIELDS = (
     "spec.nodeName",

@@ -6,11 +6,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http.views import View
-from sandbox.apiserver.storage.cluster import Cluster, ListQuery
+from sandbox.apiserver.kinds.resource import Resource
+from sandbox.apiserver.storage.lists import ListQuery, list_page
 from sandbox.apiserver.storage.objects import encode, meta
-from sandbox.apiserver.storage.resource import Resource
 from sandbox.apiserver.storage.selectors import Selector
 from sandbox.apiserver.storage.store import Change, ChangeType, Record
 
@@ -130,7 +131,7 @@ class Watches:
 
     def _initial(self, resource: Resource, query: WatchQuery, view: View) -> Iterator[bytes]:
         listed = ListQuery(selector=query.selector)
-        page = self._cluster.list_page(resource, query.namespace, listed)
+        page = list_page(self._cluster.store, resource.collection, query.namespace, listed)
         for record in page.records:
             yield framed("ADDED", view.one(record))
         if query.announce_initial:

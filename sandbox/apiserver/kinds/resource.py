@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from sandbox.apiserver.errors import Subject
 from sandbox.apiserver.kinds.behaviour import PLAIN, Behaviour
+from sandbox.apiserver.kinds.topology import BUILT_IN, Topology
 from sandbox.apiserver.storage.objects import Json
-from sandbox.apiserver.writes.topology import BUILT_IN, Topology
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
