@@ -26,7 +26,7 @@ from bench.fleetagent import Column, Habits
 from bench.measure import judged
 from bench.relabel import until
 from bench.stage import Stage
-from evaluator.sources.agents.limits import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from plimsoll import logs
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
