@@ -148,7 +148,7 @@ class Bench:
         self.operations = OpsServer(
             self.decider,
             figures,
-            reports=Reports(PageSources(self.decider, cluster, clock=time.monotonic)),
+            pages=routes(Reports(PageSources(self.decider, cluster, clock=time.monotonic)),
         )
         cluster.policies.replace(policies(given.policies, given.metrics, given.rules))
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])

@@ -90,7 +90,7 @@ async def test_page_of_the_largest_policy_is_bounded(evaluator):
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()
     sources = PageSources(decider, ClusterCache(), clock=lambda: NOW)
-    operations = ops.OpsServer(decider, figures, reports=Reports(sources))
+    operations = ops.OpsServer(decider, figures, pages=routes(Reports(sources))
     assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
     for path in ("/explain/tenant/huge", "/explain"):
         response = await operations.answer(Request("GET", path, {}, {}))

@@ -2,14 +2,15 @@
 
 from http import HTTPStatus
 
-from evaluator.config import Settings
 from evaluator.core.access.core.attributes import Attributes, NonResourceAttributes
 from evaluator.core.access.delegation import DelegatedAccess
+from evaluator.core.http import responses
 from evaluator.core.http.ops import LIMITS
+from evaluator.core.http.ports import Port
 from evaluator.core.kube.client import Kube
 from evaluator.core.metrics import Metrics
+from evaluator.core.options import CoreOptions
 from evaluator.core.tls import server as tls
-from evaluator.features.pages import as_json
 from plimsoll.html import assets
 from plimsoll.http.server import Server
 from plimsoll.http.types import Handler, RejectedRequestError, Request, Response
@@ -21,7 +22,13 @@ PREFIX = "/plimsoll"
 """Stands before the path of a page in a permission, so that it is not mistaken for a path of the API server."""
 
 
-def server(settings: Settings, api: Kube, metrics: Metrics, handler: Handler) -> Server:
+def port(options: CoreOptions, api: Kube, metrics: Metrics, handler: Handler) -> Port:
+    """Return the port of this handler. Reads the certificate with --opsTls. Raises TlsError."""
+    made = server(options, api, metrics, handler)
+    return Port("ops", made, options.ops_port, secured=options.ops_tls)
+
+
+def server(settings: CoreOptions, api: Kube, metrics: Metrics, handler: Handler) -> Server:
     """Return the server of this handler. Reads the certificate with --opsTls. Raises TlsError."""
     if not settings.ops_tls:
         return Server(handler, limits=LIMITS)
@@ -49,5 +56,5 @@ def attributes_of(request: Request) -> Attributes | None:
 
 def refuse(refused: RejectedRequestError, _request: Request | None) -> Response:
     """Return why a request is not admitted."""
-    response = as_json.error(str(refused), HTTPStatus(refused.status))
+    response = responses.error(str(refused), HTTPStatus(refused.status))
     return response.with_headers(dict(refused.headers))

@@ -10,7 +10,6 @@ from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
 from evaluator.features.custom_metrics.bodies import Measured
-from evaluator.features.scorers.derived import DERIVED_METRICS
 
 
 class Columns(Protocol):
@@ -89,8 +88,8 @@ class CurrentReadings:
         """Return a metric of all nodes."""
         now, nodes = self._clock(), self._nodes()
         epoch = self._wall() - now
-        if metric in DERIVED_METRICS:
-            table = self._latest().table
+        table = self._latest().table
+        if metric in table.derived:
             column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
             return Current(table.nodes, column, now, epoch)
         return Current(nodes, self._readings.column(metric, nodes, now), now, epoch)

@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
+from evaluator.core.feature import Loop
 from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
@@ -79,9 +79,9 @@ class GangManager:
         self._version = 0
         self._listen(cluster, decider, inventory, fence)
 
-    def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines to run for the lifetime of the process."""
-        return [self.gang_controller.run(), self.diagnoser.run(), self.event_recorder.run()]
+    def loops(self) -> list[Loop]:
+        """Return what to run for the lifetime of the process."""
+        return [self.gang_controller.run, self.diagnoser.run, self.event_recorder.run]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.index.by_key

@@ -1,8 +1,16 @@
-"""What a policy's status and Events say about the limit of its actions on nodes."""
+"""What a policy's status and Events say about its actions on nodes: problems, the limit, and what enforcing it changes."""
 
+from collections.abc import Iterator, Sequence
+
+from evaluator.core.feature import Effects
 from evaluator.core.model.events import EventSpec
+from evaluator.core.model.node_index import union
+from evaluator.core.policy.actions.types import Action
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.report import Effect, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.features.node_actions.types import PolicyActions
-from evaluator.features.status.conditions import PolicyCondition
 from plimsoll.text import counted
 
 NODE_LIMIT_REACHED = "NodeLimitReached"
@@ -17,6 +25,39 @@ LIMIT_REACHED = EventSpec(
 LIMIT_CLEARED = EventSpec(
     "Normal", "NodeLimitCleared", "the policy acts on all nodes that violate it again"
 )
+_LIMITED = Episode(NODE_LIMIT_REACHED, LIMIT_REACHED, LIMIT_CLEARED)
+
+
+def part(actions: PolicyActions | None) -> PolicyPart:
+    """Return what the status and Events of a policy say about its actions; None: it has none."""
+    held_back = actions is not None and actions.held_back > 0
+    return PolicyPart(
+        problems=actions.problems if actions else (),
+        conditions=limit_conditions(actions),
+        episodes={_LIMITED: held_back},
+    )
+
+
+class ActionEffects(Effects):
+    """The nodes that a policy would taint, and set a condition on. Limits are not applied."""
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effects of enforcing a policy now."""
+        actions = decision.policy.actions
+        acted = _violating_nodes(decision, table) if actions.kinds - {Action.LABEL} else ()
+        nodes = listed(acted, len(table.nodes))
+        if Action.TAINT in actions.kinds:
+            phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
+            yield Effect("nodesTainted", phrase, acted)
+        if Action.CONDITION in actions.kinds:
+            yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
+
+
+def _violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
+    """Return the nodes that violate dontschedule or deschedule, which taints and conditions are set on."""
+    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+    states = (decision.states[name] for name in strategies if name in decision.states)
+    return table.nodes.at(union((state.found.violated for state in states), table.nodes))
 
 
 def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ...]:

@@ -2,16 +2,17 @@
 
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlencode
 
+from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.pages import Section
+from evaluator.core.report import LONGEST_PATH, SHOWN, PageError, Report, Window
 from evaluator.features.pages import as_json
-from evaluator.features.pages.drawing import NEGOTIATED, draw
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import LONGEST_PATH, SHOWN, PageError, Report
+from evaluator.features.pages.drawing import NEGOTIATED, Drawing
 from evaluator.features.pages.reports import Reports
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
@@ -26,14 +27,16 @@ _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
 _SUFFIX = ".json"
 
-_SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
-_NAMESPACED = frozenset({"policies", "pods", "gangs"})
-PATHS = (
-    "/",
-    f"/{_ROOT_AS_JSON}{_SUFFIX}",
-    *(f"/{section}{end}" for section in _SECTIONS for end in ("", "/", _SUFFIX)),
-)
-"""The paths to route here, by prefix if they end with a slash."""
+_SECTIONS = ("policies", "nodes", "pods", "rules")
+_NAMESPACED = frozenset({"policies", "pods"})
+
+
+def paths(sections: Iterable[Section] = ()) -> list[str]:
+    """Return the paths to route here, by prefix if they end with a slash. `sections`: those of other features."""
+    names = (*_SECTIONS, *(section.name for section in sections))
+    below = [f"/{name}{end}" for name in names for end in ("", "/", _SUFFIX)]
+    return ["/", f"/{_ROOT_AS_JSON}{_SUFFIX}", *below]
+
 
 Build = Callable[[], Awaitable[Report]]
 
@@ -61,10 +64,10 @@ class BrowserPages:
             ("nodes", 0): self._nodes,
             ("nodes", 1): self._node,
             ("pods", 0): self._pods,
-            ("gangs", 0): self._gangs,
-            ("gangs", 2): self._gang,
             ("rules", 0): self._rules,
         }
+        self._sections = {section.name: section for section in reports.sources.sections}
+        self._drawing = Drawing(*(section.templates for section in self._sections.values()))
 
     async def asset(self, request: Request) -> Response:
         """Answer /assets/<file>."""
@@ -87,13 +90,13 @@ class BrowserPages:
                     response = await as_json.page(report)
                     return response.with_headers(dict(NEGOTIATED))
                 around = self._around(target, page.title, page.section, page.subject)
-                return await draw(page.template, report, around)
+                return await self._drawing.draw(page.template, report, around)
         except PageError as failure:
             if wants_json:
-                return as_json.error(str(failure), failure.status)
+                return responses.error(str(failure), failure.status)
             around = self._around(target, failure.status.phrase, "")
             report = Report({"message": str(failure)})
-            return await draw("error.html", report, around, failure.status)
+            return await self._drawing.draw("error.html", report, around, failure.status)
 
     async def _page(self, target: "_Target") -> Page:
         """Return the page of a path. Raises PageError."""
@@ -105,8 +108,11 @@ class BrowserPages:
             return Page(
                 "pod.html", "Pod", section, lambda: self._reports.pods.pod(found, window), name
             )
-        if section in _NAMESPACED and len(names) == 1:  # the list of a namespace
+        namespaced = section in _NAMESPACED or section in self._sections
+        if namespaced and len(names) == 1:  # the list of a namespace
             window, names = replace(window, search=window.search or f"{names[0]}/"), []
+        if section in self._sections and len(names) in (0, 2) and all(names):
+            return self._page_of(self._sections[section], names, window)
         route = self._routes.get((section, len(names)))
         if route is None or not all(names):
             raise PageError(f"no page {target.path[:SHOWN]}")
@@ -131,13 +137,10 @@ class BrowserPages:
     def _pods(self, _names: Sequence[str], window: Window) -> Page:
         return Page("pods.html", "Pods", "pods", lambda: self._reports.pods.page(window))
 
-    def _gangs(self, _names: Sequence[str], window: Window) -> Page:
-        return Page("gangs.html", "Gangs", "gangs", lambda: self._reports.gangs.queue(window))
-
-    def _gang(self, names: Sequence[str], window: Window) -> Page:
-        name = "/".join(names)
-        build = self._reports.gangs.gang
-        return Page("gang.html", "Gang", "gangs", lambda: build(name, window), name)
+    def _page_of(self, section: Section, names: Sequence[str], window: Window) -> Page:
+        """Return the page of another feature: its list, or one object."""
+        view = section.one("/".join(names), window) if names else section.listed(window)
+        return Page(view.template, view.title, section.name, view.build, view.subject)
 
     def _rules(self, _names: Sequence[str], window: Window) -> Page:
         title = "Rules and metrics"
@@ -148,14 +151,15 @@ class BrowserPages:
     ) -> dict[str, Any]:
         """Return what templates show around a report."""
         sections = [("", "Policies"), ("nodes", "Nodes"), ("pods", "Pods")]
-        sections += [("gangs", "Gangs")] if self._reports.has_gangs else []
+        shown = [section for section in self._sections.values() if section.shown]
+        sections += [(section.name, section.title) for section in shown]
         return {
             "root": target.root,
             "title": title,
             "subject": subject,
             "section": section,
             "navigation": [*sections, ("rules", "Rules and metrics")],
-            "gangs": self._reports.has_gangs,
+            "sections": [section.name for section in shown],
             "json": target.as_json,
             "made": rfc3339.seconds(time.time()),
             "replica": self._replica,

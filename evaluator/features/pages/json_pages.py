@@ -1,11 +1,13 @@
 """The pages at /explain: policies, pods, nodes and gangs as JSON, each with all nodes on one page."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import unquote
 
+from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.report import LONGEST_PATH, PageError, Report
 from evaluator.features.pages import as_json
-from evaluator.features.pages.report import LONGEST_PATH, PageError, Report
 from evaluator.features.pages.reports import Reports
 from plimsoll.http.types import Request, Response
 
@@ -24,11 +26,9 @@ class ExplainPages:
         query, reports = request.query, self._reports
         if pods := query.get("pod"):
             return await self._pod(pods[-1])
-        if gangs := query.get("gang"):
-            name = gangs[-1]
-            return await self._answer(
-                lambda: reports.gangs.gang(name) if name else reports.gangs.queue()
-            )
+        for section in reports.sources.sections:
+            if names := query.get(section.query):
+                return await self._answer(partial(section.explained, names[-1]))
         if nodes := query.get("node"):
             return await self._answer(lambda: reports.nodes.node(nodes[-1]))
         if metrics := query.get("metric"):
@@ -40,7 +40,7 @@ class ExplainPages:
     async def below(self, request: Request) -> Response:
         """Answer /explain/<namespace> and /explain/<namespace>/<policy>."""
         if len(request.path) > LONGEST_PATH:
-            return as_json.error("the name is too long for a policy")
+            return responses.error("the name is too long for a policy")
         namespace, name = _names(request.path)
         policies = self._reports.policies
         if not namespace and not name:
@@ -55,7 +55,7 @@ class ExplainPages:
         try:
             found = await pods.find(name)
         except PageError as failure:
-            return as_json.error(str(failure), failure.status)
+            return responses.error(str(failure), failure.status)
         return await self._answer(lambda: pods.pod(found))
 
     async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
@@ -63,7 +63,7 @@ class ExplainPages:
             try:
                 return await as_json.page(await build())
             except PageError as failure:
-                return as_json.error(str(failure), failure.status)
+                return responses.error(str(failure), failure.status)
 
     def _see(self) -> dict[str, str]:
         pages = {
@@ -74,8 +74,8 @@ class ExplainPages:
             "node": "/explain?node=<name>",
             "metric": "/explain?metric=<name>",
         }
-        if self._reports.has_gangs:
-            pages |= {"gangs": "/explain?gang=", "gang": "/explain?gang=<namespace>/<podGroup>"}
+        for section in self._reports.sources.sections:
+            pages |= section.see if section.shown else {}
         return pages
 
 

@@ -9,13 +9,13 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.pages import joined
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.report import SHOWN, PageError, Report, Window
 from evaluator.features.pages.explain import failing_rules, overview, policy_nodes, rules, states
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
 from evaluator.features.pages.explain import status as explain_status
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import SHOWN, PageError, Report
 from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
@@ -85,8 +85,7 @@ class PolicyReports:
             "leader": sources.leader(),
             "agents": sources.agents(),
             "sources": list(sources.readings_from),
-            "gangs": sources.gang_explainer is not None,
-            "scorers": [*sources.pod_explainer.runner.scorers] if sources.pod_explainer else [],
+            **joined(part.evaluator() for part in sources.parts()),
         }
 
     def _api_server(self) -> list[dict[str, Any]]:
@@ -128,7 +127,7 @@ class PolicyReports:
                 names,
                 self._cluster.nodes.objects,
                 sources.since,
-                sources.taint_prefixes,
+                sources.parts(),
                 now=sources.clock(),
             )
         )
@@ -137,24 +136,10 @@ class PolicyReports:
             **{name: value for name, value in found.head.items() if name != "nodesMore"},
             **policy_nodes.head(codes, window, len(positions)),
             "status": explain_status.shown(self._cluster.status_of(key)),
-            "actions": self._actions(decision),
+            **joined(part.policy(decision) for part in sources.parts()),
             **self._pods(key),
         }
         return Report(head, objects={"nodes": entries})
-
-    def _actions(self, decision: Decision) -> dict[str, Any]:
-        policy = decision.policy
-        found = self._sources.actions().get(policy.key)
-        limited = found is not None and found.choice is not None
-        return {
-            "kinds": sorted(kind.value for kind in policy.actions.kinds),
-            "effect": policy.actions.effect.value,
-            "condition": policy.actions.condition,
-            "limit": found.limit if found and limited else None,
-            "acted": found.acted if found and limited else None,
-            "heldBack": found.held_back if found and limited else None,
-            "problems": list(found.problems) if found else [],
-        }
 
     def _pods(self, key: PolicyKey) -> dict[str, Any]:
         waiting, running = self._cluster.waiting.of(key), self._cluster.running.of(key)
@@ -172,7 +157,9 @@ class PolicyReports:
         shown: NodeIndex | None = None,
     ) -> explain.Explanation:
         sources = self._sources
-        await unhurried(sources.effects.catching_up(decisions))
+        effects = tuple(sources.effects())
+        for effect in effects:
+            await unhurried(effect.catching_up(decisions))
         with self._decider.readings() as readings:
             found = await stepwise(
                 explain.explain(
@@ -180,7 +167,7 @@ class PolicyReports:
                     key,
                     readings,
                     now=sources.clock(),
-                    effects=sources.effects,
+                    effects=effects,
                     node=node,
                     shown=shown,
                 )

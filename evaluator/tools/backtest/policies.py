@@ -8,7 +8,6 @@ from typing import Any
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.node_conditions import PREFIX
-from evaluator.features.scorers import derived
 from evaluator.tools.check import documents, schema
 from evaluator.tools.check.main import manifests
 from plimsoll.strictyaml import MalformedError
@@ -44,7 +43,9 @@ def _check(policy: Policy, *, any_metric: bool) -> None:
         why = policy.problems[0] if policy.problems else "it has no rules"
         raise PoliciesError(f"policy {policy.key}: {why}")
     live = sorted(
-        metric for metric in policy.metrics if metric.startswith(PREFIX) or derived.named([metric])
+        metric
+        for metric in policy.metrics
+        if metric.startswith(PREFIX) or metric in policy.derived_metrics
     )
     if live and not any_metric:
         raise PoliciesError(

@@ -83,7 +83,7 @@ async def port(world, serve, explaining, pod_explainer):
     operations = ops.OpsServer(
         world.decider,
         world.metrics,
-        reports=Reports(sources) if explaining else None,
+        pages=routes(Reports(sources) if explaining else None,
         waiting_for=lambda: pod_explainer.waiting_for if pod_explainer else (),
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port

@@ -16,7 +16,7 @@ from evaluator.core.loop.gauges import PolicyGauges
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.release import release, unused
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.loop.violation_times import ViolationTimes
+from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.core.metrics import SLICE, Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta

@@ -9,7 +9,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.loop.violation_times import ViolationTimes
+from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
@@ -90,7 +90,7 @@ class PagesOfPolicies:
             failing_rules=self.failing,
             **sources,
         )
-        self.server = OpsServer(self.decider, metrics, reports=Reports(given))
+        self.server = OpsServer(self.decider, metrics, pages=routes(Reports(given))
 
     def know(self, *policies, nodes=("node-a", "node-b"), pods=()):
         """Replace policies and nodes (names or objects); pods are given as (namespace, name, policy)."""

@@ -122,7 +122,7 @@ async def get(pod_explainer, metrics, serve):
         clock=lambda: 0.0,
     )
     sources = PageSources(decider, cluster, clock=lambda: 0.0, pod_explainer=pod_explainer)
-    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
+    operations = ops.OpsServer(decider, metrics, pages=routes(Reports(sources))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

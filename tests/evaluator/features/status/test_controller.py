@@ -11,7 +11,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
 from evaluator.features.status.controller import StatusController
-from evaluator.features.status.pod_plan import PodCounts
+from evaluator.core.cache.policy_pods import PodCounts
 from wire.codec import Delta
 
 NOW = 1000.0

@@ -91,7 +91,7 @@ async def get(serve, gang_explainer):
     cluster = ClusterCache()
     decider = DecisionLoop(cluster, store, Subscriptions(), metrics)
     sources = PageSources(decider, cluster, clock=lambda: 0.0, gang_explainer=gang_explainer)
-    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
+    operations = ops.OpsServer(decider, metrics, pages=routes(Reports(sources))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.loop.violation_times import ViolationTimes
+from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.types import StrategyName

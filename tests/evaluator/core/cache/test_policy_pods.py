@@ -6,7 +6,7 @@ import pytest
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
-from evaluator.features.status.pod_plan import (
+from evaluator.core.cache.policy_pods import (
     NotApplied,
     event,
     pod_counts,

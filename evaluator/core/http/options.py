@@ -10,8 +10,8 @@ _DEFAULT = Limits()
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExtenderOptions:
-    """The extender port."""
+class SchedulerPortOptions:
+    """The port of kube-scheduler."""
 
     port: int = option(
         "port", 9001, "port for requests of kube-scheduler", metavar="PORT", parse=flags.port
@@ -45,7 +45,7 @@ class ExtenderOptions:
         """The names of `clientNames`; empty if any client is allowed."""
         return frozenset(name for item in self.client_names for name in item.split(","))
 
-    def extender_mistakes(self) -> list[str]:
+    def scheduler_port_mistakes(self) -> list[str]:
         """Return the errors in these settings together, as sentences."""
         errors = []
         if self.client_names and self.unsafe:

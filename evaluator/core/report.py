@@ -1,0 +1,145 @@
+"""What features show and report about a policy, a node or a pod: pages as data, conditions, Events and effects.
+
+A feature contributes parts, other features show them: neither imports the other.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
+
+from evaluator.core.model.events import EventSpec
+from plimsoll.text import counted
+
+T = TypeVar("T")
+
+LONGEST_PATH = 2_000
+"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
+SHOWN = 400
+"""Characters of a name shown in an error; names in Kubernetes are shorter."""
+PAGE = 200
+"""Entries on one page."""
+_NAMED = 5
+"""Nodes that a message names; the others are counted."""
+
+Entries = Iterable[tuple[str, Mapping[str, Any]]]
+"""Names, and what is known of each."""
+
+
+class PageError(Exception):
+    """A page that cannot be made; the message is for the client."""
+
+    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page as data: the fields of `head`, then `objects` by name and `arrays`. Their entries may be made while they are read."""
+
+    head: Mapping[str, Any]
+    objects: Mapping[str, Entries] = field(default_factory=dict)
+    arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which entries of a list a page shows.
+
+    `search`: part of a name; `state`: only entries in it; `page`: from 1; `size`: entries of a page.
+    """
+
+    search: str = ""
+    state: str = ""
+    page: int = 1
+    size: int = PAGE
+
+    def of(self, entries: Sequence[T]) -> Sequence[T]:
+        """Return the entries of the page; the last page if there are fewer."""
+        begin = (self._within(len(entries)) - 1) * self.size
+        return entries[begin : begin + self.size]
+
+    @property
+    def skipped(self) -> int:
+        """How many entries precede those of the page, if there are as many."""
+        return (self.page - 1) * self.size
+
+    def described(self, found: int, total: int) -> dict[str, Any]:
+        """Return the window as data: `found` entries match the search and state, out of `total`."""
+        return {
+            "search": self.search,
+            "state": self.state,
+            "page": self._within(found),
+            "pages": self._pages(found),
+            "found": found,
+            "total": total,
+        }
+
+    def _pages(self, found: int) -> int:
+        return max(1, math.ceil(found / self.size))
+
+    def _within(self, found: int) -> int:
+        return max(1, min(self.page, self._pages(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCondition:
+    """One condition of a policy's status, without its transition time, so that equal conditions need no write."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def body(self, since: str, generation: int) -> dict[str, Any]:
+        """Return the condition as a JSON object; `since` is RFC 3339."""
+        return {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+
+
+class Episode(NamedTuple):
+    """A state of a policy that one Event reports when it begins, and another when it ends.
+
+    `condition`: the type of the condition that is True meanwhile, by which a new process knows what was reported.
+    """
+
+    condition: str
+    began: EventSpec
+    ended: EventSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPart:
+    """What a feature adds to the status and the Events of a policy.
+
+    `problems` are constant sentences, each also an Event; the text of `varying_problems` names nodes or readings, so one
+    Event stands for all of them. `episodes`: whether each is going on.
+    """
+
+    problems: tuple[str, ...] = ()
+    varying_problems: tuple[str, ...] = ()
+    conditions: tuple[PolicyCondition, ...] = ()
+    episodes: Mapping[Episode, bool] = field(default_factory=dict)
+
+
+class Effect(NamedTuple):
+    """What enforcing a policy changes: the field of it in /explain, a phrase for the status, and the nodes or pods."""
+
+    field: str
+    phrase: str
+    names: Sequence[str]
+
+
+def listed(names: Sequence[str], total: int) -> str:
+    """Return `2 of 3 nodes (a, b)`; long lists are cut."""
+    shown = ", ".join(names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"
