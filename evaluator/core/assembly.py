@@ -47,7 +47,7 @@ class Core:
         self.metrics = Metrics()
         self.contributions = Contributions()
         self.cluster = ClusterCache(stale_after=options.cluster_stale_after)
-        self._vocabulary = vocabulary
+        self.vocabulary = vocabulary
         changed = WakeUp()
         self.watches = Watches(
             api,
@@ -166,7 +166,7 @@ class Core:
         decode_policy = partial(
             cluster_cache.decode_policy,
             observe=self.options.observe,
-            vocabulary=self._vocabulary,
+            vocabulary=self.vocabulary,
         )
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [

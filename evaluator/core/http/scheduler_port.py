@@ -29,7 +29,7 @@ class SchedulerPort:
 
     def opened(self, name: str, number: int, groups: Sequence[RouteGroup]) -> Port:
         """Return a port of kube-scheduler with another name and number."""
-        shared = _SharedRoutes(groups)
+        shared = SharedRoutes(groups)
         server = Server(
             shared.routes.answer,
             check=shared.routes.check,
@@ -44,7 +44,7 @@ def _plain() -> None:
     """Return None: connections have no TLS."""
 
 
-class _SharedRoutes:
+class SharedRoutes:
     """The routes of several groups. A request to a path of a group is refused in the words of that group."""
 
     def __init__(self, groups: Sequence[RouteGroup]) -> None:

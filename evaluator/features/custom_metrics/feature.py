@@ -23,6 +23,7 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
         decider=core.loop,
         readings=core.readings,
         served=served,
+        derived=core.vocabulary.derived,
     )
     return Wired(
         ports=[Port("custom-metrics", port.server, options.custom_metrics_port, secured=True)],

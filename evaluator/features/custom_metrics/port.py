@@ -50,6 +50,7 @@ class CustomMetricsPort:
         decider: DecisionLoop,
         readings: Columns,
         served: ServedMetrics,
+        derived: frozenset[str],
     ) -> None:
         """Reads the certificate. Raises TlsError."""
         self._access = DelegatedAccess(api, metrics)
@@ -63,6 +64,7 @@ class CustomMetricsPort:
             decider.newest,
             clock=time.monotonic,
             wall=time.time,
+            derived=derived,
         )
         handler = CustomMetricsApi(
             MetricLists(

@@ -64,7 +64,7 @@ class Current:
 
 
 class CurrentReadings:
-    """Reads columns of `readings`; metrics that scorers derive are those of the `latest` decisions.
+    """Reads columns of `readings`; `derived` metrics are those of the `latest` decisions.
 
     `nodes`: returns the nodes of the cluster. `clock` is the store's, `wall` returns Unix time.
     """
@@ -77,19 +77,21 @@ class CurrentReadings:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        derived: frozenset[str] = frozenset(),
     ) -> None:
         self._readings = readings
         self._nodes = nodes
         self._latest = latest
         self._clock = clock
         self._wall = wall
+        self._derived = derived
 
     def read(self, metric: str) -> Current:
         """Return a metric of all nodes."""
         now, nodes = self._clock(), self._nodes()
         epoch = self._wall() - now
-        table = self._latest().table
-        if metric in table.derived:
+        if metric in self._derived:
+            table = self._latest().table
             column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
             return Current(table.nodes, column, now, epoch)
         return Current(nodes, self._readings.column(metric, nodes, now), now, epoch)

@@ -69,7 +69,8 @@ class PolicyVerbs:
         try:
             result, body = verb(codec.decode(request.body), self._decisions())
         except tuple(_STATUSES) as error:
-            return self.refuse(RejectedRequestError(_STATUSES[type(error)], str(error)), request)
+            status = next(s for kind, s in _STATUSES.items() if isinstance(error, kind))
+            return self.refuse(RejectedRequestError(status, str(error)), request)
         self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
         self._metrics.requests.labels(name, 200, result).inc()
         return Response(HTTPStatus.OK, body, _JSON)

@@ -35,6 +35,10 @@ def _off() -> Facts:
     return {"gangs": False}
 
 
+NO_GANGS = PagePart(evaluator=_off, section=section(None))
+"""What pages show without --gangs."""
+
+
 def wire(core: Core, options: GangOptions) -> Wired:
     """Release gangs while this replica leads, with --gangs; serve the webhook with --gangWebhookPort."""
     server = webhook_port.server(core.options, options, core.metrics)
@@ -42,7 +46,7 @@ def wire(core: Core, options: GangOptions) -> Wired:
     if server is not None:
         ports.append(Port("gangs", server, options.gang_webhook_port, secured=True))
     if not options.gangs:
-        return Wired(ports=ports, page=PagePart(evaluator=_off, section=section(None)))
+        return Wired(ports=ports, page=NO_GANGS)
     gangs = GangManager(
         options,
         core.api,

@@ -17,7 +17,7 @@ from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
 
 
-class _Shown:
+class Shown:
     """What pages, statuses and Events show of the plan."""
 
     def __init__(self, planner: NodeActionPlanner) -> None:
@@ -30,6 +30,10 @@ class _Shown:
     def part(self, decision: Decision) -> PolicyPart:
         """Return the part of a policy's status."""
         return part(self._planner.latest.policies.get(decision.policy.key))
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(policy=self.policy, written=self.written, written_for=self.written_for)
 
     def policy(self, decision: Decision) -> Facts:
         """Return the actions of a policy, for its page."""
@@ -78,7 +82,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]
     core.fence.listeners += [taints.start_over, conditions.start_over]
     core.loop.listeners.append(planner.wake)
-    shown = _Shown(planner)
+    shown = Shown(planner)
     loops = [planner.run, taints.run, *([conditions.run] if options.conditions else [])]
     return Wired(
         loops=loops,
@@ -87,7 +91,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         part_known=shown.known,
         may_act=planner.may_evict,
         records=Records(own_prefixes(options.taint_prefix)).of,
-        page=PagePart(policy=shown.policy, written=shown.written, written_for=shown.written_for),
+        page=shown.page(),
     )
 
 

@@ -41,8 +41,7 @@ class _Replica:
 def wire(core: Core, options: PageOptions) -> Wired:
     """Serve the pages; with --no-explain, say that they are off."""
     if not options.explain:
-        off = Route(_switched_off)
-        return Wired(ops_routes=dict.fromkeys([_EXPLAIN, f"{_EXPLAIN}/", *paths()], off))
+        return Wired(ops_routes=routes_off())
     times, replica = ViolationTimes(), _Replica(core)
     core.loop.followers.append(times.update)
     sources = PageSources(
@@ -71,6 +70,11 @@ def routes(reports: Reports) -> Mapping[str, Route]:
         **dict.fromkeys(paths(reports.sources.sections), Route(browser.answer)),
         assets.FOLDER: Route(browser.asset),
     }
+
+
+def routes_off() -> Mapping[str, Route]:
+    """Return routes that say that the pages are off."""
+    return dict.fromkeys([_EXPLAIN, f"{_EXPLAIN}/", *paths()], Route(_switched_off))
 
 
 async def _switched_off(request: Request) -> Response:

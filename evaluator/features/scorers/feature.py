@@ -81,12 +81,16 @@ def _no_facts(_node: str) -> Facts:
     return {"scorers": {}}
 
 
+NO_SCORERS = PagePart(evaluator=_no_scorers, node=_no_facts)
+"""What pages show if no scorer is enabled."""
+
+
 def wire(core: Core, options: ScorerOptions) -> Wired:
     """Load and serve the scorers of --scorers; without any, say in policies that use their metrics how to enable them."""
     scorers = registry.load(options)
     if not scorers:
         core.loop.derive(_Layer(OFF).over)
-        return Wired(page=PagePart(evaluator=_no_scorers, node=_no_facts))
+        return Wired(page=NO_SCORERS)
     learned = _Learned(core, options)
     inventory = core.all_pods.require()
     if learned.controller:

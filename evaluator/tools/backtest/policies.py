@@ -8,6 +8,7 @@ from typing import Any
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.node_conditions import PREFIX
+from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import documents, schema
 from evaluator.tools.check.main import manifests
 from plimsoll.strictyaml import MalformedError
@@ -26,7 +27,7 @@ def read(names: Sequence[str], *, any_metric: bool = False) -> list[Policy]:
     found: dict[Any, Policy] = {}
     for name in names:
         for obj in _objects(name):
-            policy = parse(obj)
+            policy = parse(obj, vocabulary=VOCABULARY)
             if policy.key in found:
                 raise PoliciesError(f"{name}: policy {policy.key} appears twice")
             found[policy.key] = policy

@@ -4,8 +4,6 @@ import msgspec
 import pytest
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.pod import Pod
 from evaluator.core.cache.policy_pods import (
     NotApplied,
     event,
@@ -13,6 +11,8 @@ from evaluator.core.cache.policy_pods import (
     pods_elsewhere,
     why_not_applied,
 )
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod import Pod
 
 REQUEST = {"requests": {"telemetry/scheduling": "1"}}
 LIMIT = {"limits": {"telemetry/scheduling": "1"}}

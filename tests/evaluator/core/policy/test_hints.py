@@ -13,7 +13,7 @@ from evaluator.core.policy.types import Operator
 from plimsoll.text import LONGEST
 
 LONG = "node_" + "x" * 248
-RULES = Path(__file__).parents[3] / "deploy/rules"
+RULES = Path(__file__).parents[4] / "deploy/rules"
 ABOVE, BELOW = (Use(Operator.GREATER_THAN, 1.0),), (Use(Operator.LESS_THAN, 1.0),)
 EQUALS = (Use(Operator.EQUALS, 1.0),)
 MOST_WANTED, LEAST_WANTED = (

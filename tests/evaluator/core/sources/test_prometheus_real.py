@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not on PATH"),
 ]
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 class Fleet:

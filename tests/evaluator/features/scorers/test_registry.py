@@ -23,7 +23,7 @@ from tests import preloaded
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 LOOPBACK = ("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0")
 
 
@@ -156,8 +156,8 @@ def test_built_in_names_cannot_be_overridden(installed):
 def test_manual_shows_the_template_and_its_entry_point_unchanged():
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     shown, line, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert shown in (ROOT / "evaluator" / "scoring" / "plugins" / "template.py").read_text()
-    assert line in (ROOT / "evaluator" / "scorerhost" / "registry.py").read_text()
+    assert shown in (ROOT / "evaluator/features/scorers/plugins/template.py").read_text()
+    assert line in (ROOT / "evaluator/features/scorers/registry.py").read_text()
 
 
 @pytest.fixture(scope="module")
