@@ -12,11 +12,15 @@ from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.page import section
 
 
-class _Shown:
+class Shown:
     """What pages of pods and of the evaluator show of gangs."""
 
     def __init__(self, explainer: GangExplainer) -> None:
         self._explainer = explainer
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(evaluator=self.evaluator, pod=self.pod, section=section(self._explainer))
 
     def evaluator(self) -> Facts:
         """Return that gangs are on."""
@@ -57,15 +61,11 @@ def wire(core: Core, options: GangOptions) -> Wired:
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
     )
-    shown = _Shown(gangs.gang_explainer)
+    shown = Shown(gangs.gang_explainer)
     return Wired(
         ports=ports,
         loops=gangs.loops(),
-        page=PagePart(
-            evaluator=shown.evaluator,
-            pod=shown.pod,
-            section=section(gangs.gang_explainer),
-        ),
+        page=shown.page(),
     )
 
 

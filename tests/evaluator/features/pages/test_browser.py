@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.features.pages.drawing import Drawing
 from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body
 from tests.examples import examples
 from wire.codec import Delta
@@ -524,5 +525,5 @@ async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template
         for node in nodes:
             pages.report_failing(node, BROKEN)
         values = {**around, "page": await data(pages, target)}
-        most.append(max(map(len, drawing.Drawing()._templates.pieces(template, values))))
+        most.append(max(map(len, Drawing()._templates.pieces(template, values))))
     assert most[1] <= 1.1 * most[0]

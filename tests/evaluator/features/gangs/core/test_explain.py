@@ -13,12 +13,11 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.gangs.membership import QoS
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
-from evaluator.core.pages import PagePart
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.explain import GangExplainer
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
-from evaluator.features.gangs.page import section
+from evaluator.features.gangs.feature import Shown
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
@@ -93,7 +92,7 @@ async def get(serve, gang_explainer):
     store = Store(stale_after=30.0, started=0.0)
     cluster = ClusterCache()
     decider = DecisionLoop(cluster, store, Subscriptions(), metrics)
-    part = PagePart(section=section(gang_explainer))
+    part = Shown(gang_explainer).page()
     sources = PageSources(decider, cluster, clock=lambda: 0.0, parts=lambda: [part])
     operations = ops.OpsServer(decider, metrics, pages=routes(Reports(sources)))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
