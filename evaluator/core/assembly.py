@@ -10,6 +10,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.contributions import Contributions
 from evaluator.core.http.ports import AgentPort
 from evaluator.core.http.scheduler_port import SchedulerPort
+from evaluator.core.intake import Intake
 from evaluator.core.kube import resources
 from evaluator.core.kube.all_pods import AllPods
 from evaluator.core.kube.client import Kube
@@ -18,7 +19,6 @@ from evaluator.core.kube.watches import Watches
 from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.loop.intake import Intake
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.similar import SimilarMetrics
 from evaluator.core.loop.subscription import Subscriptions

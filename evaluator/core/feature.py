@@ -4,7 +4,7 @@
 imports `evaluator.core`, and no other feature.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -13,11 +13,10 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages import PagePart
-from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
-from evaluator.core.protocol.codec import Args
-from evaluator.core.report import Effect, PolicyPart
+from evaluator.core.protocol.podview import ForPod
+from evaluator.core.report import Effects, PolicyPart
 from plimsoll.http.routes import Route
 
 if TYPE_CHECKING:
@@ -28,26 +27,6 @@ Loop = Callable[[], Coroutine[Any, Any, None]]
 
 
 Options = TypeVar("Options", bound=FeatureOptions)
-
-
-class Effects:
-    """What a feature changes by enforcing a policy; this class itself: nothing."""
-
-    def catching_up(self, decisions: Decisions) -> Iterator[None]:
-        """Bring what `of` needs up to date, in steps."""
-        yield from ()
-
-    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
-        """Yield the effects of enforcing a policy now. Limits are not applied."""
-        yield from ()
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return what /explain says about the feature's flags."""
-        return {}
-
-
-ForPod = Callable[[Args, Decision, Decisions], Decision]
-"""Returns a policy's decision for the pod of a request."""
 
 
 def _nothing(_options: FeatureOptions) -> Iterable[str]:

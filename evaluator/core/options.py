@@ -3,13 +3,61 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from evaluator.core.http.options import SchedulerPortOptions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.options import SourceOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option
+from plimsoll.http.limits import Limits
 from plimsoll.logs import LogOptions
+
+_DEFAULT = Limits()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulerPortOptions:
+    """The port of kube-scheduler."""
+
+    port: int = option(
+        "port", 9001, "port for requests of kube-scheduler", metavar="PORT", parse=flags.port
+    )
+    cert: str = option(
+        "cert", "/etc/kubernetes/pki/ca.crt", "server certificate of that port", metavar="FILE"
+    )
+    key: str = option("key", "/etc/kubernetes/pki/ca.key", "its private key", metavar="FILE")
+    cacert: str = option(
+        "cacert",
+        "/etc/kubernetes/pki/ca.crt",
+        "the CA that must have signed the scheduler's client certificate",
+        metavar="FILE",
+    )
+    client_names: tuple[str, ...] = option(
+        "clientNames",
+        (),
+        "names (CN or DNS), one of which a client certificate must have, e.g. `system:kube-scheduler`; repeatable, or "
+        "separated by commas. By default every certificate of that CA is accepted, as in Telemetry Aware Scheduling",
+        metavar="NAME",
+        parse=flags.names,
+    )
+    unsafe: bool = option(
+        "unsafe", False, "serve kube-scheduler over plain HTTP, without authentication of clients"
+    )
+    limits: Limits = _DEFAULT
+    """Timeouts, sizes and connections of each HTTP port. Constants: tests pass smaller ones, no flag sets them."""
+
+    @property
+    def allowed_clients(self) -> frozenset[str]:
+        """The names of `clientNames`; empty if any client is allowed."""
+        return frozenset(name for item in self.client_names for name in item.split(","))
+
+    def scheduler_port_mistakes(self) -> list[str]:
+        """Return the errors in these settings together, as sentences."""
+        errors = []
+        if self.client_names and self.unsafe:
+            errors.append(
+                "--clientNames and --unsafe contradict each other: plain HTTP has no certificates"
+            )
+        return errors
 
 
 def rate(text: str) -> float:

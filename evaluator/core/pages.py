@@ -1,7 +1,8 @@
 """What features contribute to pages, for the feature that draws them."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -9,7 +10,32 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decision
-from evaluator.core.report import Report, Window
+from evaluator.core.report import Window
+
+LONGEST_PATH = 2_000
+"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
+SHOWN = 400
+"""Characters of a name shown in an error; names in Kubernetes are shorter."""
+Entries = Iterable[tuple[str, Mapping[str, Any]]]
+"""Names, and what is known of each."""
+
+
+class PageError(Exception):
+    """A page that cannot be made; the message is for the client."""
+
+    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page as data: the fields of `head`, then `objects` by name and `arrays`. Their entries may be made while they are read."""
+
+    head: Mapping[str, Any]
+    objects: Mapping[str, Entries] = field(default_factory=dict)
+    arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
+
 
 Facts = Mapping[str, Any]
 """Fields of a page."""

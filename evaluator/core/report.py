@@ -1,47 +1,24 @@
-"""What features show and report about a policy, a node or a pod: pages as data, conditions, Events and effects.
+"""What features report about a policy: parts of its status, Events, and the effects of enforcing it; and windows of lists.
 
 A feature contributes parts, other features show them: neither imports the other.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any, NamedTuple, TypeVar
 
 from evaluator.core.model.events import EventSpec
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import counted
 
 T = TypeVar("T")
 
-LONGEST_PATH = 2_000
-"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
-SHOWN = 400
-"""Characters of a name shown in an error; names in Kubernetes are shorter."""
 PAGE = 200
 """Entries on one page."""
 _NAMED = 5
 """Nodes that a message names; the others are counted."""
-
-Entries = Iterable[tuple[str, Mapping[str, Any]]]
-"""Names, and what is known of each."""
-
-
-class PageError(Exception):
-    """A page that cannot be made; the message is for the client."""
-
-    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
-        super().__init__(sentence)
-        self.status = status
-
-
-@dataclass(frozen=True)
-class Report:
-    """A page as data: the fields of `head`, then `objects` by name and `arrays`. Their entries may be made while they are read."""
-
-    head: Mapping[str, Any]
-    objects: Mapping[str, Entries] = field(default_factory=dict)
-    arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +113,22 @@ class Effect(NamedTuple):
     field: str
     phrase: str
     names: Sequence[str]
+
+
+class Effects:
+    """What a feature changes by enforcing a policy; this class itself: nothing."""
+
+    def catching_up(self, decisions: Decisions) -> Iterator[None]:
+        """Bring what `of` needs up to date, in steps."""
+        yield from ()
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effects of enforcing a policy now. Limits are not applied."""
+        yield from ()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what /explain says about the feature's flags."""
+        return {}
 
 
 def listed(names: Sequence[str], total: int) -> str:

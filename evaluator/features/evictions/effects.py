@@ -5,10 +5,9 @@ from typing import Any
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
-from evaluator.core.feature import Effects
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.report import Effect
+from evaluator.core.report import Effect, Effects
 from evaluator.features.evictions.plan import evictable
 from plimsoll.text import counted
 

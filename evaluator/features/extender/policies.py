@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from evaluator.core.feature import ForPod
 from evaluator.core.http.ports import RouteGroup
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
 from evaluator.core.protocol.errors import ErrorResponder
+from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
 from plimsoll import logs
 from plimsoll.http.routes import Route

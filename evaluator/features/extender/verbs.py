@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evaluator.core.feature import ForPod
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol.podview import ForPod
 
 
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:

@@ -7,8 +7,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from evaluator.core.pages import PageView, Section
-from evaluator.core.report import SHOWN, PageError, Report, Window
+from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.report import Window
 from evaluator.features.gangs.core import explain as explain_gangs
 from evaluator.features.gangs.core.explain import GangExplainer
 from plimsoll.http.pieces import unhurried

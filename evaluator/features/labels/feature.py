@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Effects, Feature, Wired
+from evaluator.core.feature import Feature, Wired
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.report import Effect, PolicyPart, listed
+from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from evaluator.core.feature import Effects
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import union
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import StrategyName
-from evaluator.core.report import Effect, Episode, PolicyCondition, PolicyPart, listed
+from evaluator.core.report import Effect, Effects, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.features.node_actions.types import PolicyActions
 from plimsoll.text import counted
 

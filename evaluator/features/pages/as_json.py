@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from evaluator.core.http.responses import JSON, parts
-from evaluator.core.report import Report
+from evaluator.core.pages import Report
 from plimsoll.html import headers
 from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Response

@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlencode
 
 from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.pages import Section
-from evaluator.core.report import LONGEST_PATH, SHOWN, PageError, Report, Window
+from evaluator.core.pages import LONGEST_PATH, SHOWN, PageError, Report, Section
+from evaluator.core.report import Window
 from evaluator.features.pages import as_json
 from evaluator.features.pages.drawing import NEGOTIATED, Drawing
 from evaluator.features.pages.reports import Reports

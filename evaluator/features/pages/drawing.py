@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.core.http.responses import parts
-from evaluator.core.report import Report
+from evaluator.core.pages import Report
 from plimsoll.html import headers
 from plimsoll.html.templates import Templates
 from plimsoll.http.pieces import unhurried

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.report import LONGEST_PATH, PageError, Report
+from evaluator.core.pages import LONGEST_PATH, PageError, Report
 from evaluator.features.pages import as_json
 from evaluator.features.pages.reports import Reports
 from plimsoll.http.types import Request, Response

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.feature import Effects
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import PagePart, PodJudge, Section
 from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.report import Effects
 from evaluator.features.pages.explain.policy_nodes import Since, never
 
 _NAMED = 10

@@ -10,9 +10,8 @@ from evaluator.core.cache.pods_by_policy import policy_of as policy_of_pod
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key, PodRecord
-from evaluator.core.pages import PodOpinions
+from evaluator.core.pages import PageError, PodOpinions
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.report import PageError
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.explain import Opinion
 from evaluator.features.scorers.options import POLICIES

@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
-from evaluator.core.feature import Effects
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.policy.types import Policy, StrategyName
-from evaluator.core.report import PolicyCondition
+from evaluator.core.report import Effects, PolicyCondition
 from evaluator.features.status.plan import PartsOf, PolicyStatus, no_parts, statuses
 from plimsoll import logs
 from plimsoll.backoff import Backoff

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from evaluator.core.feature import Effects
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.report import PolicyCondition, listed
+from evaluator.core.report import Effects, PolicyCondition, listed
 
 ENFORCED = "Enforced"
 """The condition's type."""

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 
 from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
-from evaluator.core.feature import Effects
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.policy.types import Policy, StrategyName
-from evaluator.core.report import PolicyCondition, PolicyPart, listed
+from evaluator.core.report import Effects, PolicyCondition, PolicyPart, listed
 from evaluator.features.status import enforcement
 from evaluator.features.status.conditions import conditions, missing, missing_phrases
 from plimsoll.text import counted

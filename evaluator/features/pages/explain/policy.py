@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.core.feature import Effects
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.model.steps import Steps
@@ -20,6 +19,7 @@ from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
+from evaluator.core.report import Effects
 from evaluator.features.pages.explain import words
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.http.options import SchedulerPortOptions
+from evaluator.core.options import SchedulerPortOptions
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.http.limits import Limits
