@@ -5,13 +5,13 @@ from typing import Any
 
 from evaluator.config import Settings
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Wired
 from evaluator.core.http import ops_port
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import Port, Ports
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
 from evaluator.core.runtime.gc_tuning import FreezeWhenReady
+from evaluator.core.wiring import Wired
 from evaluator.features.registry import FEATURES, VOCABULARY
 from plimsoll import logs
 

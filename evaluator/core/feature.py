@@ -1,30 +1,17 @@
-"""The interface of a feature: what it declares, and what it returns when it is wired to the core.
+"""The interface of a feature: one entry in the list of features.
 
-`evaluator.features.registry` lists the features. Each is a package with a module `feature` that has a `Feature`; it
-imports `evaluator.core`, and no other feature.
+`evaluator.features.registry` lists them. Each is a package with a module `feature` that has a `Feature`; it imports
+`evaluator.core`, and no other feature.
 """
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from evaluator.core.http.ports import Port, RouteGroup
-from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node import Node
+from evaluator.core.assembly import Core
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
-from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
-from evaluator.core.protocol.podview import ForPod
-from evaluator.core.report import Effects, PolicyPart
-from plimsoll.http.routes import Route
-
-if TYPE_CHECKING:
-    from evaluator.core.assembly import Core
-
-Loop = Callable[[], Coroutine[Any, Any, None]]
-"""Returns a coroutine that runs until it is cancelled."""
-
+from evaluator.core.wiring import Wired
 
 Options = TypeVar("Options", bound=FeatureOptions)
 
@@ -34,45 +21,12 @@ def _nothing(_options: FeatureOptions) -> Iterable[str]:
     return ()
 
 
-def _known() -> bool:
-    """Return True: nothing is to be found out first."""
-    return True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wired:
-    """A feature that is connected to the core: what the evaluator serves, runs and shows of it."""
-
-    scheduler_routes: Sequence[RouteGroup] = ()
-    """On kube-scheduler's port."""
-    ops_routes: Mapping[str, Route] = field(default_factory=dict)
-    """On the operations port, by path."""
-    ports: Sequence[Port] = ()
-    """Ports of its own."""
-    loops: Sequence[Loop] = ()
-    """Run on every replica; those that write check whether this replica leads."""
-    waiting_for: Callable[[], Sequence[str]] = tuple
-    """What is missing before this replica is ready."""
-    effects: Effects | None = None
-    policy_part: Callable[[Decision], PolicyPart] | None = None
-    """What it adds to a policy's status and Events."""
-    part_known: Callable[[], bool] = _known
-    """Whether `policy_part` is known yet; until then no status is written."""
-    may_act: Callable[[PolicyKey, str], bool] | None = None
-    """Whether a policy may act on a node, within limits."""
-    for_pod: ForPod | None = None
-    """Refines a policy's decision for one pod."""
-    records: Callable[[Node], Mapping[str, str]] | None = None
-    """Returns what the feature wrote to a node that shows, after a restart, that the node violated a policy."""
-    page: PagePart | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Feature(Generic[Options]):
     """One entry in the list of features. `wire` connects it; with its flags off it may return nothing to run."""
 
     name: str
-    wire: "Callable[[Core, Options], Wired]"
+    wire: Callable[[Core, Options], Wired]
     options: type[Options]
     check: Callable[[Options], Iterable[str]] = _nothing
     """Yields what keeps the feature from starting with these flags, each as a sentence."""

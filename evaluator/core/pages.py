@@ -1,6 +1,6 @@
 """What features contribute to pages, for the feature that draws them."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -10,7 +10,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decision
-from evaluator.core.report import Window
+from evaluator.core.report import Facts, Window
 
 LONGEST_PATH = 2_000
 """Longest path that is decoded; a namespace and a name have at most 506 characters."""
@@ -35,10 +35,6 @@ class Report:
     head: Mapping[str, Any]
     objects: Mapping[str, Entries] = field(default_factory=dict)
     arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
-
-
-Facts = Mapping[str, Any]
-"""Fields of a page."""
 
 
 class PageView(NamedTuple):
@@ -121,11 +117,3 @@ class PagePart:
     """Of a pod whose page has some fields."""
     judge: PodJudge | None = None
     section: Section | None = None
-
-
-def joined(parts: Iterator[Facts]) -> dict[str, Any]:
-    """Return the fields of several features together."""
-    fields: dict[str, Any] = {}
-    for part in parts:
-        fields |= part
-    return fields

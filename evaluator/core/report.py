@@ -4,7 +4,7 @@ A feature contributes parts, other features show them: neither imports the other
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,10 @@ PAGE = 200
 """Entries on one page."""
 _NAMED = 5
 """Nodes that a message names; the others are counted."""
+
+
+Facts = Mapping[str, Any]
+"""Fields of a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,11 @@ def listed(names: Sequence[str], total: int) -> str:
     shown = ", ".join(names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"
+
+
+def joined(parts: Iterable[Facts]) -> dict[str, Any]:
+    """Return the fields of several features together."""
+    fields: dict[str, Any] = {}
+    for part in parts:
+        fields |= part
+    return fields

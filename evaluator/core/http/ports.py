@@ -1,6 +1,6 @@
 """The ports: those of kube-scheduler, agents and operations, and those that features open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -10,9 +10,7 @@ from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Certificates
 from plimsoll import logs
 from plimsoll.http.addresses import Address
-from plimsoll.http.routes import Route
 from plimsoll.http.server import Server
-from plimsoll.http.types import Refuse
 
 log = logs.get(__name__)
 
@@ -30,13 +28,6 @@ class Port(NamedTuple):
     number: int
     secured: bool
     urgent: bool = False
-
-
-class RouteGroup(NamedTuple):
-    """Routes of one feature on a port that features share, and how it refuses requests to them; None: as the first group."""
-
-    routes: Mapping[str, Route]
-    refuse: Refuse | None = None
 
 
 @dataclass(frozen=True, slots=True)

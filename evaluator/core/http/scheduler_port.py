@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from evaluator.core.http.ports import Port, RouteGroup
+from evaluator.core.http.ports import Port
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import SchedulerPortOptions
+from evaluator.core.protocol.http import RouteGroup
 from evaluator.core.tls import server as tls
 from plimsoll.http.routes import Routes
 from plimsoll.http.server import Server

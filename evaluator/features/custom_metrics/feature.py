@@ -1,8 +1,9 @@
 """The custom metrics API: readings of nodes, for HorizontalPodAutoscalers."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
+from evaluator.core.wiring import Wired
 from evaluator.features.custom_metrics.options import CustomMetricsOptions
 from evaluator.features.custom_metrics.port import CustomMetricsPort
 from evaluator.features.custom_metrics.served_metrics import ServedMetrics

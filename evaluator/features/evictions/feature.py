@@ -1,7 +1,8 @@
 """Evictions of pods from nodes that violate the deschedule strategy of their policy."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
+from evaluator.core.wiring import Wired
 from evaluator.features.evictions.controller import EvictionController
 from evaluator.features.evictions.effects import EvictionEffects
 from evaluator.features.evictions.options import EvictionOptions

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.report import Effect, Effects, listed
+from evaluator.core.wiring import Wired
 from evaluator.features.extender.policies import PolicyVerbs
 
 

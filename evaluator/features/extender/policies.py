@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from evaluator.core.http.ports import RouteGroup
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
-from evaluator.core.protocol.errors import ErrorResponder
+from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
 from plimsoll import logs

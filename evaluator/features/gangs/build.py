@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.feature import Loop
 from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.wiring import Loop
 from evaluator.features.gangs.controller import GangController
 from evaluator.features.gangs.core import events
 from evaluator.features.gangs.core.capacity import CapacityTracker

@@ -1,10 +1,12 @@
 """Gangs: pods that wait behind a gate until their whole group exists and fits."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages import Facts, PagePart
+from evaluator.core.pages import PagePart
+from evaluator.core.report import Facts
+from evaluator.core.wiring import Wired
 from evaluator.features.gangs import webhook_port
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.explain import GangExplainer

@@ -1,12 +1,13 @@
 """Taints and conditions of nodes that violate a policy, within limits of nodes."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.model.node import Node
-from evaluator.core.pages import Facts, PagePart
+from evaluator.core.pages import PagePart
 from evaluator.core.policy.actions.names import own_prefixes
 from evaluator.core.policy.decide import Decision
-from evaluator.core.report import PolicyPart
+from evaluator.core.report import Facts, PolicyPart
+from evaluator.core.wiring import Wired
 from evaluator.features.node_actions import written
 from evaluator.features.node_actions.condition_controller import NodeConditionController
 from evaluator.features.node_actions.options import NodeActionOptions

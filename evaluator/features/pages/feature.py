@@ -4,9 +4,10 @@ import time
 from collections.abc import Mapping
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.http.responses import error
 from evaluator.core.readings.merged import AGENTS
+from evaluator.core.wiring import Wired
 from evaluator.features.pages.browser import BrowserPages, paths
 from evaluator.features.pages.json_pages import ExplainPages
 from evaluator.features.pages.options import PageOptions

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from evaluator.core.pages import SHOWN, PageError, Report, joined
-from evaluator.core.report import Window
+from evaluator.core.pages import SHOWN, PageError, Report
+from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import failing_rules, node_list, policy_nodes, states
 from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.slices import stepwise

@@ -9,9 +9,9 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.core.pages import SHOWN, PageError, Report, joined
+from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.report import Window
+from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import pod as explain_pod
 from evaluator.features.pages.explain.pod import PodContext
 from evaluator.features.pages.explain.policy import Explanation

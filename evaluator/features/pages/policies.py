@@ -9,9 +9,9 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages import SHOWN, PageError, Report, joined
+from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.report import Window
+from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import failing_rules, overview, policy_nodes, rules, states
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
@@ -127,7 +127,7 @@ class PolicyReports:
                 names,
                 self._cluster.nodes.objects,
                 sources.since,
-                sources.parts(),
+                sources.written_for,
                 now=sources.clock(),
             )
         )

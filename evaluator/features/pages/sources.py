@@ -6,10 +6,12 @@ from typing import Any
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import PagePart, PodJudge, Section
+from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
-from evaluator.core.report import Effects
+from evaluator.core.report import Effects, Facts, joined
 from evaluator.features.pages.explain.policy_nodes import Since, never
 
 _NAMED = 10
@@ -64,6 +66,10 @@ class PageSources:
     def sections(self) -> Sequence[Section]:
         """Pages of features."""
         return [part.section for part in self.parts() if part.section is not None]
+
+    def written_for(self, node: Node | None, decision: Decision) -> Facts:
+        """Return what features wrote to a node because of one policy."""
+        return joined(part.written_for(node, decision) for part in self.parts())
 
     def known(self) -> str:
         """Return the names of some policies."""

@@ -1,7 +1,8 @@
 """Requeues rejected pods as soon as their policy permits a node again."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
+from evaluator.core.wiring import Wired
 from evaluator.features.requeue.controller import RequeueController
 from evaluator.features.requeue.options import RequeueOptions
 from evaluator.features.requeue.plan import RequeueTimings

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Set
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Loop, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
-from evaluator.core.pages import Facts, PagePart
+from evaluator.core.pages import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.merged import Readings
+from evaluator.core.report import Facts
+from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS
 from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics, Scoring

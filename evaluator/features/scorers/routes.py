@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from evaluator.core.http.ports import RouteGroup
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.protocol import codec, podview
-from evaluator.core.protocol.errors import ErrorResponder
+from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.features.scorers import results
 from evaluator.features.scorers.runner import CachedResult, ScorerError, ScorerRunner
 from plimsoll import VERSION, logs

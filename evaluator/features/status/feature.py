@@ -1,8 +1,9 @@
 """Statuses of policies, Events on them and on their pods."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.wiring import Wired
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
 from evaluator.features.status.pod_controller import PolicyPodController

@@ -9,10 +9,9 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.steps import Steps
-from evaluator.core.pages import PagePart, joined
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import StrategyName
-from evaluator.core.report import Window
+from evaluator.core.report import Facts, Window
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.states import WORDS, Codes, NodeState
 
@@ -62,7 +61,7 @@ def with_states(
     nodes: NodeIndex,
     cached: Mapping[str, Node],
     since: Since,
-    parts: Sequence[PagePart],
+    written_for: Callable[[Node | None, Decision], Facts],
     *,
     now: float,
 ) -> Steps[list[tuple[str, dict[str, Any]]]]:
@@ -87,7 +86,7 @@ def with_states(
                     **one,
                     "written": {
                         "labels": own_labels(cached.get(name), labels),
-                        **joined(part.written_for(cached.get(name), decision) for part in parts),
+                        **written_for(cached.get(name), decision),
                     },
                 },
             )
