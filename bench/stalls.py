@@ -39,6 +39,7 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
 from evaluator.core.runtime import gc_tuning
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
@@ -147,7 +148,7 @@ class Bench:
         self.operations = OpsServer(
             self.decider,
             figures,
-            reports=Reports(PageSources(self.decider, cluster, clock=time.monotonic)),
+            pages=routes(Reports(PageSources(self.decider, cluster, clock=time.monotonic))),
         )
         cluster.policies.replace(
             generated(**{name: sizes[name] for name in ("policies", "metrics", "rules")})

@@ -5,7 +5,7 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evaluator.app import Service
 from evaluator.config import Settings
@@ -14,8 +14,6 @@ from evaluator.core.kube.connection import ConfigError
 from evaluator.core.runtime import gc_tuning
 from evaluator.core.sources.queries import QueriesError
 from evaluator.core.tls.reload import TlsError
-from evaluator.features.scorers import registry
-from evaluator.features.scorers.plugin import Scorer
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
@@ -74,22 +72,18 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
-    try:
-        scoring = registry.load(settings)
-    except registry.ScorersError as error:
-        command.error(str(error))
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     logs.adopt()
     memory.use_one_arena()
     try:
-        asyncio.run(run(settings, scoring))
+        asyncio.run(run(settings))
     except (ConfigError, ListenError, OSError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
+async def run(settings: Settings) -> None:
     """Run the service until SIGTERM and --shutdownDelay, until SIGINT, or until a second signal.
 
     Raises ConfigError, ListenError, OSError, QueriesError, TlsError.
@@ -105,7 +99,7 @@ async def run(settings: Settings, scoring: Mapping[str, Scorer]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, end, number)
     api = await Kube.connect(settings.kube_config)
     try:
-        service = Service(settings, api, scoring)
+        service = Service(settings, api)
         gc_tuning.raise_thresholds()
         memory.return_large_buffers()
         await service.run(stop, at_once)

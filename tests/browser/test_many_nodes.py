@@ -5,6 +5,7 @@ import pytest_asyncio
 
 from evaluator.core.http import ops
 from evaluator.core.policy import parse
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.html.templates import segment
@@ -38,7 +39,7 @@ async def url():
         world.store.report(node, Delta({"m": 8.0 - number % 2}), world.clock.now)
     world.decider.evaluate()
     sources = PageSources(world.decider, world.cluster, clock=world.clock)
-    operations = ops.OpsServer(world.decider, world.metrics, reports=Reports(sources))
+    operations = ops.OpsServer(world.decider, world.metrics, pages=routes(Reports(sources)))
     server = Server(operations.answer, limits=ops.LIMITS)
     (address,) = await server.listen([Address("127.0.0.1", 0)])
     yield f"http://{address}/"

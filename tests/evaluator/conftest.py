@@ -16,6 +16,7 @@ from aiohttp import web
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.policy import parse
+from evaluator.features.registry import VOCABULARY
 from plimsoll import logs
 from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
@@ -62,7 +63,7 @@ def rule():
 @pytest.fixture(scope="session")
 def parsed():
     """Parse a policy given as for `tas`."""
-    return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs))
+    return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs), vocabulary=VOCABULARY)
 
 
 class RecordedRequest(NamedTuple):

@@ -16,6 +16,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.policy import parse
 from evaluator.core.policy.metric_limit import MOST_RULES
 from evaluator.core.readings.store import Store
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
@@ -90,7 +91,7 @@ async def test_page_of_the_largest_policy_is_bounded(evaluator):
     decider, figures = evaluator([strict_policy("huge", metrics=300)], nodes=5_000, metrics=300)
     decider.evaluate()
     sources = PageSources(decider, ClusterCache(), clock=lambda: NOW)
-    operations = ops.OpsServer(decider, figures, reports=Reports(sources))
+    operations = ops.OpsServer(decider, figures, pages=routes(Reports(sources)))
     assert decider.latest.policies[PolicyKey("tenant", "huge")].dontschedule
     for path in ("/explain/tenant/huge", "/explain"):
         response = await operations.answer(Request("GET", path, {}, {}))

@@ -16,6 +16,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -152,6 +153,10 @@ class ClusterCache:
             self._last_names = self._names
         return self._names
 
+    def node_names(self) -> NodeIndex:
+        """Return the sorted names of all nodes."""
+        return self.names
+
     def may_exist(self, node: str) -> bool:
         """Whether a node exists; True for any name until nodes are listed."""
         return not self.nodes.synced or node in self.nodes.objects
@@ -255,7 +260,9 @@ class _PolicyObject(msgspec.Struct):
 _decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
 
 
-def decode_policy(raw: msgspec.Raw, *, observe: bool = False) -> Policy:
+def decode_policy(
+    raw: msgspec.Raw, *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
+) -> Policy:
     """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
@@ -263,7 +270,8 @@ def decode_policy(raw: msgspec.Raw, *, observe: bool = False) -> Policy:
         obj["status"] = msgspec.json.decode(found.status)
     if len(found.spec) > parse.MOST_BYTES:
         return parse.oversized(obj, len(found.spec), observe=observe)
-    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)}, observe=observe)
+    spec = msgspec.json.decode(found.spec)
+    return parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
 
 
 decode_node = msgspec.json.Decoder(Node).decode

@@ -2,24 +2,19 @@
 
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 from prometheus_client.samples import Sample
 
+from evaluator.core.http.responses import parts
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import SLICE, Metrics
-from evaluator.features.pages.as_json import error, parts
-from evaluator.features.pages.browser import BrowserPages
-from evaluator.features.pages.json_pages import ExplainPages
-from evaluator.features.pages.reports import Reports
-from evaluator.features.pages.slices import WAITING
-from evaluator.features.pages.targets import EXPLAIN, PATHS
 from plimsoll.fairlock import FairLock, TooManyWaitError
-from plimsoll.html import assets
 from plimsoll.http.limits import Limits, RequestRate
 from plimsoll.http.pieces import unhurried
 from plimsoll.http.routes import Route, Routes
@@ -38,6 +33,8 @@ Prometheus, kubelet and some people need few connections; an explanation of thou
 for each of them that reads slowly. 6,600 answers a second, each a 404, would raise kube-scheduler's latency four times.
 """
 
+WAITING = 7
+"""Clients that may wait while a page or the metrics are made."""
 _GZIP_FROM = 1400
 """Smallest body in bytes to compress: one packet gains nothing."""
 _DEFLATED = 64 << 10
@@ -47,7 +44,7 @@ _EOF = b"# EOF\n"
 
 
 class OpsServer:
-    """/healthz, /readyz, /metrics, and pages with `reports` (None: they are off), as JSON at /explain and for a browser.
+    """/healthz, /readyz, /metrics, and the pages of features.
 
     The port has no authentication, so pages must not delay kube-scheduler: they are built one at a time, with pauses as
     long as the work.
@@ -58,32 +55,25 @@ class OpsServer:
         decider: DecisionLoop,
         metrics: Metrics,
         *,
-        reports: Reports | None = None,
+        pages: Mapping[str, Route] = MappingProxyType({}),
         waiting_for: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """`waiting_for`: what else must be there before this replica is ready."""
+        """`pages`: further routes by path. `waiting_for`: what else must be there before this replica is ready."""
         self._decider = decider
         self._metrics = metrics
-        self._explain = ExplainPages(reports) if reports else None
-        self._browser = BrowserPages(reports) if reports else None
+        self._pages = pages
         self._waiting_for = waiting_for
         self._scraping = FairLock(WAITING)
 
     @property
     def answer(self) -> Handler:
         """The routes of the port."""
-        explain, browser = self._explain, self._browser
         routes = {
             "/healthz": Route(self._health),
             "/readyz": Route(self._readiness),
             "/metrics": Route(self._exposition),
-            EXPLAIN: Route(explain.answer if explain else self._switched_off),
-            f"{EXPLAIN}/": Route(explain.answer if explain else self._switched_off),
+            **self._pages,
         }
-        page = browser.answer if browser else self._switched_off
-        routes |= {path: Route(page) for path in PATHS}
-        if browser is not None:
-            routes[assets.FOLDER] = Route(browser.asset)
         return _unless_too_many_wait(Routes(routes, plain_rejection).answer)
 
     async def _health(self, _request: Request) -> Response:
@@ -105,10 +95,6 @@ class OpsServer:
                 pieces = await unhurried(_compressed(pieces))
                 extra = (*extra, ("content-encoding", "gzip"))
         return Response(HTTPStatus.OK, parts(pieces), content_type, extra)
-
-    async def _switched_off(self, request: Request) -> Response:
-        what = "/explain is" if request.path.startswith("/explain") else "pages are"
-        return error(f"{what} off (--no-explain)")
 
 
 def _unless_too_many_wait(handler: Handler) -> Handler:

@@ -19,7 +19,7 @@ class PolicyGauges:
         self._metrics = metrics
         self._shown: dict[PolicyKey, Figures] = {}
 
-    def show(self, decisions: Decisions) -> Iterator[None]:
+    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
         """Update the gauges, one policy per step."""
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()

@@ -7,15 +7,14 @@ from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.decision_log import log_changes
+from evaluator.core.loop.extra_metrics import NO_EXTRA_METRICS, ExtraMetrics
 from evaluator.core.loop.gauges import PolicyGauges
 from evaluator.core.loop.release import release, unused
-from evaluator.core.loop.served_metrics import ServedMetrics
 from evaluator.core.loop.similar import SimilarMetrics
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.loop.violation_times import ViolationTimes
 from evaluator.core.metrics import Metrics
+from evaluator.core.model.node import Node
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.core.policy.decide import Decisions, NotReadyError, deciding
 from evaluator.core.policy.metric_limit import (
     MOST_METRICS,
@@ -26,9 +25,6 @@ from evaluator.core.policy.metric_limit import (
 )
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.node_conditions import reported
-from evaluator.features.node_actions.records import records
-from evaluator.features.scorers.derived import measured
-from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics, Scoring
 from plimsoll.text import counted
 from plimsoll.wakeup import WakeUp
 
@@ -52,6 +48,10 @@ _NEW_METRICS = 10
 
 _FOREVER = 1e9
 
+Records = Callable[[Node], Mapping[str, str]]
+Follower = Callable[[Decisions, float], Iterator[None]]
+"""Takes the decisions and when they were made (seconds, the clock of the loop)."""
+
 
 class DecisionLoop:
     """Owns the current decisions. `touch()` requests an evaluation; `listeners` are called after each swap."""
@@ -63,41 +63,41 @@ class DecisionLoop:
         subscriptions: Subscriptions,
         metrics: Metrics,
         *,
-        scoring: Scoring = OFF,
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
-        scorers_take: frozenset[str] = frozenset(),
         similar: SimilarMetrics | None = None,
-        served: ServedMetrics | None = None,
+        wakeup: WakeUp | None = None,
         slice_: float = _SLICE,
-        taint_prefix: str = DOMAIN,
-        violation_times: ViolationTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._store = ScorerMetrics(store, scoring)
+        self._store = store
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
         self._rules = RuleLimit(most_rules)
-        self._scorers_take = scorers_take
         self.similar = similar or SimilarMetrics()
-        self.served = served or ServedMetrics()
+        self.extra: ExtraMetrics = NO_EXTRA_METRICS
+        """Metrics that are requested from sources beside those of policies."""
+        self.required = frozenset[str]()
+        """Metrics that are always requested from sources, before those of policies."""
+        self.records: list[Records] = [_own_labels]
+        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         self._slice = slice_
-        self._taint_prefixes = own_prefixes(taint_prefix)
         self._gauges = PolicyGauges(metrics)
-        self._violation_times = violation_times
+        self.followers: list[Follower] = [self._gauges.show]
+        """Take over each new decision in steps, after `listeners`."""
         self._clock = clock
         self._decisions = Decisions()
         self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
-        self._wakeup = WakeUp()
+        self._wakeup = wakeup or WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
         self._is_busy: Callable[[], bool] = lambda: False
         self.listeners: list[Callable[[], None]] = []
-        metrics.ready.set_function(lambda: not self.waiting_for)
+        metrics.ready.set_function(self.is_ready)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -122,6 +122,14 @@ class DecisionLoop:
         """The current decisions, even if not ready (for `/explain`)."""
         return self._decisions
 
+    def is_ready(self) -> bool:
+        """Return whether this replica has decisions that may be used."""
+        return not self.waiting_for
+
+    def newest(self) -> Decisions:
+        """Return the current decisions, even if not ready."""
+        return self._decisions
+
     def readings(self) -> AbstractContextManager[Readings]:
         """Return the readings as they are now; they may be newer than the current decisions."""
         return self._store.snapshot(self._decisions.table.nodes)
@@ -144,6 +152,10 @@ class DecisionLoop:
     def stop(self, why: str) -> None:
         """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
         self._stopping = (why,)
+
+    def derive(self, layer: Callable[[Readings], Readings]) -> None:
+        """Put a layer on the readings, which adds columns of metrics that are not measured."""
+        self._store = layer(self._store)
 
     def give_way(self, is_busy: Callable[[], bool]) -> None:
         """Pause evaluations while `is_busy()` returns True: a request is in progress."""
@@ -194,13 +206,13 @@ class DecisionLoop:
         limited = self._rules.limited(policies)
         named: tuple[list[frozenset[str]], ...] = [], []
         for policy in limited:
-            named[policy.observed].append(measured(policy.metrics))
+            named[policy.observed].append(policy.measured_metrics)
         limit = limit_metrics(
             named[0],
             self._most_metrics,
             observed=named[1],
-            always=self._scorers_take,
-            served=self.served.wanted,
+            always=self.required,
+            served=self.extra.wanted,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -230,15 +242,14 @@ class DecisionLoop:
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(limit.left_out))
-        self.served.update((policy.metrics for policy in limited), limit.left_out)
+        self.extra.update((policy.metrics for policy in limited), limit.left_out)
         self._metrics.rules_left_out.set(self._rules.left_out)
         for listener in self.listeners:
             listener()
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
-        yield from self._gauges.show(decisions)
-        if self._violation_times is not None:
-            yield from self._violation_times.update(decisions, now)
+        for follower in self.followers:
+            yield from follower(decisions, now)
         self._replaced.append(before)
         del before
         yield from release(unused(self._replaced))
@@ -274,9 +285,18 @@ class DecisionLoop:
             yield
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
-        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         found = self._cluster.nodes.objects.get(node)
-        return records(found, self._taint_prefixes) if found else {}
+        if found is None:
+            return {}
+        own: dict[str, str] = {}
+        for records in self.records:
+            own |= records(found)
+        return own
+
+
+def _own_labels(node: Node) -> Mapping[str, str]:
+    """Return the labels of a node that are ours."""
+    return node.node_labels.ours
 
 
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from evaluator.core.catalog.catalog import PREFIX, similar
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings import node_conditions
-from evaluator.features.scorers.derived import DERIVED_METRICS
 from plimsoll.text import NearNames
 
 _COMPARED = 20
@@ -71,7 +70,7 @@ class SimilarMetrics:
         """Update what `to` returns, in small steps; the last one yields whether anything changed."""
         missing, used = list[str](), set[str]()
         for metric, column in tuple(decisions.table.prepared.items()):
-            if metric not in DERIVED_METRICS:
+            if metric not in decisions.table.derived:
                 presence = column.presence
                 if presence.not_found:
                     missing.append(metric)

@@ -33,7 +33,6 @@ from evaluator.core.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
-from evaluator.features.scorers.derived import DERIVED_METRICS
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
@@ -131,12 +130,13 @@ def deciding(
     names = nodes if isinstance(nodes, NodeIndex) else NodeIndex(sorted(nodes))
     names = before.table.nodes if before.table.nodes == names else names
     columns: dict[str, Column] = {}
-    table = MetricTable(names, columns)
+    derived = frozenset[str]().union(*(policy.derived_metrics for policy in ordered))
+    table = MetricTable(names, columns, derived)
     with store.snapshot(names) as readings:
         yield
         comparisons = yield from _comparisons(ordered)
         # Derived metrics first: their snapshot is taken when the first of them is read.
-        for metric in sorted(comparisons, key=lambda name: (name not in DERIVED_METRICS, name)):
+        for metric in sorted(comparisons, key=lambda name: (name not in derived, name)):
             columns[metric] = readings.column(metric, names, now)
             column = table.prepare(metric, before.table)
             for rule in comparisons[metric]:
@@ -334,6 +334,10 @@ def _labels(
             LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
         )
     return LabelAssignments(table.nodes, (*assignments, *labeled.assignments))
+
+
+class PerPodError(Exception):
+    """A decision for one pod failed because of a bug in a feature, which is logged; the message is for the client."""
 
 
 class NotReadyError(Exception):

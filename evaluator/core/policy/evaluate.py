@@ -192,6 +192,8 @@ class MetricTable:
 
     nodes: NodeIndex
     columns: Mapping[str, Column]
+    derived: frozenset[str] = frozenset()
+    """The metrics among these that features compute."""
     prepared: dict[str, MetricColumn] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -4,12 +4,11 @@ A metric counts as not found only if nodes reported without it and no node has i
 cannot be read, nothing is said about it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.features.scorers.derived import DERIVED_METRICS
 from plimsoll.text import counted
 
 METRICS_FOUND = "MetricsFound"
@@ -23,18 +22,19 @@ _NAMED = 20
 
 def not_found(decision: Decision, table: MetricTable) -> list[str]:
     """Return the metrics of a policy that no node has, sorted."""
-    return [m for m in _measured(decision) if table.column(m).presence.not_found]
+    return [
+        m for m in sorted(decision.policy.measured_metrics) if table.column(m).presence.not_found
+    ]
 
 
 def count_not_found(decision: Decision, table: MetricTable) -> int:
     """Return how many metrics of a policy no node has."""
-    metrics = decision.policy.metrics
-    return sum(table.column(m).presence.not_found for m in metrics if m not in DERIVED_METRICS)
+    return sum(table.column(m).presence.not_found for m in decision.policy.measured_metrics)
 
 
 def state(decision: Decision, table: MetricTable, similar_to: SimilarTo) -> tuple[str, str, str]:
     """Return status, reason and message of the condition."""
-    metrics, missing = list(_measured(decision)), not_found(decision, table)
+    metrics, missing = sorted(decision.policy.measured_metrics), not_found(decision, table)
     if missing:
         return (
             "False",
@@ -69,11 +69,6 @@ def _event(metric: str, similar: Sequence[str]) -> EventSpec:
 
 def _hint(similar: Sequence[str] | None) -> str:
     return f"; similar metrics that nodes have: {', '.join(similar)}" if similar else ""
-
-
-def _measured(decision: Decision) -> Iterator[str]:
-    """Yield the metrics that nodes or sources report; scorers compute the others."""
-    return (metric for metric in sorted(decision.policy.metrics) if metric not in DERIVED_METRICS)
 
 
 def _joined(texts: Sequence[str]) -> str:

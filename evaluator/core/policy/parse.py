@@ -23,7 +23,7 @@ from evaluator.core.policy.types import (
     Strategy,
     StrategyName,
 )
-from evaluator.features.scorers import derived
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100
@@ -40,8 +40,13 @@ _MOST_PROBLEMS = 20
 _METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
 
 
-def parse(obj: Mapping[str, Any], *, observe: bool = False) -> Policy:
-    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why. `observe`: --observe is set."""
+def parse(
+    obj: Mapping[str, Any], *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
+) -> Policy:
+    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why.
+
+    `observe`: --observe is set. `vocabulary`: what the features of this evaluator provide.
+    """
     meta = obj["metadata"]
     key = PolicyKey(meta.get("namespace", ""), meta["name"])
     problems: list[str] = []
@@ -60,9 +65,8 @@ def parse(obj: Mapping[str, Any], *, observe: bool = False) -> Policy:
             problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
-            strategies[StrategyName(name)] = _Reader(key.name, StrategyName(name), problems).read(
-                body
-            )
+            reader = _Reader(key.name, StrategyName(name), problems, vocabulary)
+            strategies[StrategyName(name)] = reader.read(body)
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
     violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
@@ -139,10 +143,13 @@ def _options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
 class _Reader:
     """Parses one strategy. Errors of a part are added to `problems`; errors of the whole are raised."""
 
-    def __init__(self, policy: str, name: StrategyName, problems: list[str]) -> None:
+    def __init__(
+        self, policy: str, name: StrategyName, problems: list[str], vocabulary: Vocabulary
+    ) -> None:
         self._policy = policy
         self._name = name
         self._problems = problems
+        self._vocabulary = vocabulary
         self._label_texts = _MOST_LABEL_TEXTS
         """Remaining number of labels that may be read."""
 
@@ -201,7 +208,8 @@ class _Reader:
             raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")
         written, options = body.get("target"), _options(body, common)
         target = _target(written)
-        if metric in derived.DERIVED_METRICS and self._name in PER_POD_STRATEGIES:
+        derived = metric in self._vocabulary.derived
+        if derived and self._name in PER_POD_STRATEGIES:
             options = self._untimed(where, metric, options)
         labeling = self._name is StrategyName.LABELING
         return Rule(
@@ -211,6 +219,7 @@ class _Reader:
             self._labels(where, body.get("labels")) if labeling else (),
             options,
             written if isinstance(written, str) else "",
+            derived,
         )
 
     def _untimed(self, where: str, metric: str, options: RuleOptions) -> RuleOptions:

@@ -10,7 +10,6 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import rule_options
 from evaluator.core.policy.actions.types import LABELS_ONLY, Actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
-from evaluator.features.scorers import derived
 
 VIOLATING = "violating"
 
@@ -55,6 +54,8 @@ class Rule:
     options: RuleOptions = PLAIN
     written: str = ""
     """The target's text if it is not a plain number: 1500m."""
+    derived: bool = False
+    """Whether a feature computes the metric, for a node and a pod (`Vocabulary.derived`)."""
 
     def __str__(self) -> str:
         return (
@@ -106,9 +107,19 @@ class Policy:
         )
 
     @cached_property
+    def derived_metrics(self) -> frozenset[str]:
+        """The metrics that features compute."""
+        rules = (rule for strategy in self.strategies.values() for rule in strategy.rules)
+        return frozenset(rule.metric for rule in rules if rule.derived)
+
+    @cached_property
+    def measured_metrics(self) -> frozenset[str]:
+        """The metrics that sources of readings provide."""
+        return self.metrics - self.derived_metrics if self.derived_metrics else self.metrics
+
+    @cached_property
     def per_pod_metrics(self) -> frozenset[str]:
         """The derived metrics that are evaluated for each pod."""
         strategies = [self.strategies.get(name) for name in PER_POD_STRATEGIES]
-        return derived.named(
-            {rule.metric for strategy in strategies if strategy for rule in strategy.rules}
-        )
+        rules = (rule for strategy in strategies if strategy for rule in strategy.rules)
+        return frozenset(rule.metric for rule in rules if rule.derived)

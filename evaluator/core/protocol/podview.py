@@ -1,10 +1,15 @@
 """Decodes the pod of a request as scorers see it; policies need only its labels."""
 
+from collections.abc import Callable
+
 from evaluator.core.model import pod_spec_view, requests
 from evaluator.core.model.pod_demand import PodView
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.protocol.codec import Args, BadRequestError
 from plimsoll.decode import UNREADABLE
 
+ForPod = Callable[[Args, Decision, Decisions], Decision]
+"""Returns a policy's decision for the pod of a request."""
 _MOST_OBJECTS = 100_000
 """JSON objects in a pod; a large pod with many field managers has a few thousand."""
 _MOST_CONTAINERS = 1_000

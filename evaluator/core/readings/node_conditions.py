@@ -61,6 +61,10 @@ class NodeConditions:
         """The metrics of all conditions that some node has."""
         return frozenset(metric for metric, nodes in self._entries.items() if nodes)
 
+    def names(self) -> frozenset[str]:
+        """Return the metrics of all conditions that some node has."""
+        return self.metrics
+
     def changed(self, node: str, conditions: Iterable[NodeCondition]) -> bool:
         """Replace the conditions of a node; returns whether the value of a subscribed metric changed."""
         found = self._found(conditions)

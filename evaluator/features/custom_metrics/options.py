@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evaluator.features.scorers.derived import named
+from evaluator.core.options import FeatureOptions
+from evaluator.core.policy.vocabulary import Vocabulary
 from plimsoll import flags
 from plimsoll.flags import option
 from wire.patterns import MOST
@@ -24,7 +25,7 @@ def patterns(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CustomMetricsOptions:
+class CustomMetricsOptions(FeatureOptions):
     """The custom metrics API."""
 
     custom_metrics_port: int = option(
@@ -51,11 +52,15 @@ class CustomMetricsOptions:
             dict.fromkeys(name for given in self.serve_metrics for name in given.split(","))
         )
 
-    def custom_metrics_mistakes(self, taken: Mapping[int, str]) -> Iterator[str]:
+    def ports(self) -> Mapping[int, str]:
+        """Return the port of the custom metrics API."""
+        return {self.custom_metrics_port: "--customMetricsPort"}
+
+    def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterator[str]:
         """Yield problems with these settings, each as a sentence. `taken`: the flag of each port in use."""
         if self.serve_metrics and not self.custom_metrics_port:
             yield "--serveMetrics requires --customMetricsPort"
-        for name in sorted(named(self.served_patterns)):
+        for name in sorted(vocabulary.derived.intersection(self.served_patterns)):
             yield f"--serveMetrics: {name} is derived by a scorer and served if a policy names it"
         if len(self.served_patterns) > MOST:
             yield f"--serveMetrics: at most {MOST} names and patterns"

@@ -1,22 +1,23 @@
 """The listener of the custom metrics API as the flags configure it: certificate, access, limits and handler."""
 
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 
-from evaluator.config import Settings
 from evaluator.core.access.delegation import DelegatedAccess
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
+from evaluator.core.options import CoreOptions
 from evaluator.core.tls import server as tls
 from evaluator.features.custom_metrics.api import CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists
 from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
 from evaluator.features.custom_metrics.readings import Columns, CurrentReadings
 from evaluator.features.custom_metrics.requests import attributes_of
+from evaluator.features.custom_metrics.served_metrics import ServedMetrics
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
 
@@ -40,7 +41,7 @@ class CustomMetricsPort:
 
     def __init__(
         self,
-        settings: Settings,
+        options: CoreOptions,
         api: Kube,
         metrics: Metrics,
         *,
@@ -48,6 +49,8 @@ class CustomMetricsPort:
         pods: PodCache,
         decider: DecisionLoop,
         readings: Columns,
+        served: ServedMetrics,
+        derived: frozenset[str],
     ) -> None:
         """Reads the certificate. Raises TlsError."""
         self._access = DelegatedAccess(api, metrics)
@@ -57,10 +60,11 @@ class CustomMetricsPort:
         pods.listeners.append(by_namespace.change)
         current = CurrentReadings(
             readings,
-            lambda: cluster.names,
-            lambda: decider.latest,
+            cluster.node_names,
+            decider.newest,
             clock=time.monotonic,
             wall=time.time,
+            derived=derived,
         )
         handler = CustomMetricsApi(
             MetricLists(
@@ -71,13 +75,13 @@ class CustomMetricsPort:
                 clock=time.monotonic,
             ),
             metrics,
-            served=lambda: decider.served.names,
-            missing=lambda: [*self._missing()],
-            unready=lambda: [*self._unready()],
+            served=served.listed,
+            missing=self._missing,
+            unready=self._unready,
         )
         guard = self._access.guard(_TLS.name, front_proxy=True)
         certificates = tls.rotation(
-            tls.Files(settings.cert, settings.key, None),
+            tls.Files(options.cert, options.key, None),
             port=_TLS,
             client_ca=self._access.front_proxy.client_ca,
             on_change=metrics.reloaded(_TLS.name),
@@ -94,12 +98,11 @@ class CustomMetricsPort:
         """Watch the configuration of the front proxy until cancelled."""
         return self._access.run()
 
-    def _missing(self) -> Iterator[str]:
-        yield from self._decider.missing
-        if not self._pods.synced:
-            yield "all pods"
+    def _missing(self) -> list[str]:
+        return [*self._decider.missing, *([] if self._pods.synced else ["all pods"])]
 
-    def _unready(self) -> Iterator[str]:
-        yield from self._decider.stopping
-        if not self._access.front_proxy.synced:
-            yield "the configuration of the front proxy"
+    def _unready(self) -> list[str]:
+        unknown = (
+            [] if self._access.front_proxy.synced else ["the configuration of the front proxy"]
+        )
+        return [*self._decider.stopping, *unknown]

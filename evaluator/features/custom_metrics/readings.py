@@ -10,7 +10,6 @@ from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
 from evaluator.features.custom_metrics.bodies import Measured
-from evaluator.features.scorers.derived import DERIVED_METRICS
 
 
 class Columns(Protocol):
@@ -65,7 +64,7 @@ class Current:
 
 
 class CurrentReadings:
-    """Reads columns of `readings`; metrics that scorers derive are those of the `latest` decisions.
+    """Reads columns of `readings`; `derived` metrics are those of the `latest` decisions.
 
     `nodes`: returns the nodes of the cluster. `clock` is the store's, `wall` returns Unix time.
     """
@@ -78,18 +77,20 @@ class CurrentReadings:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        derived: frozenset[str] = frozenset(),
     ) -> None:
         self._readings = readings
         self._nodes = nodes
         self._latest = latest
         self._clock = clock
         self._wall = wall
+        self._derived = derived
 
     def read(self, metric: str) -> Current:
         """Return a metric of all nodes."""
         now, nodes = self._clock(), self._nodes()
         epoch = self._wall() - now
-        if metric in DERIVED_METRICS:
+        if metric in self._derived:
             table = self._latest().table
             column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
             return Current(table.nodes, column, now, epoch)

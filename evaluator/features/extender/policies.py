@@ -8,12 +8,11 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
-from evaluator.core.protocol.errors import ErrorResponder
+from evaluator.core.protocol.http import ErrorResponder, RouteGroup
+from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
-from evaluator.features.scorers.derived import DerivedMetricError
-from evaluator.features.scorers.routes import ScorerRoutes
 from plimsoll import logs
-from plimsoll.http.routes import Route, Routes
+from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
 
 log = logs.get(__name__)
@@ -28,15 +27,14 @@ Verb = Callable[[codec.Args, Decisions], Answer]
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     codec.BadRequestError: HTTPStatus.BAD_REQUEST,
     decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
-    DerivedMetricError: HTTPStatus.INTERNAL_SERVER_ERROR,
+    decide.PerPodError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 
 
 class PolicyVerbs:
     """Serves /scheduler/filter and /scheduler/prioritize from the current `decisions()`.
 
-    `decisions` raises NotReadyError until the first decision. `bind` is not supported and returns 404, as in TAS. The
-    routes of `scoring` are served too.
+    `decisions` raises NotReadyError until the first decision. `bind` is not supported and returns 404, as in TAS.
     """
 
     def __init__(
@@ -44,27 +42,22 @@ class PolicyVerbs:
         decisions: Callable[[], Decisions],
         metrics: Metrics,
         *,
-        for_pod: verbs.ForPod = verbs.for_any,
-        scoring: ScorerRoutes | None = None,
+        for_pod: ForPod = verbs.for_any,
     ) -> None:
         self._decisions = decisions
         self._metrics = metrics
         self._for_pod = for_pod
         self._errors = ErrorResponder()
-        self._scoring = scoring
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
             "/scheduler/prioritize": ("prioritize", self._prioritize),
         }
-        post = Route(self._serve, ("POST",))
-        routes = dict.fromkeys(self._verbs, post) | (scoring.routes() if scoring else {})
-        found = Routes(routes, self.refuse)
-        self.answer, self.check = found.answer, found.check
+        self.routes = RouteGroup(
+            dict.fromkeys(self._verbs, Route(self._serve, ("POST",))), self.refuse
+        )
 
     def refuse(self, error: RejectedRequestError, request: Request | None) -> Response:
         """Return an error as JSON that kube-scheduler shows, also for unknown paths and methods."""
-        if self._scoring and request and self._scoring.has(request.path):
-            return self._scoring.refuse(error, request)
         verb, _ = self._verbs.get(request.path if request else "", ("other", None))
         self._metrics.requests.labels(verb, int(error.status), "refused").inc()
         return self._errors.answer(verb, error, request)
@@ -75,7 +68,8 @@ class PolicyVerbs:
         try:
             result, body = verb(codec.decode(request.body), self._decisions())
         except tuple(_STATUSES) as error:
-            return self.refuse(RejectedRequestError(_STATUSES[type(error)], str(error)), request)
+            status = next(s for kind, s in _STATUSES.items() if isinstance(error, kind))
+            return self.refuse(RejectedRequestError(status, str(error)), request)
         self._metrics.request_seconds.labels(name).observe(time.perf_counter() - begin)
         self._metrics.requests.labels(name, 200, result).inc()
         return Response(HTTPStatus.OK, body, _JSON)

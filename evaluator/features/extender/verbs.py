@@ -5,7 +5,7 @@ The texts of FailedNodes are made in `evaluator/core/policy/reasons.py`.
 Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -14,9 +14,7 @@ from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.protocol.codec import Args
-
-ForPod = Callable[[Args, Decision, Decisions], Decision]
-"""Returns a policy's decision for the pod of the request."""
+from evaluator.core.protocol.podview import ForPod
 
 
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
@@ -12,6 +11,7 @@ from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.wiring import Loop
 from evaluator.features.gangs.controller import GangController
 from evaluator.features.gangs.core import events
 from evaluator.features.gangs.core.capacity import CapacityTracker
@@ -79,9 +79,9 @@ class GangManager:
         self._version = 0
         self._listen(cluster, decider, inventory, fence)
 
-    def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """Return the coroutines to run for the lifetime of the process."""
-        return [self.gang_controller.run(), self.diagnoser.run(), self.event_recorder.run()]
+    def loops(self) -> list[Loop]:
+        """Return what to run for the lifetime of the process."""
+        return [self.gang_controller.run, self.diagnoser.run, self.event_recorder.run]
 
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.index.by_key

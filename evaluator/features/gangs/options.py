@@ -1,10 +1,12 @@
-"""Flags of gangs."""
+"""Flags of gangs, and of the mutating admission webhook that adds the gate."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evaluator.core.model.requests import IGNORED
+from evaluator.core.options import FeatureOptions
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.features.gangs.core.types import GangTimings
 from plimsoll import durations, flags
 from plimsoll.flags import option
@@ -13,7 +15,39 @@ _DEFAULT = GangTimings()
 
 
 @dataclass(frozen=True, kw_only=True)
-class GangOptions:
+class WebhookOptions:
+    """The mutating admission webhook of gangs."""
+
+    gang_webhook_port: int = option(
+        "gangWebhookPort",
+        0,
+        "port of the webhook that adds the gate to new pods of gangs, over TLS with --cert and --key; 0: no webhook, the gate "
+        "comes from pod templates or deploy/gangs/policy",
+        metavar="PORT",
+        parse=flags.port,
+    )
+    gang_webhook_cacert: str = option(
+        "gangWebhookCacert",
+        "",
+        "CA of the API server's client certificate on that port; by default no client certificate is required, as API servers "
+        "send none unless configured",
+        metavar="FILE",
+    )
+
+    def webhook_mistakes(self, taken: Mapping[int, str], *, gangs: bool) -> Iterator[str]:
+        """Yield problems with these settings, each as a sentence. `taken`: the flag of each port in use; `gangs`: --gangs."""
+        if not self.gang_webhook_port:
+            if self.gang_webhook_cacert:
+                yield "--gangWebhookCacert requires --gangWebhookPort"
+            return
+        if not gangs:
+            yield "--gangWebhookPort requires --gangs, as only that removes the gates it adds"
+        if self.gang_webhook_port in taken:
+            yield f"--gangWebhookPort: {self.gang_webhook_port} is the port of {taken[self.gang_webhook_port]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GangOptions(WebhookOptions, FeatureOptions):
     """Gangs. Times are in seconds."""
 
     gangs: bool = option(
@@ -80,7 +114,12 @@ class GangOptions:
         named = {name for given in self.gang_ignored_resources for name in given.split(",")}
         return IGNORED | named
 
-    def gang_mistakes(self) -> Iterator[str]:
+    def ports(self) -> Mapping[int, str]:
+        """Return the webhook's port."""
+        return {self.gang_webhook_port: "--gangWebhookPort"}
+
+    def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterator[str]:
         """Yield problems with the combination of these settings, each as a sentence."""
+        yield from self.webhook_mistakes(taken, gangs=self.gangs)
         if 0 < self.gate_max_age <= self.gang_timeout:
             yield "--gateMaxAge must be greater than --gangTimeout, so that gangs can wait for their turn"

@@ -2,14 +2,18 @@
 
 import itertools
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
+from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.report import Window
 from evaluator.features.gangs.core import explain as explain_gangs
 from evaluator.features.gangs.core.explain import GangExplainer
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import SHOWN, PageError, Report
 from plimsoll.http.pieces import unhurried
+
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
 class GangReports:
@@ -57,6 +61,34 @@ class GangReports:
         if waiting := explainer.waiting_for():
             raise PageError(f"waiting for {', '.join(waiting)}", HTTPStatus.SERVICE_UNAVAILABLE)
         return explainer
+
+    async def explained(self, name: str) -> Report:
+        """Report on a gang, or on all waiting gangs without a name."""
+        return await (self.gang(name) if name else self.queue())
+
+    def listed_page(self, window: Window) -> PageView:
+        """Return the page of the queue."""
+        return PageView("gangs.html", "Gangs", partial(self.queue, window))
+
+    def gang_page(self, name: str, window: Window) -> PageView:
+        """Return the page of a gang."""
+        return PageView("gang.html", "Gang", partial(self.gang, name, window), name)
+
+
+def section(explainer: GangExplainer | None) -> Section:
+    """Return the pages of gangs; None: gangs are off."""
+    reports = GangReports(explainer)
+    return Section(
+        name="gangs",
+        title="Gangs",
+        shown=explainer is not None,
+        templates=_TEMPLATES,
+        listed=reports.listed_page,
+        one=reports.gang_page,
+        query="gang",
+        explained=reports.explained,
+        see={"gangs": "/explain?gang=", "gang": "/explain?gang=<namespace>/<podGroup>"},
+    )
 
 
 def _fitting(

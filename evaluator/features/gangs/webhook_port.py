@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
+from evaluator.core.options import CoreOptions
 from evaluator.core.tls import server as tls
 from evaluator.core.tls.reload import CertificateReloader
+from evaluator.features.gangs.options import WebhookOptions
 from evaluator.features.gangs.webhook import CONNECTIONS, Webhook
 from plimsoll.http.limits import Limits
 from plimsoll.http.server import Server
@@ -21,24 +22,26 @@ _BODIES_RATE = 16 << 20
 """Clients need no certificate: their bodies must not take the event loop from kube-scheduler."""
 
 
-def server(settings: Settings, metrics: Metrics) -> Server | None:
+def server(core: CoreOptions, options: WebhookOptions, metrics: Metrics) -> Server | None:
     """The listener, None if it is off. Reads the certificates. Raises TlsError."""
-    if not settings.gang_webhook_port:
+    if not options.gang_webhook_port:
         return None
     webhook = Webhook(metrics)
-    secured = rotation(settings, on_change=metrics.reloaded(_TLS.name))
+    secured = rotation(core, options, on_change=metrics.reloaded(_TLS.name))
     return Server(
         webhook.answer,
         check=webhook.check,
         refuse=webhook.refuse,
-        limits=limits(settings.limits),
+        limits=limits(core.limits),
         tls=secured.current,
     )
 
 
-def rotation(settings: Settings, *, on_change: Callable[[bool], None]) -> CertificateReloader[Tls]:
+def rotation(
+    core: CoreOptions, options: WebhookOptions, *, on_change: Callable[[bool], None]
+) -> CertificateReloader[Tls]:
     """The certificate of the extender port, with the client CA of --gangWebhookCacert. Raises TlsError."""
-    files = tls.Files(settings.cert, settings.key, settings.gang_webhook_cacert or None)
+    files = tls.Files(core.cert, core.key, options.gang_webhook_cacert or None)
     return tls.rotation(files, port=_TLS, on_change=on_change)
 
 

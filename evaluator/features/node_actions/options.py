@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.actions import names
 from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit, node_limit
 from plimsoll.flags import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodeActionOptions:
+class NodeActionOptions(FeatureOptions):
     """Which actions policies may take on nodes, and the limit of all policies together."""
 
     taints: bool = option(

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
@@ -37,8 +38,11 @@ class NodeActionPlanner:
         metrics: Metrics,
         settings: ActionSettings,
         *,
+        evicts: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`evicts`: returns whether pods are evicted, if that is known later than `settings`."""
+        self._evicts = evicts
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
@@ -120,13 +124,16 @@ class NodeActionPlanner:
                 taints[node] = taints.get(node, frozenset()) | adding
         observed = Observed(taints, self._conditions, self._foreign)
         steps = planning(
-            self._decider.latest, observed, self.latest, self.settings, now=self._clock()
+            self._decider.latest, observed, self.latest, self._settings(), now=self._clock()
         )
         self.latest = await _in_slices(steps)
         self.ready = True
         self._show(self.latest)
         for listener in self.listeners:
             listener()
+
+    def _settings(self) -> ActionSettings:
+        return replace(self.settings, evict=self._evicts()) if self._evicts else self.settings
 
     def _show(self, plan: ActionPlan) -> None:
         limited = {key: one for key, one in plan.policies.items() if one.choice}

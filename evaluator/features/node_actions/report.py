@@ -1,11 +1,15 @@
-"""What a policy's status and Events say about the limit of its actions on nodes, and about conditions of others."""
+"""What a policy's status and Events say about its actions on nodes: problems, the limit, and what enforcing it changes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from evaluator.core.model.events import EventSpec
-from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.model.node_index import Mask, NodeIndex, union
+from evaluator.core.policy.actions.types import Action
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.report import Effect, Effects, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.features.node_actions.types import PolicyActions
-from evaluator.features.status.conditions import PolicyCondition, listed
 from plimsoll.text import counted, printable
 
 _MOST_MANAGERS = 3
@@ -23,6 +27,40 @@ LIMIT_REACHED = EventSpec(
 LIMIT_CLEARED = EventSpec(
     "Normal", "NodeLimitCleared", "the policy acts on all nodes that violate it again"
 )
+_LIMITED = Episode(NODE_LIMIT_REACHED, LIMIT_REACHED, LIMIT_CLEARED)
+
+
+def part(actions: PolicyActions | None) -> PolicyPart:
+    """Return what the status and Events of a policy say about its actions; None: it has none."""
+    held_back = actions is not None and actions.held_back > 0
+    return PolicyPart(
+        problems=actions.problems if actions else (),
+        varying_problems=actions.conflicts if actions else (),
+        conditions=limit_conditions(actions),
+        episodes={_LIMITED: held_back},
+    )
+
+
+class ActionEffects(Effects):
+    """The nodes that a policy would taint, and set a condition on. Limits are not applied."""
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effects of enforcing a policy now."""
+        actions = decision.policy.actions
+        acted = _violating_nodes(decision, table) if actions.kinds - {Action.LABEL} else ()
+        nodes = listed(acted, len(table.nodes))
+        if Action.TAINT in actions.kinds:
+            phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
+            yield Effect("nodesTainted", phrase, acted)
+        if Action.CONDITION in actions.kinds:
+            yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
+
+
+def _violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
+    """Return the nodes that violate dontschedule or deschedule, which taints and conditions are set on."""
+    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+    states = (decision.states[name] for name in strategies if name in decision.states)
+    return table.nodes.at(union((state.found.violated for state in states), table.nodes))
 
 
 def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ...]:
@@ -46,13 +84,13 @@ def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ..
 
 def condition_conflicts(kind: str, owners: Mapping[str, Mask], nodes: NodeIndex) -> list[str]:
     """Return a sentence for each field manager that owns a policy's condition on some nodes. `owners`: these nodes."""
-    found = []
+    sentences = []
     for manager in sorted(owners)[:_MOST_MANAGERS]:
         where = listed(nodes.at(owners[manager]), len(nodes))
         owner = f"field manager {printable(manager)}" if manager else "another reporter"
-        found.append(f"condition {kind} on {where} is owned by {owner}: not set")
+        sentences.append(f"condition {kind} on {where} is owned by {owner}: not set")
     if (more := len(owners) - _MOST_MANAGERS) > 0:
-        found.append(
+        sentences.append(
             f"condition {kind} is owned by {counted(more, 'other field manager')}: not set"
         )
-    return found
+    return sentences

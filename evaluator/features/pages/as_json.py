@@ -7,21 +7,16 @@ from typing import Any
 
 import msgspec
 
-from evaluator.features.pages.report import Report
+from evaluator.core.http.responses import JSON, parts
+from evaluator.core.pages import Report
 from plimsoll.html import headers
 from plimsoll.http.pieces import unhurried
-from plimsoll.http.types import Parts, Response
+from plimsoll.http.types import Response
 
-_TYPE = "application/json"
 _READABLE = 64 << 10
 """Largest JSON in bytes that is indented; larger pages are for programs."""
 _BATCH = 50
 """Entries of a list in one piece of the body."""
-
-
-def parts(pieces: Sequence[bytes]) -> Parts:
-    """The pieces joined into one body and cleared."""
-    return Parts(sum(map(len, pieces)), pieces)
 
 
 def entry(name: str, value: object) -> bytes:
@@ -60,18 +55,4 @@ def _response(
             pieces.append((b",\n    " if batch else b"\n    ") + lines)
         pieces.append(b"\n  " + end if entries else end)
     pieces.append(b"\n}\n")
-    return Response(HTTPStatus.OK, parts(pieces), _TYPE, headers.UNCACHED)
-
-
-def error(sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> Response:
-    """Return an error as JSON, as a metav1.Status too: kubectl then prints the sentence, through the service proxy as well."""
-    fields = {
-        "error": sentence,
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "message": sentence,
-        "code": int(status),
-    }
-    body = msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
-    return Response(status, parts([body]), _TYPE, headers.UNCACHED)
+    return Response(HTTPStatus.OK, parts(pieces), JSON, headers.UNCACHED)

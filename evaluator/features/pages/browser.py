@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.pages import LONGEST_PATH, SHOWN, PageError, Report, Section
+from evaluator.core.report import Window
 from evaluator.features.pages import as_json
-from evaluator.features.pages.drawing import NEGOTIATED, draw
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import LONGEST_PATH, SHOWN, PageError, Report
+from evaluator.features.pages.drawing import NEGOTIATED, Drawing
 from evaluator.features.pages.reports import Reports
-from evaluator.features.pages.targets import Target
+from evaluator.features.pages.targets import Target, Targets
 from plimsoll import VERSION, rfc3339
 from plimsoll.html import assets
 from plimsoll.http.types import Request, Response
@@ -36,8 +37,9 @@ class Page(NamedTuple):
 class BrowserPages:
     """The pages below `/`. Links between them are relative, so they work below any prefix that a proxy takes off."""
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: Reports, targets: Targets) -> None:
         self._reports = reports
+        self._targets = targets
         self._replica = socket.gethostname()
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("policies", 0): self._overview,
@@ -45,10 +47,10 @@ class BrowserPages:
             ("nodes", 0): self._nodes,
             ("nodes", 1): self._node,
             ("pods", 0): self._pods,
-            ("gangs", 0): self._gangs,
-            ("gangs", 2): self._gang,
             ("rules", 0): self._rules,
         }
+        self._sections = {section.name: section for section in reports.sources.sections}
+        self._drawing = Drawing(*(section.templates for section in self._sections.values()))
 
     async def asset(self, request: Request) -> Response:
         """Answer /assets/<file>."""
@@ -56,7 +58,7 @@ class BrowserPages:
 
     async def answer(self, request: Request) -> Response:
         """Answer a page."""
-        target = Target(request)
+        target = Target(request, self._targets)
         try:
             page = await self._page(target)
             async with self._reports.building.hold():
@@ -65,23 +67,25 @@ class BrowserPages:
                     response = await as_json.page(report)
                     return response.with_headers(dict(NEGOTIATED))
                 around = self._around(target, page.title, page.section, page.subject)
-                return await draw(page.template, report, around)
+                return await self._drawing.draw(page.template, report, around)
         except PageError as failure:
             if target.wants_json:
-                return as_json.error(str(failure), failure.status)
+                return responses.error(str(failure), failure.status)
             around = self._around(target, failure.status.phrase, "")
             report = Report({"message": str(failure)})
-            return await draw("error.html", report, around, failure.status)
+            return await self._drawing.draw("error.html", report, around, failure.status)
 
     async def _page(self, target: Target) -> Page:
         """Return the page of a resource. Raises PageError."""
         if len(target.path) > LONGEST_PATH:
             raise PageError("the path is too long for a page")
         (section, names), window = target.resource, target.window
-        if namespace := target.resource.namespace:
-            return self._routes[section, 0]((), window)._replace(subject=namespace)
+        if target.namespace:
+            return self._listed(section, window)._replace(subject=target.namespace)
         if section == "pods" and names:
             return await self._pod("/".join(names), window)
+        if section in self._sections and len(names) in {0, 2} and all(names):
+            return self._page_of(self._sections[section], names, window)
         route = self._routes.get((section, len(names)))
         if route is None or not all(names):
             raise PageError(f"no page {target.path[:SHOWN]}")
@@ -111,13 +115,16 @@ class BrowserPages:
     def _pods(self, _names: Sequence[str], window: Window) -> Page:
         return Page("pods.html", "Pods", "pods", lambda: self._reports.pods.page(window))
 
-    def _gangs(self, _names: Sequence[str], window: Window) -> Page:
-        return Page("gangs.html", "Gangs", "gangs", lambda: self._reports.gangs.queue(window))
+    def _listed(self, section: str, window: Window) -> Page:
+        """Return the list of a section."""
+        if section in self._sections:
+            return self._page_of(self._sections[section], (), window)
+        return self._routes[section, 0]((), window)
 
-    def _gang(self, names: Sequence[str], window: Window) -> Page:
-        name = "/".join(names)
-        build = self._reports.gangs.gang
-        return Page("gang.html", "Gang", "gangs", lambda: build(name, window), name)
+    def _page_of(self, section: Section, names: Sequence[str], window: Window) -> Page:
+        """Return the page of another feature: its list, or one object."""
+        view = section.one("/".join(names), window) if names else section.listed(window)
+        return Page(view.template, view.title, section.name, view.build, view.subject)
 
     def _rules(self, _names: Sequence[str], window: Window) -> Page:
         title = "Rules and metrics"
@@ -128,14 +135,15 @@ class BrowserPages:
     ) -> dict[str, Any]:
         """Return what templates show around a report."""
         sections = [("", "Policies"), ("nodes", "Nodes"), ("pods", "Pods")]
-        sections += [("gangs", "Gangs")] if self._reports.has_gangs else []
+        shown = [section for section in self._sections.values() if section.shown]
+        sections += [(section.name, section.title) for section in shown]
         return {
             "root": target.root,
             "title": title,
             "subject": subject,
             "section": section,
             "navigation": [*sections, ("rules", "Rules and metrics")],
-            "gangs": self._reports.has_gangs,
+            "sections": [section.name for section in shown],
             "json": target.as_json,
             "made": rfc3339.seconds(time.time()),
             "replica": self._replica,

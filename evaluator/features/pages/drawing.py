@@ -6,8 +6,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from evaluator.features.pages.as_json import parts
-from evaluator.features.pages.report import Report
+from evaluator.core.http.responses import parts
+from evaluator.core.pages import Report
 from plimsoll.html import headers
 from plimsoll.html.templates import Templates
 from plimsoll.http.pieces import unhurried
@@ -18,23 +18,30 @@ _BATCH = 64
 NEGOTIATED = (("vary", "Accept"),)
 
 
-_TEMPLATES = Templates(Path(__file__).parent / "templates")
+class Drawing:
+    """Draws with the templates of the pages, and those of other features in further `folders`."""
 
+    def __init__(self, *folders: Path) -> None:
+        self._templates = Templates(Path(__file__).parent / "templates", *folders)
 
-async def draw(
-    template: str, report: Report, around: Mapping[str, Any], status: HTTPStatus = HTTPStatus.OK
-) -> Response:
-    """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`."""
-    await _TEMPLATES.load()
-    page = dict(report.head)
-    for name, entries in report.objects.items():
-        page[name] = dict(await unhurried(entries))
-    for name, items in report.arrays.items():
-        page[name] = await unhurried(items)
-    texts = _TEMPLATES.pieces(template, {**around, "page": page})
-    pieces = await unhurried(_encoded(texts))
-    extra = (*headers.PAGE, *NEGOTIATED)
-    return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
+    async def draw(
+        self,
+        template: str,
+        report: Report,
+        around: Mapping[str, Any],
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> Response:
+        """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`."""
+        await self._templates.load()
+        page = dict(report.head)
+        for name, entries in report.objects.items():
+            page[name] = dict(await unhurried(entries))
+        for name, items in report.arrays.items():
+            page[name] = await unhurried(items)
+        texts = self._templates.pieces(template, {**around, "page": page})
+        pieces = await unhurried(_encoded(texts))
+        extra = (*headers.PAGE, *NEGOTIATED)
+        return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
 
 
 def _encoded(texts: Iterator[str]) -> Iterator[bytes]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.pages import LONGEST_PATH, PageError, Report
 from evaluator.features.pages import as_json
-from evaluator.features.pages.report import LONGEST_PATH, PageError, Report
 from evaluator.features.pages.reports import Reports
-from evaluator.features.pages.targets import Resource, explained
+from evaluator.features.pages.targets import Resource, Targets
 from plimsoll.http.types import Request, Response
 
 
@@ -16,24 +17,26 @@ class ExplainPages:
     Without a value, `?gang=` shows all waiting gangs.
     """
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: Reports, targets: Targets) -> None:
         self._reports = reports
+        self._targets = targets
 
     async def answer(self, request: Request) -> Response:
         """Answer /explain and all paths below it."""
         if len(request.path) > LONGEST_PATH:
-            return as_json.error("the name is too long for a policy")
-        resource = explained(request)
+            return responses.error("the name is too long for a policy")
+        resource = self._targets.explained(request)
         if resource.section == "pods":
             return await self._pod("/".join(resource.names))
         return await self._answer(lambda: self._report(resource, request.query))
 
     def _report(self, resource: Resource, query: Mapping[str, Sequence[str]]) -> Awaitable[Report]:
         """Return the report of what a request shows, other than a pod."""
-        policies, nodes, gangs = self._reports.policies, self._reports.nodes, self._reports.gangs
+        policies, nodes = self._reports.policies, self._reports.nodes
+        for section in self._reports.sources.sections:
+            if resource.section == section.name:
+                return section.explained("/".join(resource.names))
         match resource:
-            case Resource("gangs", names):
-                return gangs.gang("/".join(names)) if names else gangs.queue()
             case Resource("nodes", (name,)):
                 return nodes.node(name)
             case Resource("nodes"):
@@ -52,7 +55,7 @@ class ExplainPages:
         try:
             found = await pods.find(name)
         except PageError as failure:
-            return as_json.error(str(failure), failure.status)
+            return responses.error(str(failure), failure.status)
         return await self._answer(lambda: pods.pod(found))
 
     async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
@@ -60,7 +63,7 @@ class ExplainPages:
             try:
                 return await as_json.page(await build())
             except PageError as failure:
-                return as_json.error(str(failure), failure.status)
+                return responses.error(str(failure), failure.status)
 
     def _see(self) -> dict[str, str]:
         pages = {
@@ -71,6 +74,6 @@ class ExplainPages:
             "node": "/explain?node=<name>",
             "metric": "/explain?metric=<name>",
         }
-        if self._reports.has_gangs:
-            pages |= {"gangs": "/explain?gang=", "gang": "/explain?gang=<namespace>/<podGroup>"}
+        for section in self._reports.sources.sections:
+            pages |= section.see if section.shown else {}
         return pages

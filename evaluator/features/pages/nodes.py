@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from evaluator.features.pages.explain import failing_rules, node_list, policy_nodes, states, written
+from evaluator.core.pages import SHOWN, PageError, Report
+from evaluator.core.report import Window, joined
+from evaluator.features.pages.explain import failing_rules, node_list, policy_nodes, states
 from evaluator.features.pages.explain import nodes as explain_nodes
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import SHOWN, PageError, Report
 from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
 
@@ -49,13 +49,16 @@ class NodeReports:
                     name, decisions, readings, now=sources.clock(), since=sources.since
                 )
             )
-        cached, explainer = self._cached.get(name), sources.pod_explainer
+        cached = self._cached.get(name)
         head = {
             **sources.waiting(),
             **explain_nodes.head(name, cached, decisions),
             "sources": list(sources.readings_from),
-            "written": written.of_node(cached, sources.taint_prefixes),
+            "written": {
+                "labels": policy_nodes.own_labels(cached),
+                **joined(part.written(cached) for part in sources.parts()),
+            },
             "failingRules": failing_rules.of_node(sources.failing_rules, name, sources.clock()),
-            "scorers": explainer.facts_of(name) if explainer else {},
+            **joined(part.node(name) for part in sources.parts()),
         }
         return Report(head, objects={"policies": found})

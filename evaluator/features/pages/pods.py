@@ -6,19 +6,18 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import pod as explain_pod
 from evaluator.features.pages.explain.pod import PodContext
 from evaluator.features.pages.explain.policy import Explanation
-from evaluator.features.pages.explain.window import Window
 from evaluator.features.pages.policies import about
-from evaluator.features.pages.report import SHOWN, PageError, Report
-from evaluator.features.pages.slices import WAITING, stepwise
+from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
-from evaluator.features.scorers import explain as explain_scores
-from evaluator.features.scorers.runner import ScorerError
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import unhurried
 
@@ -45,7 +44,7 @@ class PodReports:
     async def find(self, name: str) -> FoundPod:
         """Return the pod <namespace>/<name>, reading it from the API server if it is not cached. Raises PageError."""
         namespace, _, rest = name.partition("/")
-        scorers = self._sources.pod_explainer
+        scorers = self._sources.judge
         try:
             async with self._reading.hold():
                 pod = await self._read(namespace, rest)
@@ -68,10 +67,7 @@ class PodReports:
     async def pod(self, found: FoundPod, window: Window | None = None) -> Report:
         """Report why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
         decisions = self._decider.latest
-        try:
-            head, nodes = await self._scores(found.record)
-        except ScorerError as failure:
-            raise PageError(str(failure), HTTPStatus.INTERNAL_SERVER_ERROR) from failure
+        head, nodes = await self._scores(found.record)
         if found.pod is None:
             return Report(head, objects={"nodes": _some(nodes, window)})
         explained = await self._explained(decisions, found.pod, found.record, nodes, window)
@@ -81,16 +77,15 @@ class PodReports:
     async def _scores(
         self, record: PodRecord | None
     ) -> tuple[dict[str, Any], Mapping[str, dict[str, Any]]]:
-        """Return the scores of a pod, for the head and by node; empty without scorers. Raises ScorerError."""
-        scorers = self._sources.pod_explainer
+        """Return the scores of a pod, for the head and by node; empty without scorers. Raises PageError."""
+        scorers = self._sources.judge
         if record is None or scorers is None:
             return {}, {}
-        opinions = await unhurried(scorers.opinions(record))
-        found = explain_scores.explain(record.view, opinions)
-        head = {**found.head, **_placed(record.node)}
+        opinions = await scorers.opinions(record)
+        head = {**opinions.head, **_placed(record.node)}
         if record.problems:
             head["problems"] = list(record.problems)
-        return head, dict(await unhurried(found.nodes))
+        return head, opinions.nodes
 
     async def _explained(
         self,
@@ -102,9 +97,8 @@ class PodReports:
     ) -> Explanation:
         sources, key = self._sources, policy_of(pod)
         decision: Decision | None = decisions.policies.get(key) if key else None
-        if decision and record is not None and sources.pod_explainer is not None:
-            for_pod = sources.pod_explainer.policy_of(record)
-            decision = for_pod[0] if for_pod else decision
+        if decision and record is not None and sources.judge is not None:
+            decision = sources.judge.decision(record) or decision
         refused = {name: one["refusedBy"] for name, one in scores.items() if one["refusedBy"]}
         waiting = tuple(self._decider.waiting_for)
         context = PodContext(decisions, self._cluster.nodes.objects, decision, refused, waiting)
@@ -112,17 +106,8 @@ class PodReports:
             found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
             )
-        if gang := found.head.get("gang"):
-            found.head.update(self._gang_state(gang))
+        found.head.update(joined(part.pod(pod, found.head) for part in sources.parts()))
         return found
-
-    def _gang_state(self, name: str) -> dict[str, Any]:
-        """Return why a gang waits; empty if this evaluator does not know."""
-        gangs = self._sources.gang_explainer
-        if gangs is None or gangs.waiting_for() or (gang := gangs.find(name)) is None:
-            return {}
-        found = gangs.head(gang, ())
-        return {"gangState": found["state"], "gangMessage": found["message"]}
 
     async def page(self, window: Window) -> Report:
         """Report on the pods of a page that name a policy: those without a node first."""

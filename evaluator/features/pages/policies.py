@@ -9,13 +9,13 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.pages import SHOWN, PageError, Report
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import failing_rules, overview, policy_nodes, rules, states
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
 from evaluator.features.pages.explain import status as explain_status
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.pages.report import SHOWN, PageError, Report
 from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
@@ -43,7 +43,7 @@ class PolicyReports:
         }
         found = await unhurried(explain.overview(known, decisions.table))
         for key, row in zip(known, found, strict=False):  # the rows end at a limit
-            row["problems"] += self._not_taken(key)
+            row["problems"] += self._sources.not_taken(known[key])
         head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
         if (more := len(known) - len(found)) > 0:
             head["policiesMore"] = more
@@ -73,7 +73,7 @@ class PolicyReports:
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
         for key, row in zip(shown, found, strict=True):
-            row["problems"] += self._not_taken(key)
+            row["problems"] += self._sources.not_taken(decisions.policies[key])
         head = {
             **self._sources.waiting(),
             "nodeCount": len(decisions.table.nodes),
@@ -91,8 +91,7 @@ class PolicyReports:
             "leader": sources.leader(),
             "agents": sources.agents(),
             "sources": list(sources.readings_from),
-            "gangs": sources.gang_explainer is not None,
-            "scorers": [*sources.pod_explainer.runner.scorers] if sources.pod_explainer else [],
+            **joined(part.evaluator() for part in sources.parts()),
         }
 
     def _api_server(self) -> list[dict[str, Any]]:
@@ -114,7 +113,7 @@ class PolicyReports:
         if node and node not in decisions.table.nodes.position:
             raise PageError(f"no node {node[:SHOWN]}")
         found = await self._explained(decisions, key, node=node)
-        found.head["problems"] += self._not_taken(key)
+        found.head["problems"] += self._sources.not_taken(decisions.policies[key])
         return Report({**self._sources.waiting(), **found.head}, objects={"nodes": found.nodes})
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
@@ -135,7 +134,7 @@ class PolicyReports:
                 names,
                 self._cluster.nodes.objects,
                 sources.since,
-                sources.taint_prefixes,
+                sources.written_for,
                 now=sources.clock(),
             )
         )
@@ -144,29 +143,10 @@ class PolicyReports:
             **{name: value for name, value in found.head.items() if name != "nodesMore"},
             **policy_nodes.head(codes, window, len(positions)),
             "status": explain_status.shown(self._cluster.status_of(key)),
-            "actions": self._actions(decision),
+            **joined(part.policy(decision) for part in sources.parts()),
             **self._pods(key),
         }
         return Report(head, objects={"nodes": entries})
-
-    def _actions(self, decision: Decision) -> dict[str, Any]:
-        policy = decision.policy
-        found = self._sources.actions().get(policy.key)
-        limited = found is not None and found.choice is not None
-        return {
-            "kinds": sorted(kind.value for kind in policy.actions.kinds),
-            "effect": policy.actions.effect.value,
-            "condition": policy.actions.condition,
-            "limit": found.limit if found and limited else None,
-            "acted": found.acted if found and limited else None,
-            "heldBack": found.held_back if found and limited else None,
-            "problems": self._not_taken(policy.key),
-        }
-
-    def _not_taken(self, key: PolicyKey) -> list[str]:
-        """Return the actions of a policy that are not taken, and why."""
-        found = self._sources.actions().get(key)
-        return [*found.problems, *found.conflicts] if found else []
 
     def _pods(self, key: PolicyKey) -> dict[str, Any]:
         waiting, running = self._cluster.waiting.of(key), self._cluster.running.of(key)
@@ -184,7 +164,9 @@ class PolicyReports:
         shown: NodeIndex | None = None,
     ) -> explain.Explanation:
         sources = self._sources
-        await unhurried(sources.effects.catching_up(decisions))
+        effects = tuple(sources.effects())
+        for effect in effects:
+            await unhurried(effect.catching_up(decisions))
         with self._decider.readings() as readings:
             found = await stepwise(
                 explain.explain(
@@ -192,7 +174,7 @@ class PolicyReports:
                     key,
                     readings,
                     now=sources.clock(),
-                    effects=sources.effects,
+                    effects=effects,
                     node=node,
                     shown=shown,
                 )

@@ -6,9 +6,6 @@ from typing import TypeVar
 from evaluator.core.model.steps import Steps
 from plimsoll.http.pieces import unhurried
 
-WAITING = 7
-"""Clients that may wait while a page is built."""
-
 T = TypeVar("T")
 
 

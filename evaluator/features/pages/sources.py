@@ -1,20 +1,18 @@
 """What the pages are made from."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
-from evaluator.core.policy.actions.names import DOMAIN, own_prefixes
+from evaluator.core.pages import PagePart, PodJudge, Section
+from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
-from evaluator.features.gangs.core.explain import GangExplainer
-from evaluator.features.node_actions.types import PolicyActions
+from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
 from evaluator.features.pages.explain.policy_nodes import Since, never
-from evaluator.features.scorers.pod_explainer import PodExplainer
-from evaluator.features.status.enforcement import NO_EFFECTS, Effects
 
 _NAMED = 10
 """Policies named in an error; others are counted."""
@@ -42,23 +40,43 @@ class PageSources:
     decider: DecisionLoop
     cluster: ClusterCache
     clock: Callable[[], float]
-    effects: Effects = NO_EFFECTS
+    effects: Callable[[], Iterable[Effects]] = tuple
+    """What knows the effects of enforcing a policy."""
+    policy_parts: Callable[[Decision], Iterable[PolicyPart]] = no_parts
+    """Returns what features add to the status of a policy."""
+    parts: Callable[[], Sequence[PagePart]] = tuple
+    """What features show."""
     read_pod: ReadPod = _no_pod
-    pod_explainer: PodExplainer | None = None
-    gang_explainer: GangExplainer | None = None
     since: Since = never
     is_leader: Callable[[], bool] = lambda: True
     leader: Callable[[], str] = str
     agents: Callable[[], int | None] = lambda: None
     readings_from: Sequence[str] = ()
     """The sources of readings, by name."""
-    actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = field(default=dict)
     failing_rules: FailingRuleIndex = field(default_factory=FailingRuleIndex)
-    taint_prefixes: tuple[str, ...] = own_prefixes(DOMAIN)
 
     def waiting(self) -> dict[str, Any]:
         """Return what is missing before this replica is ready, as a field."""
         return {"waitingFor": list(self.decider.waiting_for)}
+
+    @property
+    def judge(self) -> PodJudge | None:
+        """What judges nodes for pods beside the policies; None if nothing does."""
+        return next((part.judge for part in self.parts() if part.judge is not None), None)
+
+    @property
+    def sections(self) -> Sequence[Section]:
+        """Pages of features."""
+        return [part.section for part in self.parts() if part.section is not None]
+
+    def written_for(self, node: Node | None, decision: Decision) -> Facts:
+        """Return what features wrote to a node because of one policy."""
+        return joined(part.written_for(node, decision) for part in self.parts())
+
+    def not_taken(self, decision: Decision) -> list[str]:
+        """Return the problems that features add to those of a policy's decision."""
+        parts = self.policy_parts(decision)
+        return [problem for part in parts for problem in (*part.problems, *part.varying_problems)]
 
     def known(self, namespace: str) -> str:
         """Return the names of some policies of a namespace. Its pages name no other ones: see --opsAuthorize."""

@@ -4,29 +4,24 @@ Handlers choose a page by its resource, and `--opsAuthorize` authorizes the same
 encoding shows another one than the permission is about.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
-from evaluator.features.pages.explain.window import Window
+from evaluator.core.pages import Section
+from evaluator.core.report import Window
 from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import root_of, segment
 from plimsoll.http.types import Request, preference
 
-SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
 EXPLAIN = "/explain"
 
-_NAMESPACED = frozenset({"policies", "pods", "gangs"})
+_SECTIONS = ("policies", "nodes", "pods", "rules")
+_NAMESPACED = ("policies", "pods")
 _LONGEST_SEARCH = 253
 _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
 _SUFFIX = ".json"
-
-PATHS = (
-    "/",
-    f"/{_ROOT_AS_JSON}{_SUFFIX}",
-    *(f"/{section}{end}" for section in SECTIONS for end in ("", "/", _SUFFIX)),
-)
-"""The paths of pages for a browser, prefixes if they end with a slash."""
 
 
 class Resource(NamedTuple):
@@ -40,48 +35,82 @@ class Resource(NamedTuple):
         """The one path of the resource, by which permissions name it."""
         return "/" + "/".join([self.section, *(quote(name, safe="") for name in self.names)])
 
-    @property
-    def namespace(self) -> str:
-        """The namespace whose part of a list this is; empty for other resources."""
-        partial = self.section in _NAMESPACED and self.names[1:] == ("",)
-        return self.names[0] if partial else ""
 
+class Targets:
+    """The resources of the pages, and of the `sections` that other features add, which are lists of namespaced objects."""
 
-def resource_of(request: Request) -> Resource | None:
-    """Return what a request shows; None for paths that are no page."""
-    if request.path == EXPLAIN or request.path.startswith(f"{EXPLAIN}/"):
-        return explained(request)
-    path, _ = _without_suffix(request.path)
-    section = path.removeprefix("/").partition("/")[0]
-    return _shown(request, path) if section in {"", *SECTIONS} else None
+    def __init__(self, sections: Iterable[Section] = ()) -> None:
+        self._sections = (*_SECTIONS, *(section.name for section in sections))
+        self._namespaced = frozenset((*_NAMESPACED, *(section.name for section in sections)))
+        added = ((section.query, section.name) for section in sections)
+        self._parameters = (("pod", "pods"), *added, ("node", "nodes"))
 
+    def paths(self) -> list[str]:
+        """Return the paths of pages for a browser, prefixes if they end with a slash."""
+        below = [f"/{name}{end}" for name in self._sections for end in ("", "/", _SUFFIX)]
+        return ["/", f"/{_ROOT_AS_JSON}{_SUFFIX}", *below]
 
-def explained(request: Request) -> Resource:
-    """Return what a request for /explain shows."""
-    namespace, _, name = request.path.removeprefix(EXPLAIN).removeprefix("/").partition("/")
-    if namespace or name:
-        return Resource("policies", (unquote(namespace), unquote(name)))
-    for parameter, section in (("pod", "pods"), ("gang", "gangs"), ("node", "nodes")):
-        if parameter in request.query:
-            return Resource(section, _names(section, _last(request, parameter)))
-    if "metric" in request.query:
-        return Resource("rules")
-    return Resource("nodes" if "nodes" in request.query else "policies")
+    def resource_path(self, request: Request) -> str | None:
+        """Return the one path of what a request shows; None for paths that are no page."""
+        resource = self.resource_of(request)
+        return resource.path if resource else None
+
+    def resource_of(self, request: Request) -> Resource | None:
+        """Return what a request shows; None for paths that are no page."""
+        if request.path == EXPLAIN or request.path.startswith(f"{EXPLAIN}/"):
+            return self.explained(request)
+        path, _ = _without_suffix(request.path)
+        section = path.removeprefix("/").partition("/")[0]
+        return self.shown(request, path) if section in {"", *self._sections} else None
+
+    def explained(self, request: Request) -> Resource:
+        """Return what a request for /explain shows."""
+        namespace, _, name = request.path.removeprefix(EXPLAIN).removeprefix("/").partition("/")
+        if namespace or name:
+            return Resource("policies", (unquote(namespace), unquote(name)))
+        for parameter, section in self._parameters:
+            if parameter in request.query:
+                return Resource(section, self._names(section, _last(request, parameter)))
+        if "metric" in request.query:
+            return Resource("rules")
+        return Resource("nodes" if "nodes" in request.query else "policies")
+
+    def shown(self, request: Request, path: str) -> Resource:
+        """Return what the page of a path shows; `?pod=` names a pod on lists of pods."""
+        section, *encoded = path.removeprefix("/").split("/")
+        names = tuple(unquote(name) for name in encoded)
+        if section == "pods" and len(names) < 2 and (pod := _last(request, "pod")):
+            return Resource(section, self._names(section, pod))
+        if section in self._namespaced and len(names) == 1:
+            names = (*names, "")
+        return Resource(section or "policies", names)
+
+    def namespace_of(self, resource: Resource) -> str:
+        """Return the namespace whose part of a list a resource is; empty for other resources."""
+        partial = resource.section in self._namespaced and resource.names[1:] == ("",)
+        return resource.names[0] if partial else ""
+
+    def _names(self, section: str, name: str) -> tuple[str, ...]:
+        """Return the names in a parameter: <namespace>/<name> in sections with namespaces."""
+        if section not in self._namespaced:
+            return (name,)
+        return tuple(name.split("/", 1)) if name else ()
 
 
 class Target:
     """What a request for a page of a browser asks for; `path` is without the suffix of JSON."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, targets: Targets) -> None:
         self.path, suffix = _without_suffix(request.path)
         self.wants_json = suffix or prefers_json(preference(request.headers, "accept"))
         self.root = root_of(request.path)
-        self.resource = _shown(request, self.path)
+        self.resource = targets.shown(request, self.path)
+        self.namespace = targets.namespace_of(self.resource)
         self.window = Window(
             _last(request, "search")[:_LONGEST_SEARCH],
             _last(request, "state")[:20],
             _number(_last(request, "page")),
-            namespace=self.resource.namespace,
+            namespace=self.namespace,
         )
         self._given = {
             name: _last(request, name)
@@ -95,7 +124,7 @@ class Target:
         section, names = self.resource
         if self.path == "/":
             section = _ROOT_AS_JSON
-        if self.resource.namespace:
+        if self.namespace:
             names = names[:1]
         link = "/".join(segment(name) for name in (section, *names))
         return f"{link}{_SUFFIX}" + (f"?{urlencode(self._given)}" if self._given else "")
@@ -108,24 +137,6 @@ def _without_suffix(path: str) -> tuple[str, bool]:
         return path, False
     path = path.removesuffix(_SUFFIX)
     return ("/" if path == f"/{_ROOT_AS_JSON}" else path), True
-
-
-def _shown(request: Request, path: str) -> Resource:
-    """Return what the page of a path shows; `?pod=` names a pod on lists of pods."""
-    section, *encoded = path.removeprefix("/").split("/")
-    names = tuple(unquote(name) for name in encoded)
-    if section == "pods" and len(names) < 2 and (pod := _last(request, "pod")):
-        return Resource(section, _names(section, pod))
-    if section in _NAMESPACED and len(names) == 1:
-        names = (*names, "")
-    return Resource(section or "policies", names)
-
-
-def _names(section: str, name: str) -> tuple[str, ...]:
-    """Return the names in a parameter: <namespace>/<name> in sections with namespaces."""
-    if section not in _NAMESPACED:
-        return (name,)
-    return tuple(name.split("/", 1)) if name else ()
 
 
 def _last(request: Request, name: str) -> str:

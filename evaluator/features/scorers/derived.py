@@ -12,13 +12,14 @@ import numpy as np
 
 from evaluator.core.model.node_index import Floats
 from evaluator.core.model.pod_demand import PodView
+from evaluator.core.policy.decide import PerPodError
 from evaluator.features.scorers.plugin import Scorer, ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 log = logging.getLogger(__name__)
 
 
-class DerivedMetricError(Exception):
+class DerivedMetricError(PerPodError):
     """A scorer failed because of a bug in it, which is logged; the message is for the client."""
 
 

@@ -1,6 +1,5 @@
 """Wires the scorers to their inputs and routes; does nothing without scorers."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.core.cache.cluster import ClusterCache
@@ -24,7 +23,7 @@ from evaluator.features.scorers.snapshotter import Snapshotter
 
 
 class ScorerHost:
-    """The enabled scorers. Without any, there are no routes and no explainer, and pods are not watched."""
+    """The enabled scorers. `inventory`: the cache of all pods."""
 
     def __init__(
         self,
@@ -34,16 +33,14 @@ class ScorerHost:
         readings: Readings,
         metrics: Metrics,
         *,
+        inventory: PodCache,
         rewards: Callable[[], Rewards],
     ) -> None:
         self._options = options
-        self.on = bool(scorers)
-        """Whether any scorer is enabled, so that the pod cache must be fed."""
         self.metrics_used = frozenset(metric for one in scorers.values() for metric in one.metrics)
         """Metrics that agents report for the scorers."""
         self._metrics = metrics
-        self.inventory = PodCache(clock=time.monotonic, wall=time.time)
-        """The cache of all pods, fed by a reflector."""
+        self.inventory = inventory
         self._snapshotter = Snapshotter(
             cluster, self.inventory, readings, metrics=self.metrics_used, rewards=rewards
         )
@@ -57,10 +54,9 @@ class ScorerHost:
         """Derived metrics of the scorers, for rules of policies."""
         self._per_pod = PerPodDecisions(self.scoring)
 
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """What is missing before scorers can run; nothing without scorers."""
-        return self._runner.waiting_for if self.on else ()
+    def missing(self) -> Sequence[str]:
+        """Return what is missing before scorers can run."""
+        return self._runner.waiting_for
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """Return a policy's decision for one pod. Raises BadRequestError for a malformed pod."""
@@ -68,17 +64,15 @@ class ScorerHost:
 
     def pod_explainer(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
-    ) -> PodExplainer | None:
+    ) -> PodExplainer:
         """Return the explainer for the operator's port; `pods`: the live pods with a policy."""
-        if not self.on:
-            return None
         weights = self._options.weights_of_scorers
         policies = PolicyLookup(pods, latest, self._per_pod)
         return PodExplainer(self._runner, self.inventory, weights, policies.of)
 
-    def routes(self) -> ScorerRoutes | None:
+    def routes(self) -> ScorerRoutes:
         """Return the routes of all scorers on the scheduler's port."""
-        return ScorerRoutes(self._runner, self._metrics) if self.on else None
+        return ScorerRoutes(self._runner, self._metrics)
 
     def separate_routes(self) -> dict[str, ScorerRoutes]:
         """Return the routes of each port that serves a single scorer."""

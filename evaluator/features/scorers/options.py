@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluator.core.options import FeatureOptions
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.features.scorers.plugins.congestion import CongestionOptions
 from evaluator.features.scorers.plugins.pigeon_options import PigeonOptions
 from evaluator.features.scorers.plugins.reward import RewardOptions
@@ -36,7 +38,7 @@ def _each(what: str, example: str, number: Callable[[str], int]) -> Callable[[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions):
+class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions, FeatureOptions):
     """The scorers' flags."""
 
     scorers: tuple[str, ...] = option(
@@ -79,9 +81,14 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
         """Weights given by --scorerWeights."""
         return {name: flags.count(weight) for name, weight in _pairs(self.scorer_weights)}
 
-    def scorer_mistakes(self, taken: Mapping[int, str]) -> list[str]:
-        """Return the errors in these settings together, as sentences; `taken`: used ports, with the flag that uses each."""
-        return [*self._port_mistakes(taken), *self._weight_mistakes()]
+    def ports(self) -> Mapping[int, str]:
+        """Return the ports of scorers that have their own."""
+        return dict.fromkeys(self.ports_of_scorers.values(), "--scorerPorts")
+
+    def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterator[str]:
+        """Yield the errors in these settings together, as sentences; `taken`: used ports, with the flag that uses each."""
+        yield from self._port_mistakes(taken)
+        yield from self._weight_mistakes()
 
     def _port_mistakes(self, taken: Mapping[int, str]) -> Iterator[str]:
         ports = self.ports_of_scorers

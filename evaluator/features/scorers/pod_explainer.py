@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from evaluator.core.cache.pods import PodCache
@@ -9,12 +10,14 @@ from evaluator.core.cache.pods_by_policy import policy_of as policy_of_pod
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key, PodRecord
+from evaluator.core.pages import PageError, PodOpinions
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.explain import Opinion
 from evaluator.features.scorers.options import POLICIES
 from evaluator.features.scorers.per_pod import PerPodDecisions
-from evaluator.features.scorers.runner import ScorerRunner
+from evaluator.features.scorers.runner import ScorerError, ScorerRunner
+from plimsoll.http.pieces import unhurried
 
 PolicyOf = Callable[[PodRecord], tuple[Decision, NodeIndex] | None]
 """Returns the decision of a pod's policy for this pod, and its nodes; None for a pod without a policy."""
@@ -63,6 +66,19 @@ class PodExplainer:
         """What is missing before scorers can run."""
         return self.runner.waiting_for
 
+    async def opinions(self, pod: PodRecord) -> PodOpinions:
+        """Return the scores of all extenders for a pod. Raises PageError."""
+        try:
+            explained = explain.explain(pod.view, await unhurried(self.judged(pod)))
+        except ScorerError as failure:
+            raise PageError(str(failure), HTTPStatus.INTERNAL_SERVER_ERROR) from failure
+        return PodOpinions(explained.head, dict(await unhurried(explained.nodes)))
+
+    def decision(self, pod: PodRecord) -> Decision | None:
+        """Return the decision of the pod's policy for this pod; None if it has none."""
+        decided = self.policy_of(pod)
+        return decided[0] if decided else None
+
     def find(self, name: str) -> PodRecord | None:
         """Return the pod namespace/name, or None."""
         namespace, _, rest = name.partition("/")
@@ -75,7 +91,7 @@ class PodExplainer:
             return {}
         return explain.node_facts(self.runner.view(next(iter(self.runner.scorers))), node)
 
-    def opinions(self, pod: PodRecord) -> Iterator[Opinion]:
+    def judged(self, pod: PodRecord) -> Iterator[Opinion]:
         """Yield the opinion of each extender on all nodes; each takes some milliseconds. Raises ScorerError."""
         opinions = []
         for name, scorer in self.runner.scorers.items():

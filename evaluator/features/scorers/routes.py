@@ -11,11 +11,11 @@ from http import HTTPStatus
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.protocol import codec, podview
-from evaluator.core.protocol.errors import ErrorResponder
+from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.features.scorers import results
 from evaluator.features.scorers.runner import CachedResult, ScorerError, ScorerRunner
 from plimsoll import VERSION, logs
-from plimsoll.http.routes import Route, Routes
+from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
 
 log = logs.get(__name__)
@@ -56,23 +56,17 @@ class ScorerRoutes:
             if only in (None, name)
             for path, target in _paths(name, scorer.predicates, scorer.priorities).items()
         }
-        routes = Routes(self.routes(), self.refuse)
-        self.answer, self.check = routes.answer, routes.check
-        """Handlers of a port for this scorer alone."""
 
-    def routes(self) -> dict[str, Route]:
-        """Return the routes by path. For an unknown scorer, the error lists the known ones."""
+    def groups(self) -> tuple[RouteGroup, RouteGroup]:
+        """Return the routes of predicates and priorities, and further ones: for an unknown scorer, the error lists the known ones."""
         unknown = Route(self._unknown, _POST)
-        return {
-            **dict.fromkeys(self._requests, Route(self._serve, _POST)),
+        further = {
             **dict.fromkeys((_PREDICATES, _PRIORITIES, _SCORERS), unknown),
             "/scheduler/bind": Route(_bind, _POST),
             "/version": Route(_version),
         }
-
-    def has(self, path: str) -> bool:
-        """Return whether this is the path of a predicate or priority."""
-        return path in self._requests
+        known = dict.fromkeys(self._requests, Route(self._serve, _POST))
+        return RouteGroup(known, self.refuse), RouteGroup(further)
 
     def refuse(self, error: RejectedRequestError, request: Request | None) -> Response:
         """Return an error as JSON that kube-scheduler shows, also for unknown paths and methods."""

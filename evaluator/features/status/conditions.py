@@ -6,8 +6,6 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-archi
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
@@ -15,6 +13,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.types import Strategy, StrategyName
+from evaluator.core.report import PolicyCondition, listed
 from plimsoll.text import counted
 
 VALID = "Valid"
@@ -27,32 +26,9 @@ TYPES: Mapping[StrategyName, str] = {
 }
 """Condition type of each strategy."""
 
-_NAMED = 5
-"""Nodes that a message names; the others are counted."""
 _MOST_PROBLEMS = 60
 _MOST_CHARACTERS = 30_000
 """Limits of problems in a message, by number and by characters; Kubernetes allows 32,768 characters."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyCondition:
-    """One condition without its transition time, so that equal conditions need no write."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-    def body(self, since: str, generation: int) -> dict[str, Any]:
-        """Return the condition as a JSON object; `since` is RFC 3339."""
-        return {
-            "type": self.type,
-            "status": self.status,
-            "reason": self.reason,
-            "message": self.message,
-            "lastTransitionTime": since,
-            "observedGeneration": generation,
-        }
 
 
 def conditions(
@@ -134,10 +110,3 @@ def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[
 def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
     """Return a phrase for each metric without a usable reading on some nodes."""
     return [f"no usable reading of {m} on {listed(nodes, total)}" for m, nodes in unknown.items()]
-
-
-def listed(names: Sequence[str], total: int) -> str:
-    """Return `2 of 3 nodes (a, b)`; long lists are cut."""
-    shown = ", ".join(names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"

@@ -4,22 +4,19 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.policy.types import Policy, StrategyName
-from evaluator.features.node_actions.types import PolicyActions
-from evaluator.features.status.conditions import PolicyCondition
-from evaluator.features.status.enforcement import NO_EFFECTS, Effects
+from evaluator.core.report import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.features.status.plan import PolicyStatus, statuses
-from evaluator.features.status.pod_plan import NO_PODS, PodCounts
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -42,12 +39,11 @@ class StatusController:
         self,
         kube: Kube,
         decider: DecisionLoop,
-        conflicts: Callable[[], Sequence[LabelConflict]],
-        effects: Effects = NO_EFFECTS,
         *,
+        effects: Callable[[], Iterable[Effects]] = tuple,
         pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
         similar_to: SimilarTo = lambda _metric: (),
-        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
+        parts_of: PartsOf = no_parts,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
@@ -56,11 +52,10 @@ class StatusController:
     ) -> None:
         self._kube = kube
         self._decider = decider
-        self._conflicts = conflicts
         self._effects = effects
         self._pods_of = pods_of
         self._similar_to = similar_to
-        self._actions = actions
+        self._parts_of = parts_of
         self._status_of = status_of
         self._is_leader = is_leader
         self._wakeup = WakeUp()
@@ -111,16 +106,13 @@ class StatusController:
         for known in (written, self._transitions):
             for key in known.keys() - decisions.policies.keys():
                 del known[key]
-        for _ in self._effects.catching_up(decisions):
-            await asyncio.sleep(0)
+        effects = tuple(self._effects())
+        for effect in effects:
+            for _ in effect.catching_up(decisions):
+                await asyncio.sleep(0)
         failed, self._due = 0, math.inf
         for key, status in statuses(
-            decisions,
-            self._conflicts(),
-            self._effects,
-            self._pods_of,
-            self._similar_to,
-            self._actions(),
+            decisions, effects, self._pods_of, self._similar_to, self._parts_of
         ):
             await asyncio.sleep(0)
             if not self._is_leader():

@@ -3,7 +3,7 @@
 Messages are constant, so that repeated events are counted instead of written again; the conditions name the nodes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -12,10 +12,8 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.metrics_found import METRICS_FOUND
 from evaluator.core.policy.types import StrategyName
-from evaluator.features.node_actions.report import LIMIT_CLEARED, LIMIT_REACHED, NODE_LIMIT_REACHED
-from evaluator.features.node_actions.types import PolicyActions
+from evaluator.core.report import Episode, PolicyPart
 from evaluator.features.status.conditions import TYPES, VALID
-from evaluator.features.status.label_conflicts import ConflictsByLabel
 
 VIOLATIONS = {
     name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC
@@ -48,41 +46,42 @@ class ReportedState:
     observed: bool = False
     not_found: Mapping[str, EventSpec] = field(default_factory=dict)
     """By metric that no node has."""
-    limited: bool = False
-    """Whether the policy acts on fewer nodes than violate it."""
+    episodes: frozenset[Episode] = frozenset()
+    """Those that are going on."""
 
 
 def reported_state(
     decision: Decision,
-    conflicts: ConflictsByLabel,
+    parts: Sequence[PolicyPart] = (),
     not_found: Mapping[str, EventSpec] = MappingProxyType({}),
-    actions: PolicyActions | None = None,
 ) -> ReportedState:
-    """Return the current state of a policy: label conflicts, events of metrics that were not found, and its actions."""
-    not_taken = actions.problems if actions else ()
+    """Return the current state of a policy: its decision, the parts of features, and events of metrics that were not found."""
+    problems = (*_problems(decision, parts), *(x for part in parts for x in part.problems))
     return ReportedState(
         frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
-        frozenset(map(problem, (*_problems(decision, conflicts, actions), *not_taken))),
+        frozenset(map(problem, problems)),
         decision.policy.observed,
         not_found,
-        limited=actions is not None and actions.held_back > 0,
+        frozenset(
+            episode for part in parts for episode, going_on in part.episodes.items() if going_on
+        ),
     )
 
 
-def _problems(
-    decision: Decision, conflicts: ConflictsByLabel, actions: PolicyActions | None
-) -> Iterator[str]:
+def _problems(decision: Decision, parts: Iterable[PolicyPart]) -> Iterator[str]:
     """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings."""
     yield from decision.policy.problems
     yield from decision.stable_problems
     constant = len(decision.policy.problems) + len(decision.stable_problems)
-    conflicting = any(conflicts.of(decision)) or (actions is not None and bool(actions.conflicts))
-    if len(decision.problems) > constant or conflicting:
+    if len(decision.problems) > constant or any(part.varying_problems for part in parts):
         yield f"a part of the policy is not in force: see the condition {VALID}"
 
 
 def previously_reported(
-    status: Mapping[str, Any], now: ReportedState, generation: int
+    status: Mapping[str, Any],
+    now: ReportedState,
+    generation: int,
+    parts: Iterable[PolicyPart] = (),
 ) -> ReportedState:
     """Return the state reported before this process started, derived from the status in the cluster.
 
@@ -103,7 +102,7 @@ def previously_reported(
         now.problems if flawed else frozenset(),
         now.observed,
         now.not_found if unknown else {},
-        NODE_LIMIT_REACHED in true,
+        frozenset(e for part in parts for e in part.episodes if e.condition in true),
     )
 
 
@@ -112,8 +111,8 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
     return [
         *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
         *(cleared(name) for name in sorted(before.violated - now.violated)),
-        *([LIMIT_REACHED] if now.limited and not before.limited else []),
-        *([LIMIT_CLEARED] if before.limited and not now.limited else []),
+        *(episode.began for episode in sorted(now.episodes - before.episodes)),
+        *(episode.ended for episode in sorted(before.episodes - now.episodes)),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
         *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

@@ -5,7 +5,7 @@ import collections
 import random
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,11 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.metrics_found import SimilarTo
-from evaluator.features.node_actions.types import PolicyActions
+from evaluator.core.report import PartsOf, no_parts
 from evaluator.features.status import event_plan as policy_events
 from evaluator.features.status.event_plan import ReportedState
-from evaluator.features.status.label_conflicts import ConflictsByLabel
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -68,10 +66,9 @@ class PolicyEventRecorder:
         kube: Kube,
         decider: DecisionLoop,
         metrics: Metrics,
-        conflicts: Callable[[], Sequence[LabelConflict]],
         *,
         similar_to: SimilarTo = lambda _metric: (),
-        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
+        parts_of: PartsOf = no_parts,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
@@ -81,9 +78,8 @@ class PolicyEventRecorder:
         self._writer = EventWriter(kube)
         self._decider = decider
         self._metrics = metrics
-        self._conflicts = conflicts
         self._similar_to = similar_to
-        self._actions = actions
+        self._parts_of = parts_of
         self._status_of = status_of
         self._is_leader = is_leader
         self._pace = pace or EventRate()
@@ -134,8 +130,7 @@ class PolicyEventRecorder:
 
     async def _look(self) -> None:
         """Queue Events for what changed; drop policies that were deleted."""
-        decisions, conflicts = self._decider.latest, ConflictsByLabel(self._conflicts())
-        actions = self._actions()
+        decisions = self._decider.latest
         # A status that this process wrote says nothing about its events: they may be written later.
         statuses = (
             {key: self._status_of(key) for key in decisions.policies} if self._resumes else {}
@@ -144,12 +139,11 @@ class PolicyEventRecorder:
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
             not_found = metrics_found.events(decision, decisions.table, self._similar_to)
-            reported = policy_events.reported_state(
-                decision, conflicts, not_found, actions.get(key)
-            )
+            parts = tuple(self._parts_of(decision))
+            reported = policy_events.reported_state(decision, parts, not_found)
             state = before.get(identity) or _EventState(
                 policy_events.previously_reported(
-                    statuses.get(key, {}), reported, decision.policy.generation
+                    statuses.get(key, {}), reported, decision.policy.generation, parts
                 )
             )
             for spec in policy_events.diff(state.reported, reported):

@@ -1,32 +1,28 @@
 """Builds the status of a policy: compliance, problems and missing readings."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import union
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.policy.types import Policy, StrategyName
-from evaluator.features.node_actions.report import limit_conditions
-from evaluator.features.node_actions.types import PolicyActions
-from evaluator.features.status import enforcement
-from evaluator.features.status.conditions import (
+from evaluator.core.report import (
+    Effects,
+    PartsOf,
     PolicyCondition,
-    conditions,
+    PolicyPart,
     listed,
-    missing,
-    missing_phrases,
+    no_parts,
 )
-from evaluator.features.status.enforcement import NO_EFFECTS, Effects
-from evaluator.features.status.label_conflicts import ConflictsByLabel
-from evaluator.features.status.pod_plan import NO_PODS, PodCounts
+from evaluator.features.status import enforcement
+from evaluator.features.status.conditions import conditions, missing, missing_phrases
 from plimsoll.text import counted
 
 _COMPLIANCE_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
@@ -61,32 +57,33 @@ class PolicyStatus:
 
 def statuses(
     decisions: Decisions,
-    conflicts: Iterable[LabelConflict],
-    effects: Effects = NO_EFFECTS,
+    effects: Iterable[Effects] = (),
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
     similar_to: SimilarTo = lambda _metric: (),
-    actions: Mapping[PolicyKey, PolicyActions] = MappingProxyType({}),
+    parts_of: PartsOf = no_parts,
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy: its decision, conflicts, what enforcing it changes, its pods and its actions."""
-    by_label = ConflictsByLabel(conflicts)
+    """Yield the status of every policy: its decision, what enforcing it changes, its pods, and the parts of features."""
+    effects = tuple(effects)
     for key, decision in decisions.policies.items():
-        status = _status(decision, by_label, decisions.table, effects, similar_to, actions.get(key))
+        status = _status(decision, decisions.table, effects, similar_to, tuple(parts_of(decision)))
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
 def _status(
     decision: Decision,
-    by_label: ConflictsByLabel,
     table: MetricTable,
-    effects: Effects,
+    effects: Sequence[Effects],
     similar_to: SimilarTo,
-    acting: PolicyActions | None,
+    parts: Sequence[PolicyPart],
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
-    not_taken = (*acting.problems, *acting.conflicts) if acting else ()
-    problems = (*decision.problems, *not_taken, *_conflict_problems(decision, by_label))
+    problems = (
+        *decision.problems,
+        *(problem for part in parts for problem in part.problems),
+        *(problem for part in parts for problem in part.varying_problems),
+    )
     unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
     if violating:
         by_missing = int(
@@ -110,14 +107,6 @@ def _status(
         (
             *conditions(decision, table, problems, similar_to),
             enforcement.condition(decision, table, effects),
-            *limit_conditions(acting),
+            *(condition for part in parts for condition in part.conditions),
         ),
-    )
-
-
-def _conflict_problems(decision: Decision, by_label: ConflictsByLabel) -> Iterator[str]:
-    return (
-        f"label {conflict.key} on {conflict.node} is owned by another field manager (value "
-        f"{conflict.theirs!r}): not set"
-        for conflict in by_label.of(decision)
     )

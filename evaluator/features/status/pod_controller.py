@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from evaluator.core.cache import policy_pods
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.cache.policy_pods import NotApplied, PodCounts
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.pod_events import PodEventWriter
@@ -17,8 +19,6 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
-from evaluator.features.status import pod_plan as policy_pods
-from evaluator.features.status.pod_plan import NotApplied, PodCounts
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket

@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.node_conditions import PREFIX
-from evaluator.features.scorers import derived
+from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import documents, schema
 from evaluator.tools.check.main import manifests
 from plimsoll.strictyaml import MalformedError
@@ -27,7 +27,7 @@ def read(names: Sequence[str], *, any_metric: bool = False) -> list[Policy]:
     found: dict[Any, Policy] = {}
     for name in names:
         for obj in _objects(name):
-            policy = parse(obj)
+            policy = parse(obj, vocabulary=VOCABULARY)
             if policy.key in found:
                 raise PoliciesError(f"{name}: policy {policy.key} appears twice")
             found[policy.key] = policy
@@ -44,7 +44,9 @@ def _check(policy: Policy, *, any_metric: bool) -> None:
         why = policy.problems[0] if policy.problems else "it has no rules"
         raise PoliciesError(f"policy {policy.key}: {why}")
     live = sorted(
-        metric for metric in policy.metrics if metric.startswith(PREFIX) or derived.named([metric])
+        metric
+        for metric in policy.metrics
+        if metric.startswith(PREFIX) or metric in policy.derived_metrics
     )
     if live and not any_metric:
         raise PoliciesError(

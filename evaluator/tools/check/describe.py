@@ -15,7 +15,6 @@ from evaluator.core.policy.types import (
     Strategy,
     StrategyName,
 )
-from evaluator.features.scorers.derived import DERIVED_METRICS
 from plimsoll.durations import format_duration
 
 _COMPARED = {
@@ -99,7 +98,7 @@ def sentence(name: StrategyName, rule: Rule) -> str:
 
 
 def _subject(name: StrategyName, rule: Rule) -> str:
-    per_pod = rule.metric in DERIVED_METRICS and name in PER_POD_STRATEGIES
+    per_pod = rule.derived and name in PER_POD_STRATEGIES
     return f"{rule.metric} (for the pod being scheduled)" if per_pod else rule.metric
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from evaluator.core.catalog.load import shipped
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
+from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import documents, metrics, schema, workloads
 from evaluator.tools.check.advice import advice
 from evaluator.tools.check.describe import describe
@@ -150,7 +151,9 @@ def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
         return Checked(Findings(name, schema_errors, kind=schema.KIND))
-    policy = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
+    policy = parse.parse(
+        {**obj, "metadata": {**meta, "generation": 0, "uid": ""}}, vocabulary=VOCABULARY
+    )
     # Both checks report an invalid duration: once is enough.
     other_problems = [problem for problem in policy.problems if "not a duration" not in problem]
     findings = Findings(

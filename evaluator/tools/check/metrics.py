@@ -9,7 +9,6 @@ from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, is_counter, reduction, shipped, uses_of
 from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
 from evaluator.core.readings import node_conditions
-from evaluator.features.scorers.derived import DERIVED_METRICS
 from plimsoll.text import NearNames
 
 _CONDITIONS = [
@@ -42,9 +41,7 @@ def warnings(
 
     `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
     """
-    for metric in sorted(policy.metrics):
-        if metric in DERIVED_METRICS:
-            continue
+    for metric in sorted(policy.measured_metrics):
         if metric.startswith(node_conditions.PREFIX):
             yield from _condition(metric)
             continue
@@ -106,7 +103,7 @@ def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator
     if not {metric, PREFIX + metric}.isdisjoint(recorded):
         return
     entry = catalog.find(metric)
-    low, high = _range(metric, entry)
+    low, high = _range(rule, entry)
     if problem := _out_of_range(rule, low, high):
         percentage = high == 1 and 1 < target <= 100
         meant = (
@@ -121,8 +118,8 @@ def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator
         yield f"{metric} is in bytes, and the target is {amount} of them: write {amount}Gi or {amount}Mi for a larger unit"
 
 
-def _range(metric: str, entry: CatalogEntry | None) -> tuple[float, float]:
-    if metric in DERIVED_METRICS or metric.startswith(node_conditions.PREFIX):
+def _range(rule: Rule, entry: CatalogEntry | None) -> tuple[float, float]:
+    if rule.derived or rule.metric.startswith(node_conditions.PREFIX):
         return 0.0, 1.0
     return entry.range if entry else (-math.inf, math.inf)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
+from evaluator.core.cache.policy_pods import NotApplied, needs_request, sentence
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL, PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
-from evaluator.features.status.pod_plan import NotApplied, needs_request, sentence
 
 _TEMPLATE = ("spec", "template")
 _TEMPLATES: Mapping[tuple[str, str], Sequence[str]] = {

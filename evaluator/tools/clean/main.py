@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluator.config import Settings
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.options import CoreOptions
 from evaluator.core.policy.actions import names
 from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner
 from evaluator.tools.clean.evaluators import Evaluators, StillRunningError
@@ -63,7 +63,7 @@ class CleanSettings:
     )
     lease_name: str = option(
         "leaseName",
-        Settings().lease_name,
+        CoreOptions().lease_name,
         "name of the Lease, as the evaluator's flag",
         metavar="NAME",
     )

@@ -50,8 +50,8 @@ class Replica:
             gang_ageing=20.0,
         )
         self._service = Service(settings, self._kube)
-        agents = self._service._ports._agents
-        self._loops = [*self._service._start_loops(), asyncio.create_task(agents._announce())]
+        agents = self._service.agents
+        self._loops = [*self._service.start_loops(), asyncio.create_task(agents._announce())]
         self.intake = lambda call: agents._serve(None, call)
         self.up = True
 
@@ -73,8 +73,8 @@ class Replica:
 
     async def stop(self):
         """Stop it as by SIGTERM."""
-        self._service._decider.stop("this replica is stopping")
-        await self._service._writers.release()
+        self._service.core.loop.stop("this replica is stopping")
+        await self._service.core.leader.release()
         await self.kill()
 
     def _note_broken(self):
@@ -89,11 +89,11 @@ class Replica:
     @property
     def waiting_for(self):
         """The /readyz text."""
-        return self._service._decider.waiting_for
+        return self._service.core.loop.waiting_for
 
     @property
     def leads(self):
-        return self._service._writers._fence.is_leader()
+        return self._service.core.fence.is_leader()
 
     @property
     def gangs_wait_for(self):
@@ -105,7 +105,7 @@ class Replica:
         pod = {"metadata": {"namespace": "default", "labels": {"telemetry-policy": policy}}}
         args = codec.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
         try:
-            return frozenset(answer_filter(args, self._service._decider.current()).failed)
+            return frozenset(answer_filter(args, self._service.core.loop.current()).failed)
         except NotReadyError:
             return None
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.core.cache import policy_pods
 from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
@@ -20,10 +21,9 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Rule, StrategyName
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
+from evaluator.core.report import Window
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
-from evaluator.features.pages.explain.window import Window
-from evaluator.features.status import pod_plan as policy_pods
 from plimsoll.text import counted
 
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -19,10 +19,9 @@ from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
+from evaluator.core.report import Effects
 from evaluator.features.pages.explain import words
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
-from evaluator.features.status import enforcement
-from evaluator.features.status.enforcement import NO_EFFECTS, Effects
 
 MOST_NAMED = 100
 """Nodes named in one list; the rest is counted in a separate field, such as `brokenMore`."""
@@ -73,7 +72,7 @@ def explain(
     readings: Readings,
     *,
     now: float,
-    effects: Effects = NO_EFFECTS,
+    effects: Sequence[Effects] = (),
     node: str = "",
     shown: NodeIndex | None = None,
 ) -> Steps[Explanation | None]:
@@ -110,7 +109,7 @@ def explain(
     head = {
         "policy": str(key),
         "generation": decision.policy.generation,
-        **enforcement.explained(decision, table, effects, MOST_NAMED),
+        **_enforcement(decision, table, effects),
         "problems": list(decision.problems),
         **limited("awaited", sorted(decision.unreported), MOST_NAMED),
         "strategies": strategies,
@@ -224,3 +223,21 @@ def _nodes(
                 "labels": labels.at(labels.nodes.position[node]) if labels.assignments else {},
             },
         )
+
+
+def _enforcement(
+    decision: Decision, table: MetricTable, effects: Sequence[Effects]
+) -> dict[str, Any]:
+    """Return the mode of a policy, and what enforcing it would change; up to `MOST_NAMED` names in each list."""
+    policy = decision.policy
+    if not policy.observed:
+        return {"enforcement": {"mode": "enforce"}}
+    lists: dict[str, Any] = {}
+    for name, _, affected in (one for part in effects for one in part.of(decision, table)):
+        lists[name] = list(affected[:MOST_NAMED])
+        if len(affected) > MOST_NAMED:
+            lists[f"{name}More"] = len(affected) - MOST_NAMED
+    enforcement = {"mode": "observe", "by": policy.observed_by, "wouldChange": lists}
+    for part in effects:
+        enforcement |= part.facts()
+    return {"enforcement": enforcement}

@@ -1,6 +1,6 @@
 """Data of a policy's page beside its rules: the nodes that differ, since when, and what was written to them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import StrategyName
-from evaluator.features.pages.explain import states, written
+from evaluator.core.report import Facts, Window
+from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.states import WORDS, Codes, NodeState
-from evaluator.features.pages.explain.window import Window
 
 ALL = "all"
 """The state of a window that shows clear nodes too. By default those that differ are shown."""
@@ -61,7 +61,7 @@ def with_states(
     nodes: NodeIndex,
     cached: Mapping[str, Node],
     since: Since,
-    prefixes: tuple[str, ...],
+    written_for: Callable[[Node | None, Decision], Facts],
     *,
     now: float,
 ) -> Steps[list[tuple[str, dict[str, Any]]]]:
@@ -84,14 +84,21 @@ def with_states(
                     "violatedSeconds": violated_seconds(decision, name, since, now),
                     "timers": timers.get(position, []),
                     **one,
-                    "written": written.of_policy(
-                        cached.get(name), decision.policy, labels, prefixes
-                    ),
+                    "written": {
+                        "labels": own_labels(cached.get(name), labels),
+                        **written_for(cached.get(name), decision),
+                    },
                 },
             )
         )
         yield
     return found
+
+
+def own_labels(node: Node | None, keys: Collection[str] | None = None) -> dict[str, str]:
+    """Return the labels of a node that are ours, by key; only those of `keys` if given."""
+    ours = node.node_labels.ours if node else {}
+    return {key: value for key, value in sorted(ours.items()) if keys is None or key in keys}
 
 
 def never(_key: PolicyKey, _name: StrategyName, _node: str) -> None:
@@ -100,7 +107,8 @@ def never(_key: PolicyKey, _name: StrategyName, _node: str) -> None:
 
 def _labels(decision: Decision) -> Sequence[str]:
     strategy = decision.policy.strategies.get(StrategyName.LABELING)
-    return [label.key for rule in strategy.rules for label in rule.labels] if strategy else []
+    rules = strategy.rules if strategy else ()
+    return [decision.policy.key.name, *(label.key for rule in rules for label in rule.labels)]
 
 
 def violated_seconds(decision: Decision, node: str, since: Since, now: float) -> dict[str, float]:

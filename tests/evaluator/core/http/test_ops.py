@@ -18,7 +18,9 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.core.pages import PagePart
 from evaluator.core.readings.store import Store
+from evaluator.features.pages.feature import routes, routes_off
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
 from wire.codec import Delta
@@ -78,12 +80,12 @@ async def port(world, serve, explaining, pod_explainer):
         world.cluster,
         clock=world.clock,
         read_pod=world.read_pod,
-        pod_explainer=pod_explainer,
+        parts=lambda: [PagePart(judge=pod_explainer)],
     )
     operations = ops.OpsServer(
         world.decider,
         world.metrics,
-        reports=Reports(sources) if explaining else None,
+        pages=routes(Reports(sources)) if explaining else routes_off(),
         waiting_for=lambda: pod_explainer.waiting_for if pod_explainer else (),
     )
     return (await serve(operations.answer, ops.LIMITS)).address.port

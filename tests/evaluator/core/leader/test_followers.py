@@ -106,7 +106,7 @@ class Replica:
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.metrics = Metrics()
         self.reporter = StatusController(
-            kube, self.decided, tuple, is_leader=lambda: self.leading, pause=0.001
+            kube, self.decided, is_leader=lambda: self.leading, pause=0.001
         )
         self.evictor = EvictionController(
             kube,

@@ -17,7 +17,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.readings.store import Store
-from evaluator.features.scorers.derived_readings import Scoring
+from evaluator.features.scorers.derived_readings import ScorerMetrics, Scoring
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot
 from tests.patience import PATIENCE
@@ -243,7 +243,8 @@ def test_agents_are_subscribed_to_the_metrics_of_policies(world, parsed, rule):
 
 
 def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
-    world = DecisionLoopWorld(scorers_take=frozenset({"used"}))
+    world = DecisionLoopWorld()
+    world.decider.required = frozenset({"used"})
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
     world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
     world.decider.evaluate()
@@ -259,7 +260,9 @@ def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
             return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
 
     view = None
-    world = DecisionLoopWorld(scoring=Scoring({"safe": Scorer()}, lambda: view))
+    world = DecisionLoopWorld()
+    scoring = Scoring({"safe": Scorer()}, lambda: view)
+    world.decider.derive(lambda readings: ScorerMetrics(readings, scoring))
     world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the first report of 1 node"]

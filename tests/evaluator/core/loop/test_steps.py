@@ -16,7 +16,6 @@ from evaluator.core.loop.gauges import PolicyGauges
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.release import release, unused
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.loop.violation_times import ViolationTimes
 from evaluator.core.metrics import SLICE, Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
@@ -29,6 +28,7 @@ from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.explain.pod import PodContext, explain_pod
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.pages.explain.states import states_of
+from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.features.requeue import readmitted
 from wire.codec import Delta
 
@@ -358,7 +358,7 @@ def test_readmitting_makes_few_calls_for_each_policy(world):
 def test_gauges_of_policies_are_collected_in_slices(world):
     store, policies = world(metrics=100, policies=10, rules=50, kind=Store)
     metrics = Metrics()
-    for _ in PolicyGauges(metrics).show(decide(policies, NODES, store, now=NOW)):
+    for _ in PolicyGauges(metrics).show(decide(policies, NODES, store, now=NOW), NOW):
         pass
     sizes = [len(family.samples) for family in metrics.registry.collect()]
     assert max(sizes) == SLICE

@@ -12,7 +12,7 @@ from evaluator.core.model.node_labels import NodeLabels
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.model.usage_metrics import ANNOTATIONS
 
-RECORDED = sorted((Path(__file__).parents[2] / "extender/requests").glob("*-nodes-3.json"))
+RECORDED = sorted((Path(__file__).parents[2] / "features/extender/requests").glob("*-nodes-3.json"))
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

@@ -13,7 +13,9 @@ from evaluator.core.policy import parse as policy
 from evaluator.core.policy.parse import MOST_LABELS, MOST_RULES
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions, WhenMissing
 from evaluator.core.policy.types import Label, Operator, Rule, Strategy, StrategyName
+from evaluator.core.policy.vocabulary import Vocabulary
 
+VOCABULARY = Vocabulary(frozenset({"plimsoll_risk_cpu", "plimsoll_reward", "plimsoll_congestion"}))
 GOOD = {"metricname": "health_metric", "operator": "Equals", "target": 1}
 PREFIX = "telemetry.aware.scheduling.demo"
 
@@ -28,7 +30,7 @@ def tas(strategies, name="demo", **metadata):
 
 
 def parse(strategies, **metadata):
-    return policy.parse(tas(strategies, **metadata))
+    return policy.parse(tas(strategies, **metadata), vocabulary=VOCABULARY)
 
 
 def rules(*given, **more):

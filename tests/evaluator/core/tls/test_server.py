@@ -9,6 +9,7 @@ import subprocess
 import aiohttp
 import pytest
 
+from evaluator.core.http.scheduler_port import SharedRoutes
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.tls import server
@@ -58,9 +59,10 @@ async def listening(serve):
     """Start an extender with these certificate files; return its port."""
 
     async def start(found, names=()):
-        extender, metrics = PolicyVerbs(Decisions, Metrics()), Metrics()
+        metrics = Metrics()
+        extender = SharedRoutes([PolicyVerbs(Decisions, metrics).routes])
         rotation = server.rotation(found, names=names, on_change=metrics.reloaded("extender"))
-        site = await serve(extender.answer, refuse=extender.refuse, tls=rotation.current)
+        site = await serve(extender.routes.answer, refuse=extender.refuse, tls=rotation.current)
         return site.address.port
 
     return start

@@ -40,9 +40,9 @@ def loop(request):
                 None, cluster, decided, metrics, is_leader=lambda: True, pace=pace
             )
         case "recorder":
-            return PolicyEventRecorder(None, decided, metrics, lambda: ())
+            return PolicyEventRecorder(None, decided, metrics)
         case "reporter":
-            return StatusController(None, decided, lambda: ())
+            return StatusController(None, decided)
         case "event_recorder":
             return GangEventRecorder(None, metrics, dict, GangDecisions)
 

@@ -36,6 +36,7 @@ def current(found, decisions=None):
         lambda: decisions or Decisions(),
         clock=lambda: 50.0,
         wall=lambda: EPOCH + 50.0,
+        derived=frozenset({"plimsoll_risk"}),
     )
 
 

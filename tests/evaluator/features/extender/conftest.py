@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from evaluator.core.http.scheduler_port import SharedRoutes
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
@@ -111,15 +112,16 @@ async def extender():
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(
-            decisions=None, *, tls=lambda: None, scoring=lambda _: None, for_pod=for_any, **limits
+            decisions=None, *, tls=lambda: None, scoring=lambda _: (), for_pod=for_any, **limits
         ):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             metrics = Metrics()
-            asked = PolicyVerbs(source, metrics, scoring=scoring(metrics), for_pod=for_pod)
+            verbs = PolicyVerbs(source, metrics, for_pod=for_pod)
+            shared = SharedRoutes([verbs.routes, *scoring(metrics)])
             server = HttpServer(
-                asked.answer,
-                check=asked.check,
-                refuse=asked.refuse,
+                shared.routes.answer,
+                check=shared.routes.check,
+                refuse=shared.refuse,
                 limits=Limits(**limits),
                 tls=tls,
             )

@@ -2,20 +2,20 @@
 
 import pytest
 
-from evaluator.features.extender.options import ExtenderOptions
+from evaluator.core.options import SchedulerPortOptions
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.http.limits import Limits
 
 
 def parse(*argv):
-    return flags.parse_settings(ExtenderOptions, Parser("prog", about=""), argv=argv, env={})
+    return flags.parse_settings(SchedulerPortOptions, Parser("prog", about=""), argv=argv, env={})
 
 
 def test_default_limits_are_those_of_the_server():
     settings = parse()
     assert settings.limits == Limits()
-    assert settings.extender_mistakes() == []
+    assert settings.scheduler_port_mistakes() == []
     assert settings.allowed_clients == frozenset()
 
 
@@ -27,5 +27,5 @@ def test_names_may_be_given_one_by_one_or_together(argv):
 
 
 def test_client_names_without_tls_are_rejected():
-    (mistake,) = parse("--clientNames=a", "--unsafe").extender_mistakes()
+    (mistake,) = parse("--clientNames=a", "--unsafe").scheduler_port_mistakes()
     assert "--clientNames and --unsafe contradict each other" in mistake

@@ -75,7 +75,7 @@ async def server(extender, snapshotter, stub_scorer):
         scoring=lambda metrics: ScorerRoutes(
             ScorerRunner(scorers, snapshotter, metrics, demands=Demands()),
             metrics,
-        )
+        ).groups()
     )
 
 

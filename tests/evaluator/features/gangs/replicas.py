@@ -47,7 +47,7 @@ class Replica:
             list_anew=self.pods.list_anew,
         )
         self.gang_controller = self.gangs.gang_controller
-        loops = (self.pods.run(), nodes.run(), *self.gangs.loops())
+        loops = (self.pods.run(), nodes.run(), *(loop() for loop in self.gangs.loops()))
         self.loops = [background(loop) for loop in loops]
 
     def kill(self):

@@ -13,8 +13,10 @@ import pytest
 from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.gangs.membership import GATE
+from evaluator.core.options import CoreOptions
 from evaluator.core.tls.reload import TlsError
 from evaluator.features.gangs import webhook_port as gang_webhook
+from evaluator.features.gangs.options import GangOptions
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 
@@ -81,7 +83,7 @@ async def start(pair):
         async def started(cert=pair[0], key=pair[1], **flags):
             metrics = Metrics()
             told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
-            server = gang_webhook.server(told, metrics)
+            server = gang_webhook.server(told.of(CoreOptions), told.of(GangOptions), metrics)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
             return Port(address.port, metrics)
@@ -236,7 +238,7 @@ class TestResponses:
 
 
 def test_webhook_port_is_off_by_default():
-    assert gang_webhook.server(Settings(), Metrics()) is None
+    assert gang_webhook.server(CoreOptions(), GangOptions(), Metrics()) is None
 
 
 def test_timeouts_come_from_the_flags_and_sizes_fit_pods():

@@ -9,14 +9,20 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.loop.violation_times import ViolationTimes
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.store import Store
+from evaluator.features.gangs.feature import NO_GANGS
+from evaluator.features.node_actions.feature import Shown
+from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.types import ActionSettings
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.violation_times import ViolationTimes
+from evaluator.features.scorers.feature import NO_SCORERS
 from plimsoll.http.types import Parts, Request
 from wire import codec, telemetry_pb2
 
@@ -78,9 +84,11 @@ class PagesOfPolicies:
             self.store,
             Subscriptions(),
             metrics,
-            violation_times=times,
             clock=lambda: self.now,
         )
+        self.decider.followers.append(times.update)
+        planner = NodeActionPlanner(self.cluster, self.decider, metrics, ActionSettings())
+        parts = [Shown(planner).page(), NO_SCORERS, NO_GANGS]
         given = PageSources(
             self.decider,
             self.cluster,
@@ -88,9 +96,10 @@ class PagesOfPolicies:
             since=times.since,
             readings_from=("agents",),
             failing_rules=self.failing,
+            parts=lambda: parts,
             **sources,
         )
-        self.server = OpsServer(self.decider, metrics, reports=Reports(given))
+        self.server = OpsServer(self.decider, metrics, pages=routes(Reports(given)))
 
     def know(self, *policies, nodes=("node-a", "node-b"), pods=()):
         """Replace policies and nodes (names or objects); pods are given as (namespace, name, policy)."""

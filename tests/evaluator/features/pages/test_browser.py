@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
-from evaluator.features.pages import drawing
+from evaluator.features.pages.drawing import Drawing
 from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body
 from tests.examples import examples
 from wire.codec import Delta
@@ -518,7 +518,7 @@ async def test_tables_have_headers_with_a_scope_and_can_be_scrolled_by_keyboard(
 async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template):
     """A piece is drawn in one step of the event loop."""
     around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
-    around |= {"root": "./", "navigation": [], "gangs": False, "version": "1"}
+    around |= {"root": "./", "navigation": [], "sections": [], "version": "1"}
     most = []
     for count in (20, 200):
         nodes = [f"node-{number:03}" for number in range(count)]
@@ -527,5 +527,5 @@ async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template
         for node in nodes:
             pages.report_failing(node, BROKEN)
         values = {**around, "page": await data(pages, target)}
-        most.append(max(map(len, drawing._TEMPLATES.pieces(template, values))))
+        most.append(max(map(len, Drawing()._templates.pieces(template, values))))
     assert most[1] <= 1.1 * most[0]

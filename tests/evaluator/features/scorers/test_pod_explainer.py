@@ -18,8 +18,10 @@ from evaluator.core.model import pod_record
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.pod_demand import Resource
+from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.scorers import explain
@@ -121,8 +123,9 @@ async def get(pod_explainer, metrics, serve):
         metrics,
         clock=lambda: 0.0,
     )
-    sources = PageSources(decider, cluster, clock=lambda: 0.0, pod_explainer=pod_explainer)
-    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
+    part = PagePart(judge=pod_explainer)
+    sources = PageSources(decider, cluster, clock=lambda: 0.0, parts=lambda: [part])
+    operations = ops.OpsServer(decider, metrics, pages=routes(Reports(sources)))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 
@@ -217,7 +220,7 @@ async def test_explaining_is_not_counted(get, metrics):
 def test_explaining_adds_no_demand(snapshotter, metrics, pods):
     runner = assessing({"pigeon": Pigeon(PigeonOptions())}, snapshotter, metrics)
     before = runner.view("pigeon").demands
-    list(PodExplainer(runner, pods, {}).opinions(a_pod("new")))
+    list(PodExplainer(runner, pods, {}).judged(a_pod("new")))
     assert runner.view("pigeon").demands == before
     runner.run("pigeon", a_pod("new").view)
     assert runner.view("pigeon").demands != before
@@ -251,7 +254,7 @@ class TestWithPolicy:
 
     def test_policy_is_evaluated_after_the_scorers(self, pod_explainer, followed):
         pod_explainer = replace(pod_explainer, policy_of=followed.of)
-        *others, policy = pod_explainer.opinions(a_pod("waits"))
+        *others, policy = pod_explainer.judged(a_pod("waits"))
         assert [one.name for one in others] == ["roomy", "template"]
         assert (policy.name, policy.weight) == ("policies", 3)
         page = dict(explain.explain(a_pod("waits").view, [*others, policy]).nodes)
@@ -263,4 +266,4 @@ class TestWithPolicy:
     @pytest.mark.parametrize("name", ["lost", "runs", "silent"])
     def test_pod_without_a_policy_has_scorers_only(self, pod_explainer, followed, name):
         pod_explainer = replace(pod_explainer, policy_of=followed.of)
-        assert [one.name for one in pod_explainer.opinions(a_pod(name))] == ["roomy", "template"]
+        assert [one.name for one in pod_explainer.judged(a_pod(name))] == ["roomy", "template"]

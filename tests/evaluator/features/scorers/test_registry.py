@@ -156,8 +156,8 @@ def test_built_in_names_cannot_be_overridden(installed):
 def test_manual_shows_the_template_and_its_entry_point_unchanged():
     text = (ROOT / "docs" / "adding-a-scorer.md").read_text()
     shown, line, _ = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert shown in (ROOT / "evaluator" / "scoring" / "plugins" / "template.py").read_text()
-    assert line in (ROOT / "evaluator" / "scorerhost" / "registry.py").read_text()
+    assert shown in (ROOT / "evaluator/features/scorers/plugins/template.py").read_text()
+    assert line in (ROOT / "evaluator/features/scorers/registry.py").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluator.core.cache.policy_pods import PodCounts
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
+from evaluator.core.report import PolicyPart
+from evaluator.features.labels.conflicts import problems
 from evaluator.features.status.controller import StatusController
-from evaluator.features.status.pod_plan import PodCounts
 from wire.codec import Delta
 
 NOW = 1000.0
@@ -24,14 +26,14 @@ class Reporting:
 
     def __init__(self, kube, rng):
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
-        self.conflicts = []
+        self.parts = ()
         self.status = {}
         self.pods = PodCounts()
         self.now = 5000.0
         self.reporter = StatusController(
             kube,
             self.decided,
-            lambda: self.conflicts,
+            parts_of=lambda _decision: self.parts,
             pods_of=lambda _policy: self.pods,
             clock=lambda: self.now,
             status_of=lambda key: self.status.get(key, {}),
@@ -123,7 +125,8 @@ async def test_label_conflict_is_in_the_status_of_its_policy(api, world, demo):
     await api.policy(demo)
     world.decide(parse(demo), n0=2.0)
     await api.seen(f"{PATH}/demo", says("Violated"))
-    world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
+    conflict = LabelConflict("n0", "demo", "violating", "mine")
+    world.parts = (PolicyPart(varying_problems=problems([conflict])),)
     world.reporter.wake()
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"

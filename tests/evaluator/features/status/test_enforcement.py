@@ -6,19 +6,20 @@ from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
 from evaluator.core.model.names import ENFORCEMENT, POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import oversized, parse
 from evaluator.core.readings.store import Store
 from evaluator.features.evictions import plan as evictions
+from evaluator.features.evictions.effects import EvictionEffects
 from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.extender.feature import RefusedNodes
+from evaluator.features.labels.feature import LabelledNodes
+from evaluator.features.node_actions.report import ActionEffects
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.requeue.readmitted import newly_allowed
 from evaluator.features.status import event_plan as policy_events
-from evaluator.features.status.enforcement import Effects
-from evaluator.features.status.label_conflicts import ConflictsByLabel
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
@@ -64,13 +65,15 @@ def effects():
         pod = Pod(meta, PodSpec(node_name="c", node_selector=selector))
         running.change(None, pod)
         feasible.change_pod(None, pod)
-    return Effects(running, feasible, evicting=False)
+    evictions = EvictionEffects(running, feasible, evicting=False)
+    return (RefusedNodes(), LabelledNodes(), ActionEffects(), evictions)
 
 
 def status_of(decisions, effects):
-    for _ in effects.catching_up(decisions):
-        pass
-    found = dict(statuses(decisions, (), effects))[KEY]
+    for effect in effects:
+        for _ in effect.catching_up(decisions):
+            pass
+    found = dict(statuses(decisions, effects))[KEY]
     return found, found.conditions[-1]
 
 
@@ -126,9 +129,8 @@ def test_observed_policy_is_decided_but_sets_no_label_and_evicts_no_pod(demo, st
     assert set(decisions.policies[KEY].deschedule) == {"c"}
     assert decisions.labels == {}
     assert decisions.enforced == {}
-    found = evictions.plan(
-        decisions, effects._running, effects._feasible_nodes, {}, rate=EvictionRate(1, 9), now=NOW
-    )
+    running, feasible = effects[-1]._running, effects[-1]._feasible_nodes
+    found = evictions.plan(decisions, running, feasible, {}, rate=EvictionRate(1, 9), now=NOW)
     assert not [eviction for eviction in found if eviction]
 
 
@@ -155,8 +157,9 @@ def test_switching_to_observe_takes_labels_off_and_readmits_nodes(demo, store):
 
 def test_explain_has_the_mode_and_the_names(demo, store, effects):
     decisions = decide([parse(demo("observe"))], NODES, store, now=NOW)
-    for _ in effects.catching_up(decisions):
-        pass
+    for effect in effects:
+        for _ in effect.catching_up(decisions):
+            pass
     found = finished(explain(decisions, KEY, store, now=NOW, effects=effects))
     assert found.head["enforcement"] == {
         "mode": "observe",
@@ -190,8 +193,7 @@ def test_taints_and_conditions_are_among_the_changes(demo, store, effects):
 def test_events_say_that_the_policy_is_only_observed(demo, store):
     decision = decide([parse(demo("observe"))], NODES, store, now=NOW).policies[KEY]
     nothing = policy_events.ReportedState()
-    conflicts = ConflictsByLabel([LabelConflict("c", "unrelated", "x", "y")])
-    said = policy_events.diff(nothing, policy_events.reported_state(decision, conflicts))
+    said = policy_events.diff(nothing, policy_events.reported_state(decision))
     assert {spec.message.partition(":")[0] for spec in said} == {
         "dontschedule is violated (only observed)",
         "deschedule is violated (only observed)",

@@ -14,6 +14,8 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
+from evaluator.core.report import PolicyPart
+from evaluator.features.labels.conflicts import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
 from wire.codec import Delta
 
@@ -22,6 +24,12 @@ KEY = PolicyKey("default", "demo")
 EVENTS = "/api/v1/namespaces/default/events"
 VIOLATED = "deschedule is violated: the condition DescheduleViolated names the nodes"
 CLEARED = "deschedule is no longer violated on any node"
+
+
+def conflicts(*nodes):
+    """The part of a policy whose label another manager owns on these nodes."""
+    found = [LabelConflict(node, "demo", "violating", "mine") for node in nodes]
+    return (PolicyPart(varying_problems=problems(found)),)
 
 
 class Clock:
@@ -37,7 +45,7 @@ class Recording:
     def __init__(self, kube, rng, pace):
         self.clock = Clock()
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
-        self.conflicts = []
+        self.parts = ()
         self.status = {}
         self.similar = {}
         self.is_leader = True
@@ -46,7 +54,7 @@ class Recording:
             kube,
             self.decided,
             self.metrics,
-            lambda: self.conflicts,
+            parts_of=lambda _decision: self.parts,
             similar_to=self.similar.get,
             status_of=lambda key: self.status.get(key, {}),
             is_leader=lambda: self.is_leader,
@@ -153,13 +161,13 @@ async def test_new_problem_is_reported(api, recording, told, tas, rule):
 
 async def test_label_conflict_is_reported_without_the_node(api, recording, told, demo):
     world = await recording(api.url)
-    world.conflicts = [LabelConflict("n0", "demo", "violating", "mine")]
+    world.parts = conflicts("n0")
     world.decide(parse(demo), n0=2.0)
     words = "a part of the policy is not in force: see the condition Valid"
     await told({VIOLATED: 1, words: 1})
-    world.conflicts = [LabelConflict(f"n{i}", "demo", "violating", "mine") for i in range(2)]
+    world.parts = conflicts("n0", "n1")
     world.decide(parse(demo), n0=2.0, n1=2.0)
-    world.conflicts = []
+    world.parts = ()
     world.decide(parse(demo), n0=0.0, n1=0.0)
     await told({VIOLATED: 1, words: 1, CLEARED: 1})
 

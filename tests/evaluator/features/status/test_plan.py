@@ -9,6 +9,8 @@ from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
+from evaluator.core.report import PolicyPart
+from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
@@ -21,6 +23,11 @@ def status():
     """The status of one policy over nodes n0, n1, ... with these values of m; None is absent, a list several."""
 
     def run(policy, values, conflicts=()):
+        by_label = ConflictsByLabel(conflicts)
+
+        def parts_of(decision):
+            return [PolicyPart(varying_problems=problems(by_label.of(decision)))]
+
         store = Store(stale_after=30.0, started=0.0)
         store.subscribe(policy.metrics)
         nodes = [f"n{number}" for number in range(len(values))]
@@ -28,7 +35,9 @@ def status():
             several = {"m": len(value)} if isinstance(value, list) else {}
             single = {} if value is None or several else {"m": value}
             store.report(node, Delta(single, [] if single or several else ["m"], several), NOW)
-        return dict(statuses(decide([policy], nodes, store, now=NOW), conflicts))[policy.key]
+        return dict(statuses(decide([policy], nodes, store, now=NOW), parts_of=parts_of))[
+            policy.key
+        ]
 
     return run
 
@@ -94,7 +103,7 @@ def test_label_owned_by_another_manager_is_a_problem_of_the_policy(status, parse
     policy = parsed(deschedule=[rule("m GreaterThan 0")])
     ours = LabelConflict("n0", "demo", "violating", "mine")
     anothers = LabelConflict("n0", "other-policy", "violating", "mine")
-    assert status(policy, [1.0], [ours, anothers]).problems == (
+    assert status(policy, [1.0], conflicts=[ours, anothers]).problems == (
         "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )
 

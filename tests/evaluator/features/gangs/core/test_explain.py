@@ -17,6 +17,8 @@ from evaluator.core.readings.store import Store
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.explain import GangExplainer
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
+from evaluator.features.gangs.feature import Shown
+from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
 
@@ -90,8 +92,9 @@ async def get(serve, gang_explainer):
     store = Store(stale_after=30.0, started=0.0)
     cluster = ClusterCache()
     decider = DecisionLoop(cluster, store, Subscriptions(), metrics)
-    sources = PageSources(decider, cluster, clock=lambda: 0.0, gang_explainer=gang_explainer)
-    operations = ops.OpsServer(decider, metrics, reports=Reports(sources))
+    part = Shown(gang_explainer).page()
+    sources = PageSources(decider, cluster, clock=lambda: 0.0, parts=lambda: [part])
+    operations = ops.OpsServer(decider, metrics, pages=routes(Reports(sources)))
     port = (await serve(operations.answer, ops.LIMITS)).address.port
     async with aiohttp.ClientSession() as session:
 

@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy.actions.types import Action, Actions
-from evaluator.features.pages.explain import written
+from evaluator.features.node_actions import written
 
 PREFIXES = ("plimsoll.io/",)
 
@@ -33,7 +33,6 @@ def node():
 
 def test_only_what_is_ours_is_shown(node):
     found = written.of_node(node, PREFIXES)
-    assert found["labels"] == {"demo": "violating", "other": "violating"}
     assert [one["key"] for one in found["taints"]] == [
         "plimsoll.io/ns.demo",
         "plimsoll.io/ns.other",
@@ -52,15 +51,14 @@ def test_a_policy_shows_its_own_part(node, parsed):
     kinds = frozenset({Action.LABEL, Action.TAINT, Action.CONDITION})
     actions = Actions(kinds, condition="plimsoll.io/Demo")
     policy = replace(parsed("demo"), actions=actions)
-    found = written.of_policy(node, policy, [], PREFIXES)
-    assert found["labels"] == {"demo": "violating"}
+    found = written.of_policy(node, policy, PREFIXES)
     assert [one["key"] for one in found["taints"]] == ["plimsoll.io/ns.demo"]
     assert [one["type"] for one in found["conditions"]] == ["plimsoll.io/Demo"]
     labels_only = replace(policy, actions=Actions())
-    assert written.of_policy(node, labels_only, [], PREFIXES)["taints"] == []
+    assert written.of_policy(node, labels_only, PREFIXES)["taints"] == []
 
 
 def test_nothing_is_written_to_a_node_that_is_gone(parsed):
-    nothing = {"labels": {}, "taints": [], "conditions": []}
+    nothing = {"taints": [], "conditions": []}
     assert written.of_node(None, PREFIXES) == nothing
-    assert written.of_policy(None, parsed("demo"), [], PREFIXES) == nothing
+    assert written.of_policy(None, parsed("demo"), PREFIXES) == nothing

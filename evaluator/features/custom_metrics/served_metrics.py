@@ -36,6 +36,10 @@ class ServedMetrics:
             return self._exact
         return self._exact.union(self._found, filter(self._matching.matches, self._conditions()))
 
+    def listed(self) -> tuple[str, ...] | None:
+        """Return the served metrics, sorted; None before the first decision."""
+        return self.names
+
     def found(self, names: Iterable[str]) -> bool:
         """Add names of an agent that match the patterns; returns whether one is new."""
         new = [name for name in names if name not in self._found and self._matching.matches(name)]

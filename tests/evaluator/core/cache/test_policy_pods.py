@@ -4,15 +4,15 @@ import msgspec
 import pytest
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.pod import Pod
-from evaluator.features.status.pod_plan import (
+from evaluator.core.cache.policy_pods import (
     NotApplied,
     event,
     pod_counts,
     pods_elsewhere,
     why_not_applied,
 )
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod import Pod
 
 REQUEST = {"requests": {"telemetry/scheduling": "1"}}
 LIMIT = {"limits": {"telemetry/scheduling": "1"}}

@@ -1,4 +1,4 @@
-"""Indexes label conflicts by label key, to find those of each policy."""
+"""Label conflicts by policy: labels that are not set because another field manager owns them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -25,3 +25,12 @@ class ConflictsByLabel:
             for conflict in self._by_label.get(key, ()):
                 if labels.get(conflict.node, {}).get(key) == conflict.value:
                     yield conflict
+
+
+def problems(conflicts: Iterable[LabelConflict]) -> tuple[str, ...]:
+    """Return a sentence for each conflict."""
+    return tuple(
+        f"label {conflict.key} on {conflict.node} is owned by another field manager (value "
+        f"{conflict.theirs!r}): not set"
+        for conflict in conflicts
+    )

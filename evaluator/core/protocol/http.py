@@ -1,11 +1,22 @@
-"""Error responses on the scheduler's port: JSON that kube-scheduler shows, and a rate-limited log line."""
+"""HTTP of kube-scheduler's port: groups of routes, and errors as JSON that kube-scheduler shows, with a rate-limited log line."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from evaluator.core.protocol import codec
 from plimsoll import logs
-from plimsoll.http.types import RejectedRequestError, Request, Response
+from plimsoll.http.routes import Route
+from plimsoll.http.types import Refuse, RejectedRequestError, Request, Response
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
 log = logs.get(__name__)
+
+
+class RouteGroup(NamedTuple):
+    """Routes of one feature on a port that features share, and how it refuses requests to them; None: as the first group."""
+
+    routes: Mapping[str, Route]
+    refuse: Refuse | None = None
 
 
 class ErrorResponder:

@@ -1,6 +1,6 @@
 """Which metrics are served: those of policies, and those that match patterns."""
 
-from evaluator.core.loop.served_metrics import ServedMetrics
+from evaluator.features.custom_metrics.served_metrics import ServedMetrics
 
 
 def test_metrics_of_policies_and_exact_names_are_served():

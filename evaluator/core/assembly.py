@@ -1,0 +1,187 @@
+"""The core: what every feature builds on, assembled from the flags."""
+
+import time
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from evaluator.core.cache import cluster as cluster_cache
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.contributions import Contributions
+from evaluator.core.http.ports import AgentPort
+from evaluator.core.http.scheduler_port import SchedulerPort
+from evaluator.core.intake import Intake
+from evaluator.core.kube import resources
+from evaluator.core.kube.all_pods import AllPods
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.connection import own_namespace
+from evaluator.core.kube.watches import Watches
+from evaluator.core.leader.elector import Leader
+from evaluator.core.leader.lease import LeaseTimings
+from evaluator.core.leader.write_fence import WriteFence
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.similar import SimilarMetrics
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.options import CoreOptions
+from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.merged import AGENTS
+from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
+from evaluator.core.readings.store import Store
+from evaluator.core.sources.agents import port as agents_port
+from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.tls import Files
+from evaluator.core.sources.build import SourceDependencies, assemble
+from plimsoll.process import memory
+from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
+
+
+class Core:
+    """The parts that features use. A reading's way: `agents` → `intake` → `loop` → decisions, which features read."""
+
+    def __init__(self, options: CoreOptions, api: Kube, vocabulary: Vocabulary) -> None:
+        """Raises TlsError for unusable certificates and QueriesError for an invalid file of queries."""
+        self.options = options
+        self.api = api
+        self.metrics = Metrics()
+        self.contributions = Contributions()
+        self.cluster = ClusterCache(stale_after=options.cluster_stale_after)
+        self.vocabulary = vocabulary
+        changed = WakeUp()
+        self.watches = Watches(
+            api,
+            self.cluster,
+            self.metrics,
+            stale_after=options.cluster_stale_after,
+            resumed=changed,
+        )
+        self.all_pods = AllPods(self.watches)
+        self._store = Store(
+            stale_after=options.stale_after,
+            started=time.monotonic(),
+            grace=options.agent_limits.reconnect,
+        )
+        self.failing_rules = FailingRuleIndex(
+            self._store.reported_at, stale_after=options.stale_after
+        )
+        self._subscriptions = Subscriptions()
+        self._sources = assemble(
+            options,
+            self._store,
+            SourceDependencies(
+                api, self.cluster, self._subscriptions, self.metrics, on_change=changed.set
+            ),
+            period=options.sync_period,
+        )
+        self.conditions = NodeConditions(epoch=time.time() - time.monotonic())
+        self.measured = self._sources.readings
+        """The readings of sources."""
+        self.readings = WithNodeConditions(self.measured, self.conditions)
+        self.loop = self._decision_loop(changed)
+        self.intake = Intake(
+            self.loop,
+            self.metrics,
+            conditions=self.conditions,
+            failing_rules=self.failing_rules,
+            registrations=self._sources.registrations,
+        )
+        self.cluster.listeners.nodes.append(self.intake.node_changed)
+        self.cluster.listeners.conditions.append(self.intake.conditions_changed)
+        self.cluster.listeners.decisions.append(self.loop.touch)
+        self.namespace = options.lease_namespace or own_namespace()
+        """Of this installation's Lease and ConfigMap."""
+        self.fence = WriteFence()
+        api.fence = self.fence.write
+        self.metrics.leader.set_function(self.fence.is_leader)
+        self.leader = Leader(
+            api,
+            self.fence,
+            LeaseTimings(options.lease_duration, options.renew_deadline, options.retry_period),
+            namespace=self.namespace,
+            name=options.lease_name,
+        )
+        self.node_writes = TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps)))
+        """Permits writes of nodes, of all features together."""
+        self._agents: AgentServer | None = None
+        self.scheduler_port = SchedulerPort(options, self.metrics)
+
+    def _decision_loop(self, changed: WakeUp) -> DecisionLoop:
+        return DecisionLoop(
+            self.cluster,
+            self.readings,
+            self._subscriptions,
+            self.metrics,
+            most_metrics=self.options.max_metrics,
+            most_rules=self.options.max_rules,
+            similar=SimilarMetrics(
+                agents=AGENTS in self.options.sources, conditions=self.conditions.names
+            ),
+            wakeup=changed,
+        )
+
+    def connected_agents(self) -> int:
+        """Return the number of nodes with a connected agent."""
+        return self._agents.connected if self._agents else 0
+
+    def agents(self) -> AgentServer:
+        """Return the receiver of agents' reports, made once all features are wired."""
+        options = self.options
+        server = AgentServer(
+            self._store,
+            self._subscriptions,
+            interval=options.sync_period,
+            on_report=self.intake.reported,
+            on_similar=self.intake.similar_reported,
+            patterns=self.loop.extra.patterns,
+            on_matching=self.intake.matching_reported,
+            on_failing=self.intake.failing_reported,
+            on_refusal=self.intake.refused,
+            authorizer=agents_port.authorizer(
+                options, self.api, plain=options.agents_plain, exists=self.cluster.may_exist
+            ),
+            limits=options.agent_limits.for_metrics(options.max_metrics),
+        )
+        self._agents = server
+        self.metrics.agents.set_function(self.connected_agents)
+        return server
+
+    def agent_port(self, server: AgentServer) -> AgentPort | None:
+        """Return the port of agents; None if they are no source of readings. Reads its certificate. Raises TlsError."""
+        options = self.options
+        if AGENTS not in options.sources:
+            return None
+        certificates = None
+        if not options.agents_plain:
+            certificates = agents_port.certificates(
+                options,
+                Files(options.cert, options.key, options.cacert),
+                on_change=self.metrics.reloaded("agents"),
+            )
+        return AgentPort(server, options.agent_port, certificates)
+
+    def loops(self) -> list[Coroutine[Any, Any, None]]:
+        """Return the loops of the core. Without leader election, this replica may write from now on."""
+        state, watch = self.cluster, self.watches.reflector
+        decode_policy = partial(
+            cluster_cache.decode_policy,
+            observe=self.options.observe,
+            vocabulary=self.vocabulary,
+        )
+        policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
+        loops = [
+            watch(resources.POLICIES, decode_policy, state.policies, policies_lost).run(),
+            watch(resources.NODES, cluster_cache.decode_node, state.nodes).run(),
+            watch(resources.LINKED_PODS, cluster_cache.decode_pod, state.pods).run(),
+            self.loop.run(),
+            memory.return_unused(),
+            *(poller.run() for poller in self._sources.pollers),
+        ]
+        if self.all_pods.required:
+            loops.append(self.all_pods.reflector().run())
+        if self.options.leader_elect:
+            loops.append(self.leader.run())
+        else:
+            self.fence.extend()
+        return loops

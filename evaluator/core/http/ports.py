@@ -1,0 +1,103 @@
+"""The ports: those of kube-scheduler, agents and operations, and those that features open."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from evaluator.core.metrics import Metrics
+from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.tls import Certificates
+from plimsoll import logs
+from plimsoll.http.addresses import Address
+from plimsoll.http.server import Server
+
+log = logs.get(__name__)
+
+_GRACE = 5.0
+"""Seconds for requests in flight to complete at shutdown."""
+_DESCRIPTORS = 300
+"""File descriptors reserved for the API server, sources, files and gRPC threads."""
+
+
+class Port(NamedTuple):
+    """An HTTP port. `urgent`: kube-scheduler waits for its answers, so decisions give way to them."""
+
+    name: str
+    server: Server
+    number: int
+    secured: bool
+    urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPort:
+    """The gRPC port of agents; `certificates`: None for plain text."""
+
+    server: AgentServer
+    number: int
+    certificates: Certificates | None
+
+
+class Ports:
+    """The servers; they answer from `open()` to `close()`."""
+
+    def __init__(
+        self, bind_address: str, metrics: Metrics, ports: Sequence[Port], agents: AgentPort | None
+    ) -> None:
+        """The first of `ports` is that of operations. `agents`: None if agents are no source of readings."""
+        self._bind_address = bind_address
+        self._ports = tuple(ports)
+        self._urgent = tuple(port.server for port in ports if port.urgent)
+        self.agents = agents
+        self._streaming = False
+        for port in self._ports:
+            metrics.connections.labels(port.name).set_function(partial(_connections, port.server))
+
+    def busy(self) -> bool:
+        """Return whether a request of kube-scheduler is in progress."""
+        return any(server.busy for server in self._urgent)
+
+    async def open(self) -> None:
+        """Open all ports. Raises ListenError or OSError."""
+        first, *others = self._ports
+        await self._listen(first)
+        await self._open_to_agents()
+        for port in others:
+            await self._listen(port)
+
+    def retire(self) -> None:
+        """Answer requests as before, but keep no connection after its next response."""
+        for port in self._ports:
+            port.server.retire()
+
+    async def close(self) -> None:
+        """Complete requests in flight and close all connections; the first port, which reports it, last."""
+        if self._streaming and self.agents:
+            await self.agents.server.stop()
+        first, *others = self._ports
+        await asyncio.gather(*(port.server.close(grace=_GRACE) for port in others))
+        await first.server.close(grace=_GRACE)
+
+    async def _listen(self, port: Port) -> None:
+        (address,) = await port.server.listen([Address(self._bind_address, port.number)])
+        log.info("listening", server=port.name, address=str(address), tls=port.secured)
+
+    async def _open_to_agents(self) -> None:
+        if (agents := self.agents) is None:
+            return
+        credentials = agents.certificates.credentials() if agents.certificates else None
+        self._streaming = True
+        reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
+        bound = await agents.server.start(
+            str(Address(self._bind_address or "::", agents.number)),
+            credentials=credentials,
+            reserved=reserved,
+        )
+        address = str(Address(self._bind_address, bound))
+        log.info("listening", server="agents", address=address, tls=agents.certificates is not None)
+
+
+def _connections(server: Server) -> float:
+    return float(server.connections)

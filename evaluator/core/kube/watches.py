@@ -1,0 +1,79 @@
+"""Reflectors of one evaluator: each feeds a cache, and its activity tells whether the cache is stale."""
+
+import math
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import WATCH_GRACE, Kube
+from evaluator.core.kube.reflector import LONGEST_WATCH, Reflector, Sink
+from evaluator.core.kube.resources import APIResource
+from evaluator.core.metrics import Metrics
+from plimsoll import logs
+from plimsoll.wakeup import WakeUp
+
+log = logs.get(__name__)
+
+T = TypeVar("T")
+
+
+def _ignore() -> None:
+    """Do nothing: the kind is always served."""
+
+
+class Watches:
+    """Makes the reflectors. `stale_after`: seconds without activity after which a cache is stale.
+
+    `resumed` is set when a stale watch receives again: writes were due meanwhile.
+    """
+
+    def __init__(
+        self,
+        api: Kube,
+        cluster: ClusterCache,
+        metrics: Metrics,
+        *,
+        stale_after: float,
+        resumed: WakeUp,
+    ) -> None:
+        self._api = api
+        self._staleness = cluster.staleness
+        self._metrics = metrics
+        # Without events, opening a watch is the only sign that a copy is current: early enough, also if one end is lost.
+        self._longest_watch = min(LONGEST_WATCH, stale_after / 2)
+        self._grace = min(WATCH_GRACE, stale_after / 4)
+        self._resumed = resumed
+
+    def reflector(
+        self,
+        resource: APIResource,
+        decode: Callable[[msgspec.Raw], T],
+        sink: Sink[T],
+        unserved: Callable[[], None] = _ignore,
+    ) -> Reflector[T]:
+        """Return the reflector of a kind, to be run. `unserved` is called while the API server does not have it."""
+        kind = resource.name
+        self._metrics.cluster_age.labels(kind).set_function(partial(self._age, kind))
+        return Reflector(
+            self._api,
+            resource,
+            decode,
+            sink,
+            on_activity=partial(self._observed, kind),
+            unserved=unserved,
+            longest_watch=self._longest_watch,
+            grace=self._grace,
+        )
+
+    def _age(self, kind: str) -> float:
+        age = self._staleness.age(kind, time.monotonic())
+        return math.nan if age is None else age
+
+    def _observed(self, kind: str) -> None:
+        if self._staleness.observed(kind, time.monotonic()):
+            log.info("receiving %s from the API server again", kind)
+            self._resumed.set()

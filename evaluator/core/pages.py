@@ -1,0 +1,119 @@
+"""What features contribute to pages, for the feature that draws them."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from evaluator.core.model.node import Node
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.policy.decide import Decision
+from evaluator.core.report import Facts, Window
+
+LONGEST_PATH = 2_000
+"""Longest path that is decoded; a namespace and a name have at most 506 characters."""
+SHOWN = 400
+"""Characters of a name shown in an error; names in Kubernetes are shorter."""
+Entries = Iterable[tuple[str, Mapping[str, Any]]]
+"""Names, and what is known of each."""
+
+
+class PageError(Exception):
+    """A page that cannot be made; the message is for the client."""
+
+    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page as data: the fields of `head`, then `objects` by name and `arrays`. Their entries may be made while they are read."""
+
+    head: Mapping[str, Any]
+    objects: Mapping[str, Entries] = field(default_factory=dict)
+    arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
+
+
+class PageView(NamedTuple):
+    """One page of a section: its template, title, what builds its report, and the object that it is about."""
+
+    template: str
+    title: str
+    build: Callable[[], Awaitable[Report]]
+    subject: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """Pages of a feature below `/<name>`, with an entry in the navigation.
+
+    `listed` makes the page of the list, `one` that of an object by namespace and name. `query` is the parameter of
+    /explain that selects an object, `explained` its report as JSON for a name, or for all objects if that is empty.
+    """
+
+    name: str
+    title: str
+    shown: bool
+    """Whether the feature is on; if not, its pages say so."""
+    templates: Path
+    listed: Callable[[Window], PageView]
+    one: Callable[[str, Window], PageView]
+    query: str
+    explained: Callable[[str], Awaitable[Report]]
+    see: Mapping[str, str]
+    """What /explain says about its addresses."""
+
+
+class PodOpinions(NamedTuple):
+    """How extenders beside the policies judge nodes for a pod: fields of the page, and fields by node.
+
+    `refusedBy` of a node names what refuses it.
+    """
+
+    head: Facts
+    nodes: Mapping[str, dict[str, Any]]
+
+
+class PodJudge(Protocol):
+    """Judges nodes for existing pods, as it answers kube-scheduler."""
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before pods can be judged."""
+        ...
+
+    def find(self, name: str) -> PodRecord | None:
+        """Return the pod namespace/name, or None."""
+        ...
+
+    async def opinions(self, pod: PodRecord) -> PodOpinions:
+        """Return what is known of a pod on all nodes. Raises PageError."""
+        ...
+
+    def decision(self, pod: PodRecord) -> Decision | None:
+        """Return the decision of the pod's policy for this pod; None if it is that for all pods."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagePart:
+    """What one feature shows on pages of the evaluator, policies, nodes and pods."""
+
+    evaluator: Callable[[], Facts] = dict
+    """Of this replica."""
+    policy: Callable[[Decision], Facts] = field(default=lambda _decision: {})
+    node: Callable[[str], Facts] = field(default=lambda _name: {})
+    """What it knows of the node of a name."""
+    written: Callable[[Node | None], Facts] = field(default=lambda _node: {})
+    """What it wrote to a node, as the node has it now; None: the node is not known."""
+    written_for: Callable[[Node | None, Decision], Facts] = field(
+        default=lambda _node, _decision: {}
+    )
+    """The part of it that one policy caused."""
+    pod: Callable[[Pod, Facts], Facts] = field(default=lambda _pod, _page: {})
+    """Of a pod whose page has some fields."""
+    judge: PodJudge | None = None
+    section: Section | None = None

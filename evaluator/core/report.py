@@ -1,0 +1,165 @@
+"""What features report about a policy: parts of its status, Events, and the effects of enforcing it; and windows of lists.
+
+A feature contributes parts, other features show them: neither imports the other.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from evaluator.core.model.events import EventSpec
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.evaluate import MetricTable
+from plimsoll.text import counted
+
+T = TypeVar("T")
+
+PAGE = 200
+"""Entries on one page."""
+_NAMED = 5
+"""Nodes that a message names; the others are counted."""
+
+
+Facts = Mapping[str, Any]
+"""Fields of a page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which entries of a list a page shows.
+
+    `search`: part of a name; `state`: only entries in it; `page`: from 1; `size`: entries of a page; `namespace`: the only
+    one whose objects are listed and counted, empty for all.
+    """
+
+    search: str = ""
+    state: str = ""
+    page: int = 1
+    size: int = PAGE
+    namespace: str = ""
+
+    def of(self, entries: Sequence[T]) -> Sequence[T]:
+        """Return the entries of the page; the last page if there are fewer."""
+        begin = (self._within(len(entries)) - 1) * self.size
+        return entries[begin : begin + self.size]
+
+    def covers(self, namespace: str) -> bool:
+        """Return whether objects of a namespace are listed."""
+        return self.namespace in {"", namespace}
+
+    @property
+    def skipped(self) -> int:
+        """How many entries precede those of the page, if there are as many."""
+        return (self.page - 1) * self.size
+
+    def described(self, found: int, total: int) -> dict[str, Any]:
+        """Return the window as data: `found` entries match the search and state, out of `total`."""
+        return {
+            "search": self.search,
+            "state": self.state,
+            "page": self._within(found),
+            "pages": self._pages(found),
+            "found": found,
+            "total": total,
+        }
+
+    def _pages(self, found: int) -> int:
+        return max(1, math.ceil(found / self.size))
+
+    def _within(self, found: int) -> int:
+        return max(1, min(self.page, self._pages(found)))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCondition:
+    """One condition of a policy's status, without its transition time, so that equal conditions need no write."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def body(self, since: str, generation: int) -> dict[str, Any]:
+        """Return the condition as a JSON object; `since` is RFC 3339."""
+        return {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+
+
+class Episode(NamedTuple):
+    """A state of a policy that one Event reports when it begins, and another when it ends.
+
+    `condition`: the type of the condition that is True meanwhile, by which a new process knows what was reported.
+    """
+
+    condition: str
+    began: EventSpec
+    ended: EventSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPart:
+    """What a feature adds to the status and the Events of a policy.
+
+    `problems` are constant sentences, each also an Event; the text of `varying_problems` names nodes or readings, so one
+    Event stands for all of them. `episodes`: whether each is going on.
+    """
+
+    problems: tuple[str, ...] = ()
+    varying_problems: tuple[str, ...] = ()
+    conditions: tuple[PolicyCondition, ...] = ()
+    episodes: Mapping[Episode, bool] = field(default_factory=dict)
+
+
+PartsOf = Callable[[Decision], Iterable[PolicyPart]]
+"""Returns what features add to the status of a policy."""
+
+
+def no_parts(_decision: Decision) -> tuple[PolicyPart, ...]:
+    """Return nothing: no feature adds to statuses."""
+    return ()
+
+
+class Effect(NamedTuple):
+    """What enforcing a policy changes: the field of it in /explain, a phrase for the status, and the nodes or pods."""
+
+    field: str
+    phrase: str
+    names: Sequence[str]
+
+
+class Effects:
+    """What a feature changes by enforcing a policy; this class itself: nothing."""
+
+    def catching_up(self, decisions: Decisions) -> Iterator[None]:
+        """Bring what `of` needs up to date, in steps."""
+        yield from ()
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effects of enforcing a policy now. Limits are not applied."""
+        yield from ()
+
+    def facts(self) -> Mapping[str, Any]:
+        """Return what /explain says about the feature's flags."""
+        return {}
+
+
+def listed(names: Sequence[str], total: int) -> str:
+    """Return `2 of 3 nodes (a, b)`; long lists are cut."""
+    shown = ", ".join(names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"
+
+
+def joined(parts: Iterable[Facts]) -> dict[str, Any]:
+    """Return the fields of several features together."""
+    fields: dict[str, Any] = {}
+    for part in parts:
+        fields |= part
+    return fields

@@ -1,0 +1,35 @@
+"""Evictions of pods from nodes that violate the deschedule strategy of their policy."""
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.wiring import Wired
+from evaluator.features.evictions.controller import EvictionController
+from evaluator.features.evictions.effects import EvictionEffects
+from evaluator.features.evictions.options import EvictionOptions
+from evaluator.features.evictions.plan import EvictionRate
+
+
+def wire(core: Core, options: EvictionOptions) -> Wired:
+    """Evict pods while this replica leads, with --evict; without it, say which would be."""
+    cluster = core.cluster
+    effects = EvictionEffects(cluster.running, cluster.feasible_nodes, evicting=options.evict)
+    if not options.evict:
+        return Wired(effects=effects)
+    core.contributions.evicts = True
+    controller = EvictionController(
+        core.api,
+        cluster,
+        core.loop,
+        core.metrics,
+        pace=EvictionRate(options.evict_period, options.evict_limit),
+        may_evict=core.contributions.may_act,
+        is_leader=core.fence.is_leader,
+    )
+    cluster.listeners.placement.append(controller.wake)
+    core.fence.listeners.append(controller.start_over)
+    core.loop.listeners.append(controller.wake)
+    core.contributions.listeners.append(controller.wake)
+    return Wired(loops=[controller.run], effects=effects)
+
+
+FEATURE = Feature(name="evictions", options=EvictionOptions, wire=wire)

@@ -1,0 +1,35 @@
+"""kube-scheduler's filter and prioritize verbs, from the current decisions."""
+
+from collections.abc import Iterator, Sequence
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.violations import violators
+from evaluator.core.report import Effect, Effects, listed
+from evaluator.core.wiring import Wired
+from evaluator.features.extender.policies import PolicyVerbs
+
+
+class RefusedNodes(Effects):
+    """The nodes that a policy refuses to its pods."""
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effect of enforcing a policy now."""
+        refused: Sequence[str] = ()
+        if StrategyName.DONTSCHEDULE in decision.states:
+            refused = table.nodes.at(violators(decision.dontschedule, table.nodes))
+        phrase = f"refuse new pods on {listed(refused, len(table.nodes))}"
+        yield Effect("nodesRefused", phrase, refused)
+
+
+def wire(core: Core, _options: FeatureOptions) -> Wired:
+    """Answer on kube-scheduler's port."""
+    verbs = PolicyVerbs(core.loop.current, core.metrics, for_pod=core.contributions.for_pod)
+    return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
+
+
+FEATURE = Feature(name="extender", options=FeatureOptions, wire=wire)

@@ -1,0 +1,74 @@
+"""Gangs: pods that wait behind a gate until their whole group exists and fits."""
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.http.ports import Port
+from evaluator.core.model.pod import Pod
+from evaluator.core.pages import PagePart
+from evaluator.core.report import Facts
+from evaluator.core.wiring import Wired
+from evaluator.features.gangs import webhook_port
+from evaluator.features.gangs.build import GangManager
+from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.page import section
+
+
+class Shown:
+    """What pages of pods and of the evaluator show of gangs."""
+
+    def __init__(self, explainer: GangExplainer) -> None:
+        self._explainer = explainer
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(evaluator=self.evaluator, pod=self.pod, section=section(self._explainer))
+
+    def evaluator(self) -> Facts:
+        """Return that gangs are on."""
+        return {"gangs": True}
+
+    def pod(self, _pod: Pod, page: Facts) -> Facts:
+        """Return why the gang of a pod waits; nothing if this evaluator does not know."""
+        gangs, name = self._explainer, page.get("gang")
+        if not name or gangs.waiting_for() or (gang := gangs.find(name)) is None:
+            return {}
+        head = gangs.head(gang, ())
+        return {"gangState": head["state"], "gangMessage": head["message"]}
+
+
+def _off() -> Facts:
+    return {"gangs": False}
+
+
+NO_GANGS = PagePart(evaluator=_off, section=section(None))
+"""What pages show without --gangs."""
+
+
+def wire(core: Core, options: GangOptions) -> Wired:
+    """Release gangs while this replica leads, with --gangs; serve the webhook with --gangWebhookPort."""
+    server = webhook_port.server(core.options, options, core.metrics)
+    ports = []
+    if server is not None:
+        ports.append(Port("gangs", server, options.gang_webhook_port, secured=True))
+    if not options.gangs:
+        return Wired(ports=ports, page=NO_GANGS)
+    gangs = GangManager(
+        options,
+        core.api,
+        core.cluster,
+        core.loop,
+        core.metrics,
+        inventory=core.all_pods.require(ignored=options.ignored_resources),
+        fence=core.fence,
+        list_anew=core.all_pods.list_anew,
+    )
+    shown = Shown(gangs.gang_explainer)
+    return Wired(
+        ports=ports,
+        loops=gangs.loops(),
+        page=shown.page(),
+    )
+
+
+FEATURE = Feature(name="gangs", options=GangOptions, wire=wire)

@@ -1,0 +1,61 @@
+"""Node labels of violated rules."""
+
+from collections.abc import Iterator
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.label_sets import assignments_of
+from evaluator.core.report import Effect, Effects, PolicyPart, listed
+from evaluator.core.wiring import Wired
+from evaluator.features.labels.conflicts import ConflictsByLabel, problems
+from evaluator.features.labels.controller import NodeLabelController
+
+
+class LabelledNodes(Effects):
+    """The nodes that a policy sets labels on."""
+
+    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+        """Yield the effect of enforcing a policy now."""
+        labelled = table.nodes.at(assignments_of(decision.labels).labelled)
+        yield Effect("nodesLabelled", f"label {listed(labelled, len(table.nodes))}", labelled)
+
+
+class _Conflicts:
+    """The part of statuses that names label conflicts."""
+
+    def __init__(self, controller: NodeLabelController) -> None:
+        self._controller = controller
+        self._indexed = controller.conflicts
+        self._by_label = ConflictsByLabel(self._indexed)
+
+    def part(self, decision: Decision) -> PolicyPart:
+        """Return the conflicts of a policy."""
+        if self._indexed is not self._controller.conflicts:
+            self._indexed = self._controller.conflicts
+            self._by_label = ConflictsByLabel(self._indexed)
+        return PolicyPart(varying_problems=problems(self._by_label.of(decision)))
+
+
+def wire(core: Core, _options: FeatureOptions) -> Wired:
+    """Label nodes while this replica leads."""
+    controller = NodeLabelController(
+        core.api,
+        core.cluster,
+        core.loop,
+        core.metrics,
+        bucket=core.node_writes,
+        is_leader=core.fence.is_leader,
+    )
+    core.cluster.listeners.labels.append(controller.wake)
+    core.fence.listeners.append(controller.start_over)
+    core.loop.listeners.append(controller.wake)
+    controller.listeners.append(core.contributions.changed)
+    return Wired(
+        loops=[controller.run], effects=LabelledNodes(), policy_part=_Conflicts(controller).part
+    )
+
+
+FEATURE = Feature(name="labels", options=FeatureOptions, wire=wire)

@@ -1,0 +1,100 @@
+"""Taints and conditions of nodes that violate a policy, within limits of nodes."""
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.model.node import Node
+from evaluator.core.pages import PagePart
+from evaluator.core.policy.actions.names import own_prefixes
+from evaluator.core.policy.decide import Decision
+from evaluator.core.report import Facts, PolicyPart
+from evaluator.core.wiring import Wired
+from evaluator.features.node_actions import written
+from evaluator.features.node_actions.condition_controller import NodeConditionController
+from evaluator.features.node_actions.options import NodeActionOptions
+from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.records import Records
+from evaluator.features.node_actions.report import ActionEffects, part
+from evaluator.features.node_actions.taint_controller import NodeTaintController
+from evaluator.features.node_actions.types import ActionSettings
+
+
+class Shown:
+    """What pages, statuses and Events show of the plan."""
+
+    def __init__(self, planner: NodeActionPlanner) -> None:
+        self._planner = planner
+
+    def known(self) -> bool:
+        """Return whether there is a plan."""
+        return self._planner.ready
+
+    def part(self, decision: Decision) -> PolicyPart:
+        """Return the part of a policy's status."""
+        return part(self._planner.latest.policies.get(decision.policy.key))
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(policy=self.policy, written=self.written, written_for=self.written_for)
+
+    def policy(self, decision: Decision) -> Facts:
+        """Return the actions of a policy, for its page."""
+        actions = decision.policy.actions
+        plan = self._planner.latest.policies.get(decision.policy.key)
+        limited = plan is not None and plan.choice is not None
+        return {
+            "actions": {
+                "kinds": sorted(kind.value for kind in actions.kinds),
+                "effect": actions.effect.value,
+                "condition": actions.condition,
+                "limit": plan.limit if plan and limited else None,
+                "acted": plan.acted if plan and limited else None,
+                "heldBack": plan.held_back if plan and limited else None,
+                "problems": [*plan.problems, *plan.conflicts] if plan else [],
+            }
+        }
+
+    def written(self, node: Node | None) -> Facts:
+        """Return our taints and conditions of a node."""
+        return written.of_node(node, self._planner.prefixes)
+
+    def written_for(self, node: Node | None, decision: Decision) -> Facts:
+        """Return the taint and condition of a node that one policy caused."""
+        return written.of_policy(node, decision.policy, self._planner.prefixes)
+
+
+def wire(core: Core, options: NodeActionOptions) -> Wired:
+    """Plan on every replica; write while this one leads."""
+    settings = ActionSettings(
+        taints=options.taints,
+        conditions=options.conditions,
+        no_execute=options.allow_no_execute,
+        prefix=options.taint_prefix,
+        condition_types=options.permitted_conditions,
+        most=options.max_acted_nodes,
+    )
+    planner = NodeActionPlanner(
+        core.cluster, core.loop, core.metrics, settings, evicts=core.contributions.is_evicting
+    )
+    parts = (core.api, core.cluster, core.loop, core.metrics, planner)
+    taints = NodeTaintController(*parts, bucket=core.node_writes, is_leader=core.fence.is_leader)
+    conditions = NodeConditionController(
+        *parts, bucket=core.node_writes, is_leader=core.fence.is_leader
+    )
+    core.cluster.listeners.actions += [planner.changed, taints.wake, conditions.wake]
+    planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]
+    core.fence.listeners += [taints.start_over, conditions.start_over]
+    core.loop.listeners.append(planner.wake)
+    shown = Shown(planner)
+    loops = [planner.run, taints.run, *([conditions.run] if options.conditions else [])]
+    return Wired(
+        loops=loops,
+        effects=ActionEffects(),
+        policy_part=shown.part,
+        part_known=shown.known,
+        may_act=planner.may_evict,
+        records=Records(own_prefixes(options.taint_prefix)).of,
+        page=shown.page(),
+    )
+
+
+FEATURE = Feature(name="node_actions", options=NodeActionOptions, wire=wire)

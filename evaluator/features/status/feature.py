@@ -1,0 +1,58 @@
+"""Statuses of policies, Events on them and on their pods."""
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
+from evaluator.core.wiring import Wired
+from evaluator.features.status.controller import StatusController
+from evaluator.features.status.event_recorder import PolicyEventRecorder
+from evaluator.features.status.pod_controller import PolicyPodController
+
+
+class _Reporting:
+    """Whether this replica may report: it leads, and knows what features add to statuses."""
+
+    def __init__(self, core: Core) -> None:
+        self._fence = core.fence
+        self._contributions = core.contributions
+
+    def may_report(self) -> bool:
+        """Return whether statuses and Events may be written."""
+        return self._fence.is_leader() and self._contributions.known()
+
+
+def wire(core: Core, _options: FeatureOptions) -> Wired:
+    """Report while this replica leads."""
+    contributions, similar_to = core.contributions, core.loop.similar.to
+    may_report = _Reporting(core).may_report
+    pods = PolicyPodController(
+        core.api, core.cluster, core.loop, core.metrics, is_leader=core.fence.is_leader
+    )
+    status = StatusController(
+        core.api,
+        core.loop,
+        effects=contributions.effects,
+        pods_of=pods.counts_of,
+        similar_to=similar_to,
+        parts_of=contributions.parts,
+        status_of=core.cluster.status_of,
+        is_leader=may_report,
+    )
+    recorder = PolicyEventRecorder(
+        core.api,
+        core.loop,
+        core.metrics,
+        similar_to=similar_to,
+        parts_of=contributions.parts,
+        status_of=core.cluster.status_of,
+        is_leader=may_report,
+    )
+    core.cluster.listeners.placement += [pods.wake, status.pods_changed]
+    pods.listeners.append(status.wake)
+    core.contributions.listeners += [status.wake, recorder.wake]
+    core.fence.listeners += [status.start_over, recorder.start_over, pods.start_over]
+    core.loop.listeners += [status.wake, recorder.wake, pods.wake]
+    return Wired(loops=[status.run, recorder.run, pods.run])
+
+
+FEATURE = Feature(name="status", options=FeatureOptions, wire=wire)
