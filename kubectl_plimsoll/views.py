@@ -136,8 +136,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"gang waits:              {printable(message)}"
     if gang := page.get("gang"):
         yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
-    if message := page.get("schedulerMessage"):
-        yield f"kube-scheduler:          {printable(message)}"
+    if told := _attempt(page):
+        yield f"kube-scheduler:          {printable(told)}"
     rows = [
         row for name, one in page.get("nodes", {}).items() for row in _pod_rows(name, one, wide)
     ]
@@ -146,6 +146,12 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
     if more := page.get("nodesMore"):
         yield f"and {counted(more, 'more node')}"
+
+
+def _attempt(page: Page) -> str:
+    """Return what kube-scheduler reported of its last attempt; an error is named as one."""
+    reason, message = page.get("schedulerReason"), page.get("schedulerMessage") or ""
+    return f"{reason}: {message}" if reason and reason != "Unschedulable" else message
 
 
 def _pod_rows(name: str, one: Page, wide: bool) -> Iterator[list[str | Cell]]:

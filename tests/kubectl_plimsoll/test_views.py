@@ -11,6 +11,7 @@ POD = {
     "summary": "policy shop/demo refuses 2 of 2 feasible nodes",
     "policy": {"name": "shop/demo", "applies": True, "mode": "enforce"},
     "gates": [],
+    "schedulerReason": "Unschedulable",
     "schedulerMessage": "0/3 nodes are available",
     "nodes": {
         "hot": {
@@ -66,6 +67,12 @@ def test_pod_has_the_answer_first_and_the_violated_rule_of_each_node():
         "hot      refused        m GreaterThan 5   9.5       2s    -",
         "silent   not feasible   m GreaterThan 5   missing   -     the node is cordoned",
     ]
+
+
+def test_error_of_kube_scheduler_is_told_apart_from_its_refusals():
+    assert "kube-scheduler:          0/3 nodes are available" in lines(views.pod, POD)
+    page = POD | {"schedulerReason": "SchedulerError", "schedulerMessage": "dial tcp: refused"}
+    assert "kube-scheduler:          SchedulerError: dial tcp: refused" in lines(views.pod, page)
 
 
 def test_wide_shows_all_rules_of_a_node():

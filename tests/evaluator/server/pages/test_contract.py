@@ -43,7 +43,7 @@ FIELDS = {
         "actions": {
             *("kinds", "effect", "condition", "limit", "acted", "heldBack", "problems"),
         },
-        "pods.0": {"pod", "policy", "phase", "node", "schedulerMessage"},
+        "pods.0": {"pod", "policy", "phase", "node", "schedulerReason", "schedulerMessage"},
         "nodes.node-a": {
             *("state", "violatedSeconds", "timers", "readings", "dontschedule", "deschedule"),
             *("labels", "written"),
@@ -73,12 +73,13 @@ FIELDS = {
     },
     "/pods": {
         "": {"waitingFor", "window", "pods"},
-        "pods.0": {"pod", "policy", "phase", "node", "schedulerMessage"},
+        "pods.0": {"pod", "policy", "phase", "node", "schedulerReason", "schedulerMessage"},
     },
     "/pods/ns/web": {
         "": {
             *("waitingFor", "pod", "summary", "turnedAwayByPlimsoll", "node", "phase", "policy"),
-            *("gates", "scheduler", "schedulerMessage", "nodeCounts", "window", "nodes"),
+            *("gates", "scheduler", "schedulerReason", "schedulerMessage"),
+            *("nodeCounts", "window", "nodes"),
         },
         "policy": {"name", "applies", "mode"},
         "nodeCounts": {
