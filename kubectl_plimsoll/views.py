@@ -19,12 +19,13 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     violated = [p for p in policies if p["dontschedule"] or p["deschedule"]]
     observed = [p for p in policies if p["enforcement"] == "observe"]
     flawed = [p for p in policies if p["problems"]]
+    warned = [p for p in policies if p.get("warnings")]
     total = len(policies) + page.get("policiesMore", 0)
     yield f"evaluator: {state}"
     yield f"nodes:     {page.get('nodeCount', 0)}"
     yield (
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
-        f"{len(flawed)} with problems"
+        f"{len(flawed)} with problems, {len(warned)} with warnings"
     )
     if wide:
         yield from ("", *policy_table(policies, style, wide))
@@ -32,21 +33,25 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
 
 def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str]:
     """Return the table of policies."""
-    head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS"]
+    head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS", "WARNINGS"]
     rows = []
     for one in policies:
         namespace, _, name = one["policy"].partition("/")
-        problems = "; ".join(one["problems"]) if wide else str(len(one["problems"]))
+        found = {"bad": one["problems"], "doubtful": one.get("warnings", [])}
         rows.append(
             [
                 namespace,
                 name,
                 Cell(one["enforcement"], "doubtful" if one["enforcement"] == "observe" else ""),
                 *(_violating(one, strategy, wide) for strategy in ("dontschedule", "deschedule")),
-                Cell(problems, "bad" if one["problems"] else ""),
+                *(_sentences(texts, colour, wide) for colour, texts in found.items()),
             ]
         )
     return table(head, rows, style)
+
+
+def _sentences(found: Sequence[str], colour: str, wide: bool) -> Cell:
+    return Cell("; ".join(found) if wide else str(len(found)), colour if found else "")
 
 
 def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
@@ -130,6 +135,10 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         applies = "applies" if policy["applies"] else style.bad("does not apply")
         mode = f", {policy['mode']}" if "mode" in policy else ""
         yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
+        for problem in policy.get("problems", []):
+            yield f"problem of the policy:   {style.bad(printable(problem))}"
+        for warning in policy.get("warnings", []):
+            yield f"warning of the policy:   {style.doubtful(printable(warning))}"
     if gates := page.get("gates"):
         yield f"gates:                   {printable(', '.join(gates))}"
     if message := page.get("gangMessage"):
@@ -191,6 +200,8 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"mode:     {mode.get('mode', '-')}{by}"
     for problem in page.get("problems", []):
         yield f"problem:  {style.bad(printable(problem))}"
+    for warning in page.get("warnings", []):
+        yield f"warning:  {style.doubtful(printable(warning))}"
     if would := mode.get("wouldChange"):
         for field, label in (
             ("nodesRefused", "nodes refused"),

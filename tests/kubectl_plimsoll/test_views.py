@@ -145,7 +145,7 @@ def test_status_counts_policies_and_names_what_the_evaluator_waits_for():
     assert lines(views.status, page) == [
         "evaluator: waits for nodes",
         "nodes:     3",
-        "policies:  1, 1 violated, 1 observed, 0 with problems",
+        "policies:  1, 1 violated, 1 observed, 0 with problems, 0 with warnings",
     ]
 
 

@@ -110,6 +110,8 @@ def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]
     found: dict[str, Any] = {"name": str(key), "applies": why is None}
     if (policy := policies.get(key)) is not None:
         found["mode"] = "observe" if policy.observed else "enforce"
+        found["problems"] = list(context.decisions.policies[key].problems)
+        found["warnings"] = list(policy.warnings)
     if why is not None:
         names = [name.name for name in policies if name.namespace == key.namespace]
         found["problem"] = policy_pods.sentence(key, why, names)

@@ -51,7 +51,7 @@ def test_violated_policy_has_a_condition_true(status, demo):
 
 def test_node_violating_two_strategies_counts_once(status, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 0")], deschedule=[rule("m Equals 1")])
-    assert status(policy, [1.0]).message == "violated on 1 of 1 node (n0)"
+    assert status(policy, [1.0, 0.0]).message == "violated on 1 of 2 nodes (n0)"
 
 
 def test_condition_is_unknown_while_readings_are_missing(status, demo):
@@ -67,8 +67,8 @@ def test_violated_overrides_unknown_and_the_message_has_both(status, demo):
 
 
 def test_message_names_a_few_of_many_nodes(status, demo):
-    found = status(demo, [1.0] * 500)
-    assert found.message == "violated on 500 of 500 nodes (n0, n1, n10, n100, n101 and 495 more)"
+    found = status(demo, [1.0] * 499 + [0.0])
+    assert found.message == "violated on 499 of 500 nodes (n0, n1, n10, n100, n101 and 494 more)"
 
 
 def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed, rule):

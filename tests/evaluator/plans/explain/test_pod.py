@@ -84,7 +84,13 @@ def test_pod_that_its_policy_refuses_everywhere_is_turned_away(explained):
         True,
         "policy ns/demo refuses 2 of 2 feasible nodes",
     )
-    assert page["policy"] == {"name": "ns/demo", "applies": True, "mode": "enforce"}
+    assert page["policy"] == {
+        "name": "ns/demo",
+        "applies": True,
+        "mode": "enforce",
+        "problems": [],
+        "warnings": [],
+    }
     assert (page["schedulerReason"], page["schedulerMessage"]) == ("Unschedulable", SCHEDULER)
     assert page["nodeCounts"] == {
         "total": 3,

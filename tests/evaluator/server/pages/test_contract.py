@@ -21,7 +21,7 @@ FIELDS = {
         "window": WINDOW,
         "policies.0": {
             *("policy", "explain", "dontschedule", "deschedule", "enforcement", "problems"),
-            *("strategies", "states", "strip", "oldestReadingSeconds"),
+            *("warnings", "strategies", "states", "strip", "oldestReadingSeconds"),
         },
         "policies.0.strategies.deschedule": {"violating", "pending", "clearing", "missing"},
         "policies.0.states": STATES,
@@ -29,7 +29,8 @@ FIELDS = {
     },
     "/policies/ns/demo": {
         "": {
-            *("waitingFor", "policy", "generation", "enforcement", "problems", "awaited"),
+            *("waitingFor", "policy", "generation", "enforcement", "problems", "warnings"),
+            *("awaited",),
             *("strategies", "scheduleonmetric", "states", "strip", "window", "status"),
             *("actions", "pods", "nodes"),
         },
@@ -81,7 +82,7 @@ FIELDS = {
             *("gates", "scheduler", "schedulerReason", "schedulerMessage"),
             *("nodeCounts", "window", "nodes"),
         },
-        "policy": {"name", "applies", "mode"},
+        "policy": {"name", "applies", "mode", "problems", "warnings"},
         "nodeCounts": {
             *("total", "notFeasible", "refusedByPolicy", "awaitingReadings", "refusedByScorers"),
             "left",

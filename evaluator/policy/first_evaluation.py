@@ -1,0 +1,50 @@
+"""Whether the first evaluation of a policy refused every node to its pods, which is rarely intended.
+
+The result holds until a node is allowed, or the policy is edited. After a restart it is read from the status in the cluster.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evaluator.policy.condition_types import AWAITED, TYPES, VALID
+from evaluator.policy.types import Policy, StrategyName
+
+_EVERY_NODE = "every node at its first evaluation"
+
+
+def problem(policy: Policy) -> str:
+    """Return the problem of a policy that refused every node from the start; the text is constant (used in Events)."""
+    name = StrategyName.DONTSCHEDULE
+    if policy.observed:
+        return f"{name} would refuse {_EVERY_NODE}: if enforced, no pod of the policy can be placed"
+    return (
+        f"{name} refused {_EVERY_NODE}: no pod of the policy can be placed; if that is not intended, set its annotation "
+        "plimsoll.io/enforcement: observe"
+    )
+
+
+def refuses_all(policy: Policy, before: bool | None, *, refused: bool) -> bool:
+    """Return whether the policy refused every node from its first evaluation on.
+
+    `before`: the previous result for this generation, None if there is none. `refused`: it refuses every node now.
+    """
+    if before is None:
+        before = _reported(policy.status, policy.generation)
+    return refused and before is not False
+
+
+def _reported(status: Mapping[str, Any], generation: int) -> bool | None:
+    """Return the result that a status has for a generation; None if the policy was not evaluated yet."""
+    known = {str(one.get("type")): one for one in _conditions(status, generation)}
+    if _EVERY_NODE in str(known.get(VALID, {}).get("message")):
+        return True
+    evaluated = known.get(TYPES[StrategyName.DONTSCHEDULE])
+    return False if evaluated is not None and evaluated.get("reason") != AWAITED else None
+
+
+def _conditions(status: Mapping[str, Any], generation: int) -> Iterator[Mapping[str, Any]]:
+    """Yield the conditions of a generation from an unvalidated status."""
+    found = status.get("conditions")
+    for one in found if isinstance(found, list) else ():
+        if isinstance(one, Mapping) and one.get("observedGeneration") == generation:
+            yield one
