@@ -249,7 +249,7 @@ def _decision(
             previous = history.previous(policy, name)
             states[name] = yield from durations.advance(strategy, table, previous, now=now)
             yield
-    before = history.of(policy) or Decision(policy)
+    before = history.of(policy) or Decision(policy, refuses_all=first_evaluation.reported(policy))
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     yield
@@ -260,7 +260,7 @@ def _decision(
     labels = yield from labels.reuse(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     earlier = before.refuses_all if before.policy.generation == policy.generation else None
-    refuses_all = problems.refuses_all(policy, states, unreported, earlier)
+    refuses_all = problems.refuses_all(states, unreported, earlier)
     from_start = (first_evaluation.problem(policy),) if refuses_all else ()
     return Decision(
         policy,

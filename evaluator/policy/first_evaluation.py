@@ -23,19 +23,12 @@ def problem(policy: Policy) -> str:
     )
 
 
-def refuses_all(policy: Policy, before: bool | None, *, refused: bool) -> bool:
-    """Return whether the policy refused every node from its first evaluation on.
+def reported(policy: Policy) -> bool | None:
+    """Return the result in the policy's status: whether it refused every node; None if it was not evaluated yet.
 
-    `before`: the previous result for this generation, None if there is none. `refused`: it refuses every node now.
+    It counts for the first decision of a process; a status that is written later may be that of half the nodes.
     """
-    if before is None:
-        before = _reported(policy.status, policy.generation)
-    return refused and before is not False
-
-
-def _reported(status: Mapping[str, Any], generation: int) -> bool | None:
-    """Return the result that a status has for a generation; None if the policy was not evaluated yet."""
-    known = {str(one.get("type")): one for one in _conditions(status, generation)}
+    known = {str(one.get("type")): one for one in _conditions(policy.status, policy.generation)}
     if _EVERY_NODE in str(known.get(VALID, {}).get("message")):
         return True
     evaluated = known.get(TYPES[StrategyName.DONTSCHEDULE])

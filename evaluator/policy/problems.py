@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from evaluator.model.node_index import Mask
-from evaluator.policy import first_evaluation
 from evaluator.policy.durations import StrategyState
 from evaluator.policy.evaluate import MetricColumn
 from evaluator.policy.labeling import LabelingResult
@@ -36,20 +35,16 @@ def not_found(columns: Iterable[MetricColumn]) -> tuple[str, ...]:
 
 
 def refuses_all(
-    policy: Policy,
-    states: Mapping[StrategyName, StrategyState],
-    unreported: Mask,
-    earlier: bool | None,
+    states: Mapping[StrategyName, StrategyState], unreported: Mask, earlier: bool | None
 ) -> bool | None:
-    """Return whether the policy refused every node from the first evaluation of this generation on; None before that.
+    """Return whether a policy refused every node from the first evaluation of this generation on; None before that.
 
     `earlier`: the previous result for this generation.
     """
     state = states.get(StrategyName.DONTSCHEDULE)
     if state is None or not unreported.size or unreported.any():
         return earlier
-    refused = bool(state.found.violated.all())
-    return first_evaluation.refuses_all(policy, earlier, refused=refused)
+    return earlier is not False and bool(state.found.violated.all())
 
 
 def stable_problems(

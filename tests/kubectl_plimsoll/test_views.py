@@ -149,6 +149,33 @@ def test_status_counts_policies_and_names_what_the_evaluator_waits_for():
     ]
 
 
+def test_problems_and_warnings_are_counted_and_wide_has_their_texts():
+    one = {
+        "policy": "a/b",
+        "dontschedule": [],
+        "deschedule": [],
+        "enforcement": "enforce",
+        "problems": ["no node has the metric m"],
+        "warnings": ["x_total is a counter"],
+    }
+    page = {"waitingFor": [], "nodeCount": 3, "policies": [one]}
+    assert lines(views.status, page)[2].endswith("1 with problems, 1 with warnings")
+    assert lines(views.policies, page)[1].split()[-2:] == ["1", "1"]
+    wide = lines(views.policies, page, wide=True)[1]
+    assert "no node has the metric m   x_total is a counter" in wide
+    older = {name: value for name, value in one.items() if name != "warnings"}
+    assert lines(views.policies, page | {"policies": [older]})[1].split()[-2:] == ["1", "0"]
+
+
+def test_policy_and_its_pods_have_problems_and_warnings():
+    flaws = {"problems": ["no node has the metric m"], "warnings": ["x_total is a counter"]}
+    found = lines(views.policy, {"policy": "a/b", **flaws})
+    assert found[2:] == ["problem:  no node has the metric m", "warning:  x_total is a counter"]
+    found = lines(views.pod, POD | {"policy": POD["policy"] | flaws})
+    assert "problem of the policy:   no node has the metric m" in found
+    assert "warning of the policy:   x_total is a counter" in found
+
+
 def test_gang_has_state_reason_and_pods():
     page = {
         "gang": "r/train",

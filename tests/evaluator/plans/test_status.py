@@ -82,6 +82,31 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     assert "strategy 'other' is unknown" in valid.message
 
 
+def test_metric_that_no_node_has_is_a_problem(status, demo):
+    found = status(demo, [None, None])
+    assert found.problems == ("no node has the metric m: see the condition MetricsFound",)
+    assert found.message.endswith("; 1 problem, see the condition Valid")
+    valid, *_, last, _enforced = found.conditions
+    assert (valid.status, valid.reason, valid.message) == ("False", "Problems", *found.problems)
+    assert (last.type, last.status) == ("MetricsFound", "False")
+    assert status(demo, [None, 0.0]).problems == ()
+
+
+def test_counter_is_a_warning_in_the_condition_and_counted_in_the_message(status, parsed, rule):
+    policy = parsed(dontschedule=[rule("my_seconds_total GreaterThan 20")])
+    found = status(policy, [])
+    assert found.problems == ()
+    assert found.message.endswith("1 warning, see the condition Valid")
+    valid, *_ = found.conditions
+    assert (valid.status, valid.reason) == ("True", "Warnings")
+    (warning,) = policy.warnings
+    assert valid.message == f"every part of the policy is in force; warning: {warning}"
+    flawed = parsed(dontschedule=[rule("my_seconds_total GreaterThan 20"), {}])
+    valid, *_ = status(flawed, []).conditions
+    assert (valid.status, valid.reason) == ("False", "Problems")
+    assert valid.message.endswith(f"; warning: {warning}")
+
+
 def test_ambiguous_series_are_a_problem_with_metric_and_count(status, demo):
     found = status(demo, [0.0, [1.0, 2.0, 3.0]])
     assert found.problems == (
