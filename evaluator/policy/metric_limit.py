@@ -1,141 +1,101 @@
-"""Limits the number of metrics requested and of rules evaluated, over all policies together.
+"""Limits the number of metrics requested, over all policies together.
 
 The selection depends on the policies alone, so all replicas make the same one, also after a restart.
 """
 
 import contextlib
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import is_not
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from evaluator.model.names import PolicyKey
-from evaluator.policy.types import Policy, Strategy, StrategyName
+from evaluator.policy.fair_share import Share, divide
 from evaluator.readings.column import Column, unknown
 from evaluator.readings.merged import Readings
 
 MOST_METRICS = 1000
 """A reading takes about 40 bytes: 1,000 metrics of 5,000 nodes are 200 MB."""
 
-MOST_RULES = 10_000
-"""A rule takes 5 to 15 bytes per node: 10,000 rules over 5,000 nodes are 250 to 700 MB."""
+Named = Mapping[PolicyKey, frozenset[str]]
+"""The metrics that each policy names."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricLimit:
-    """The metrics to request from sources, and those left out."""
+    """The metrics to request from sources, and those left out, with the reason of each."""
 
     requested: frozenset[str]
-    left_out: frozenset[str] = frozenset()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def limit_metrics(
-    named: Collection[frozenset[str]],
+    named: Named,
     most: int,
     *,
-    observed: Collection[frozenset[str]] = (),
+    observed: Named = MappingProxyType({}),
     always: frozenset[str] = frozenset(),
     served: frozenset[str] = frozenset(),
+    quota: int | None = None,
 ) -> MetricLimit:
     """Select at most `most` of the metrics that policies name; metrics in `always` do not count.
 
-    Policies with the fewest metrics go first, so a policy with thousands displaces only its own; then those that are only
-    `observed`, and last the metrics that are only `served`.
+    They are divided by namespace first, then by policy: a metric counts for the first that claims it. Policies that are
+    only `observed` get what is left, and last come the metrics that are only `served`. `quota`: metrics of one namespace.
     """
-    union = always.union(served, *named, *observed)
-    most += len(always)
-    if len(union) <= most:
+    union = always.union(served, *named.values(), *observed.values())
+    if len(union) <= most + len(always) and _within(quota, named, observed):
         return MetricLimit(union)
-    requested = set(always)
-    for names in [*_by_size(named), *_by_size(observed), sorted(served)]:
-        new = [name for name in names if name not in requested]
-        requested.update(new[: most - len(requested)])
-    return MetricLimit(frozenset(requested), union - requested)
+    requested, share = set(always), Share(most, quota)
+    for claims in (named, observed):
+        ordered = {key: sorted(metrics) for key, metrics in claims.items()}
+        for _, metric in divide(ordered, lambda one: one not in requested, share):
+            requested.add(metric)
+    new = [name for name in sorted(served) if name not in requested]
+    requested.update(new[: share.free])
+    reasons = _reasons(union - requested, {**observed, **named}, share, most)
+    return MetricLimit(frozenset(requested), reasons)
 
 
-def _by_size(named: Iterable[frozenset[str]]) -> list[list[str]]:
-    return sorted(map(sorted, named), key=lambda names: (len(names), names))
+def _within(quota: int | None, *named: Named) -> bool:
+    """Return whether no namespace can exceed its quota."""
+    if quota is None:
+        return True
+    used: dict[str, set[str]] = {}
+    for key, metrics in itertools.chain.from_iterable(one.items() for one in named):
+        used.setdefault(key.namespace, set()).update(metrics)
+    return all(len(metrics) <= quota for metrics in used.values())
 
 
-class RuleLimit:
-    """The policies with so many rules at most, over all of them."""
-
-    def __init__(self, most: int = MOST_RULES) -> None:
-        self._most = most
-        self._given: Sequence[Policy] = ()
-        self._limited: Sequence[Policy] = ()
-        self.left_out = 0
-        """The number of rules that are not evaluated."""
-
-    def limited(self, policies: Sequence[Policy]) -> Sequence[Policy]:
-        """Return the policies without the strategies over the limit; their problems name these.
-
-        Enforced policies go first, then those with the fewest rules, then the smallest strategies. A strategy is left out
-        as a whole: with some of its rules it would match other nodes than its author intended.
-        """
-        if len(policies) != len(self._given) or any(map(is_not, policies, self._given)):
-            self._given, self._limited = policies, self._limit(policies)
-        return self._limited
-
-    def _limit(self, policies: Sequence[Policy]) -> Sequence[Policy]:
-        self.left_out = 0
-        if sum(map(_rules, policies)) <= self._most:
-            return policies
-        free, limited = self._most, list[Policy]()
-        for policy in sorted(policies, key=_order):
-            kept = {}
-            for name, strategy in sorted(policy.strategies.items(), key=_size):
-                if len(strategy.rules) <= free:
-                    kept[name] = strategy
-                    free -= len(strategy.rules)
-            limited.append(self._with_only(policy, kept))
-            self.left_out += _rules(policy) - _rules(limited[-1])
-        return limited
-
-    def _with_only(self, policy: Policy, kept: Mapping[StrategyName, Strategy]) -> Policy:
-        if len(kept) == len(policy.strategies):
-            return policy
-        problems = (
-            f"{name}: its {len(strategy.rules)} rules are more than --maxRules={self._most} leaves, a limit on the rules of all "
-            "policies together: the strategy is not enforced"
-            for name, strategy in policy.strategies.items()
-            if name not in kept
-        )
-        strategies = {name: s for name, s in policy.strategies.items() if name in kept}
-        return replace(policy, strategies=strategies, problems=(*policy.problems, *problems))
-
-
-def _rules(policy: Policy) -> int:
-    return sum(len(strategy.rules) for strategy in policy.strategies.values())
-
-
-def _order(policy: Policy) -> tuple[bool, int, PolicyKey]:
-    return policy.observed, _rules(policy), policy.key
-
-
-def _size(strategy: tuple[StrategyName, Strategy]) -> tuple[int, str]:
-    return len(strategy[1].rules), strategy[0]
+def _reasons(left_out: Collection[str], named: Named, share: Share, most: int) -> dict[str, str]:
+    """Return why each metric was left out, and who uses the limit."""
+    shared = f"not requested: policies name more than --maxMetrics={most}, of which namespaces use {share.users()}"
+    reasons = dict.fromkeys(left_out, shared)
+    for key in sorted(named, reverse=True):
+        if key.namespace in share.full:
+            own = f"not requested: namespace {key.namespace} uses its --maxNamespaceMetrics={share.quota}"
+            reasons.update(dict.fromkeys(named[key] & reasons.keys(), own))
+    return reasons
 
 
 class LimitedReadings:
     """Readings without the metrics over the limit: their columns have a fault, and are not reported as pending."""
 
-    def __init__(self, readings: Readings, left_out: Collection[str], most: int) -> None:
+    def __init__(self, readings: Readings, left_out: Mapping[str, str]) -> None:
         self._readings = readings
         self._left_out = left_out
-        self._most = most
-        self._fault = f"not requested: policies name more than --maxMetrics={most}"
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes at `now`."""
-        if metric in self._left_out:
-            return unknown(len(nodes), unreported=False, fault=self._fault)
+        if (reason := self._left_out.get(metric)) is not None:
+            return unknown(len(nodes), unreported=False, fault=reason)
         return self._readings.column(metric, nodes, now)
 
     @contextlib.contextmanager
     def snapshot(self, nodes: Sequence[str]) -> Iterator["LimitedReadings"]:
         """Yield the readings of one moment."""
         with self._readings.snapshot(nodes) as readings:
-            yield LimitedReadings(readings, self._left_out, self._most)
+            yield LimitedReadings(readings, self._left_out)
 
     def next_expiry(self, now: float) -> float:
         """Return when a column changes without new input (seconds)."""

@@ -283,7 +283,7 @@ def test_policy_over_the_metric_limit_reports_so_and_blocks_no_other(demo, parse
     decided = world.decider.latest.policies
     assert not decided[KEY].problems
     assert decided[greedy.key].problems == tuple(
-        f"no source has metric m{n} (not requested: policies name more than --maxMetrics=2)"
+        f"no source has metric m{n} (not requested: policies name more than --maxMetrics=2, of which namespaces use ns 2)"
         for n in (1, 2, 3)
     )
     world.cluster.policies.replace([demo()])

@@ -1,10 +1,9 @@
-"""The limits on metrics and rules, and the problems of policies over them."""
-
-from dataclasses import replace
+"""The limit on metrics, and what is reported for those over it."""
 
 import numpy as np
 
-from evaluator.policy.metric_limit import LimitedReadings, RuleLimit, limit_metrics
+from evaluator.model.names import PolicyKey
+from evaluator.policy.metric_limit import LimitedReadings, limit_metrics
 from evaluator.readings.store import Store
 
 
@@ -12,105 +11,80 @@ def many(count, prefix="m"):
     return frozenset(f"{prefix}{number:06}" for number in range(count))
 
 
+def named(*claims, namespace="ns"):
+    return {PolicyKey(namespace, f"p{number}"): one for number, one in enumerate(claims)}
+
+
 def test_all_metrics_are_subscribed_to_within_the_limit():
-    found = limit_metrics([frozenset("ab"), frozenset("bc")], 3)
-    assert (found.requested, found.left_out) == (frozenset("abc"), frozenset())
+    found = limit_metrics(named(frozenset("ab"), frozenset("bc")), 3)
+    assert (found.requested, found.left_out) == (frozenset("abc"), {})
 
 
 def test_policy_over_the_limit_loses_its_own_metrics_and_no_others():
     greedy, modest = many(100_000), frozenset({"zeta", "m099999"})
-    found = limit_metrics([greedy, modest], 1000)
+    found = limit_metrics(named(greedy, modest), 1000)
     assert len(found.requested) == 1000
     assert modest <= found.requested
-    assert found.requested | found.left_out == greedy | modest
-    assert not found.requested & found.left_out
+    assert found.requested | found.left_out.keys() == greedy | modest
+    assert not found.requested & found.left_out.keys()
 
 
 def test_omitted_metrics_do_not_depend_on_policy_order():
-    named = [many(5, "a"), many(5, "b"), many(3, "c"), frozenset({"a000004", "z"})]
-    found = limit_metrics(named, 7)
+    claims = named(many(5, "a"), many(5, "b"), many(3, "c"), frozenset({"a000004", "z"}))
+    found = limit_metrics(claims, 7)
     assert len(found.requested) == 7
-    assert limit_metrics(named[::-1], 7) == found
+    assert limit_metrics(dict(reversed(claims.items())), 7) == found
 
 
 def test_scorer_metrics_do_not_count_towards_the_limit():
-    found = limit_metrics([many(5)], 3, always=frozenset({"x", "y"}))
+    found = limit_metrics(named(many(5)), 3, always=frozenset({"x", "y"}))
     assert frozenset({"x", "y"}) <= found.requested
     assert len(found.requested - {"x", "y"}) == 3
-    assert found.left_out == many(5) - found.requested
-    assert limit_metrics([many(3)], 3, always=frozenset({"x", "y"})).left_out == frozenset()
+    assert found.left_out.keys() == many(5) - found.requested
+    assert limit_metrics(named(many(3)), 3, always=frozenset({"x", "y"})).left_out == {}
 
 
 def test_observed_policy_displaces_nothing_of_enforced_ones(parsed, rule):
-    found = limit_metrics([many(5, "a")], 6, observed=[frozenset({"x", "y"})])
+    found = limit_metrics(
+        named(many(5, "a")), 6, observed=named(frozenset({"x", "y"}), namespace="b")
+    )
     assert many(5, "a") <= found.requested
     assert len(found.left_out) == 1
-    small = replace(rules_of(parsed, rule, "small", dontschedule=1), observed_by="--observe")
-    kept, limited = RuleLimit(4).limited([small, rules_of(parsed, rule, "big", dontschedule=4)])
-    assert (counted(kept), counted(limited)) == ({"dontschedule": 4}, {})
 
 
 def test_omitted_metric_is_not_pending_and_is_reported():
     store = Store(stale_after=30.0, started=0.0)
-    readings = LimitedReadings(store, {"b"}, 1)
+    readings = LimitedReadings(store, {"b": "not requested: why"})
     readings.subscribe(["a"])
     asked = readings.column("a", ["node-a"], 1.0)
     left_out = readings.column("b", ["node-a"], 1.0)
     assert (asked.unreported.all(), asked.fault) == (True, "")
     assert not left_out.unreported.any()
     assert np.isnan(left_out.values).all()
-    assert left_out.fault == "not requested: policies name more than --maxMetrics=1"
+    assert left_out.fault == "not requested: why"
 
 
-def rules_of(parsed, rule, name, **counts):
-    texts = {
-        strategy: [rule(f"m{n} GreaterThan {n}") for n in range(count)]
-        for strategy, count in counts.items()
+def test_many_small_policies_of_a_namespace_take_nothing_from_another():
+    flood = {PolicyKey("flood", f"p{n}"): frozenset({f"flood{n}"}) for n in range(1_010)}
+    shop = named(many(20, "a"), many(20, "b"), namespace="shop")
+    found = limit_metrics(flood | shop, 1000)
+    assert many(20, "a") | many(20, "b") <= found.requested
+    assert len(found.left_out) == 50
+    assert {*found.left_out.values()} == {
+        "not requested: policies name more than --maxMetrics=1000, of which namespaces use flood 960, shop 40"
     }
-    return parsed(name, **texts)
 
 
-def counted(policy):
-    return {str(name): len(strategy.rules) for name, strategy in policy.strategies.items()}
+def test_quota_limits_a_namespace_and_no_other():
+    claims = named(many(9), namespace="a") | named(many(4, "b"), namespace="b")
+    found = limit_metrics(claims, 100, quota=4)
+    assert many(4, "b") <= found.requested
+    assert {*found.left_out.values()} == {
+        "not requested: namespace a uses its --maxNamespaceMetrics=4"
+    }
+    assert len(found.left_out) == 5
 
 
-def test_policies_within_the_rule_limit_are_unchanged(parsed, rule):
-    policies = [
-        rules_of(parsed, rule, "a", dontschedule=2),
-        rules_of(parsed, rule, "b", deschedule=1),
-    ]
-    ration = RuleLimit(3)
-    assert ration.limited(policies) is policies
-    assert ration.left_out == 0
-
-
-def test_policies_with_most_rules_lose_whole_strategies_and_report_so(parsed, rule):
-    greedy = rules_of(parsed, rule, "greedy", dontschedule=90, deschedule=5)
-    modest = [rules_of(parsed, rule, f"modest-{n}", dontschedule=4) for n in range(5)]
-    ration = RuleLimit(30)
-    found = {policy.key.name: policy for policy in ration.limited([greedy, *modest])}
-    assert counted(found.pop("greedy")) == {"deschedule": 5}
-    assert all(policy.strategies and not policy.problems for policy in found.values())
-    assert ration.left_out == 90
-    [short] = [p for p in ration.limited([greedy, *modest]) if p.problems]
-    assert short.problems == (
-        "dontschedule: its 90 rules are more than --maxRules=30 leaves, a limit on the rules of all policies together: "
-        "the strategy is not enforced",
-    )
-
-
-def test_omitted_rules_do_not_depend_on_policy_order(parsed, rule):
-    policies = [rules_of(parsed, rule, f"p{n}", dontschedule=7, deschedule=3) for n in range(5)]
-
-    def kept(order):
-        return {policy.key: counted(policy) for policy in RuleLimit(23).limited(order)}
-
-    assert kept(policies) == kept(policies[::-1])
-
-
-def test_rule_limit_is_recomputed_when_a_policy_changes(parsed, rule):
-    ration, large = RuleLimit(5), rules_of(parsed, rule, "a", dontschedule=9)
-    assert ration.limited([large])[0].problems
-    small = rules_of(parsed, rule, "a", dontschedule=5)
-    assert ration.limited([small]) == [small]
-    assert ration.left_out == 0
+def test_metric_that_another_namespace_requests_is_no_use_of_a_quota():
+    claims = {PolicyKey("a", "p"): many(4), PolicyKey("b", "p"): many(4) | {"own"}}
+    assert limit_metrics(claims, 100, quota=4).left_out == {}
