@@ -11,18 +11,27 @@ _FEW = 3
 """Names in a cell; `wide` shows all."""
 
 
+def _text(value: object) -> str:
+    """Return a value of a page for a terminal."""
+    return printable(str(value))
+
+
 def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return the state of the evaluator, and what its policies do."""
     policies = page.get("policies", [])
     waiting = page.get("waitingFor", [])
-    state = style.bad(f"waits for {', '.join(waiting)}") if waiting else style.good("ready")
+    state = (
+        style.bad(f"waits for {_text(', '.join(map(str, waiting)))}")
+        if waiting
+        else style.good("ready")
+    )
     violated = [p for p in policies if p["dontschedule"] or p["deschedule"]]
     observed = [p for p in policies if p["enforcement"] == "observe"]
     flawed = [p for p in policies if p["problems"]]
     warned = [p for p in policies if p.get("warnings")]
     total = len(policies) + page.get("policiesMore", 0)
     yield f"evaluator: {state}"
-    yield f"nodes:     {page.get('nodeCount', 0)}"
+    yield f"nodes:     {_text(page.get('nodeCount', 0))}"
     yield (
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
         f"{len(flawed)} with problems, {len(warned)} with warnings"
@@ -62,7 +71,7 @@ def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
         return
     yield from policy_table(found, style, wide)
     if more := page.get("policiesMore"):
-        yield f"and {more} more"
+        yield f"and {_text(more)} more"
 
 
 def _violating(policy: Page, strategy: str, wide: bool) -> Cell:
@@ -99,7 +108,7 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return one node: each policy with its verdict and readings."""
     ready = page.get("ready")
     yield f"node:      {printable(page['node'])}"
-    yield f"ready:     {style.good('True') if ready == 'True' else style.bad(str(ready or 'unknown'))}"
+    yield f"ready:     {style.good('True') if ready == 'True' else style.bad(_text(ready or 'unknown'))}"
     labels = [f"{key}={value}" for key, value in page.get("labels", {}).items()]
     yield f"labels:    {printable(', '.join(labels)) or '-'}"
     rows = []
@@ -133,7 +142,7 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"why:                     {printable(page.get('summary') or '')}"
     if policy := page.get("policy"):
         applies = "applies" if policy["applies"] else style.bad("does not apply")
-        mode = f", {policy['mode']}" if "mode" in policy else ""
+        mode = f", {_text(policy['mode'])}" if "mode" in policy else ""
         yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
         for problem in policy.get("problems", []):
             yield f"problem of the policy:   {style.bad(printable(problem))}"
@@ -196,8 +205,8 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return a policy: mode, problems, and each rule with the nodes that violate it."""
     mode = page.get("enforcement", {})
     yield f"policy:   {printable(page['policy'])}"
-    by = f" (by {mode['by']})" if mode.get("by") else ""
-    yield f"mode:     {mode.get('mode', '-')}{by}"
+    by = f" (by {_text(mode['by'])})" if mode.get("by") else ""
+    yield f"mode:     {_text(mode.get('mode', '-'))}{by}"
     for problem in page.get("problems", []):
         yield f"problem:  {style.bad(printable(problem))}"
     for warning in page.get("warnings", []):
@@ -229,7 +238,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
 def gang(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return a gang: its state, the reason, and its pods."""
     yield f"gang:    {printable(page['gang'])}"
-    yield f"state:   {page.get('state') or '-'}"
+    yield f"state:   {_text(page.get('state') or '-')}"
     yield f"message: {printable(page.get('message') or '-')}"
     for problem in (*page.get("problems", []), *page.get("obstacles", [])):
         yield f"problem: {style.bad(printable(problem))}"

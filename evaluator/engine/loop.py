@@ -19,8 +19,8 @@ from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.records import records
 from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
-from evaluator.policy.metric_limit import MOST_METRICS, LimitedReadings, limit_metrics
-from evaluator.policy.rule_limit import MOST_RULES, RuleLimit
+from evaluator.policy.limits.metrics import MOST_METRICS, LimitedReadings, limit_metrics
+from evaluator.policy.limits.rules import MOST_RULES, RuleLimit
 from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.readings.node_conditions import reported

@@ -11,9 +11,9 @@ from typing import Any
 
 from evaluator.plans import metrics_found
 from evaluator.plans.metrics_found import METRICS_FOUND, SimilarTo
-from evaluator.policy.condition_types import AWAITED, TYPES, VALID
 from evaluator.policy.decide import Decision
 from evaluator.policy.evaluate import MetricTable
+from evaluator.policy.findings.condition_types import AWAITED, TYPES, VALID
 from evaluator.policy.rule_options import WhenMissing
 from evaluator.policy.types import Policy, Strategy, StrategyName
 from plimsoll.text import counted

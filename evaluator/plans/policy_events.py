@@ -18,8 +18,8 @@ from evaluator.plans.node_actions.report import (
     NODE_LIMIT_REACHED,
 )
 from evaluator.plans.node_actions.types import PolicyActions
-from evaluator.policy.condition_types import TYPES, VALID
 from evaluator.policy.decide import Decision
+from evaluator.policy.findings.condition_types import TYPES, VALID
 from evaluator.policy.types import StrategyName
 
 VIOLATIONS = {

@@ -14,12 +14,13 @@ import numpy as np
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.model.steps import Steps, finished
-from evaluator.policy import durations, first_evaluation, labeling, problems
+from evaluator.policy import durations, labeling
 from evaluator.policy import ranking as scheduleonmetric
 from evaluator.policy.actions.records import records_of
 from evaluator.policy.actions.types import Action
 from evaluator.policy.durations import PreviousState, StrategyState
 from evaluator.policy.evaluate import MetricTable
+from evaluator.policy.findings import first_evaluation, problems
 from evaluator.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of, merged
 from evaluator.policy.labeling import LabelingResult
 from evaluator.policy.ranking import Ranking

@@ -11,8 +11,9 @@ from typing import Any
 
 from evaluator.model import node_labels
 from evaluator.model.names import ENFORCEMENT, PolicyKey
-from evaluator.policy import counters, rule_options
+from evaluator.policy import rule_options
 from evaluator.policy.actions.parse import parse_actions
+from evaluator.policy.findings import counters
 from evaluator.policy.rule_options import PLAIN, RuleOptions
 from evaluator.policy.types import (
     PER_POD_STRATEGIES,

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from evaluator.policy.metric_limit import MOST_METRICS
-from evaluator.policy.rule_limit import MOST_RULES
+from evaluator.policy.limits.metrics import MOST_METRICS
+from evaluator.policy.limits.rules import MOST_RULES
 from evaluator.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
 from plimsoll import durations, flags
 from plimsoll.flags import option

@@ -100,6 +100,36 @@ def test_names_cannot_control_the_terminal():
     assert not any("\x1b" in line or "\n" in line for line in lines(views.pod, page))
 
 
+HOSTILE = "\x1b[2J\n\x9b"
+
+
+@pytest.mark.parametrize("coloured", [False, True])
+@pytest.mark.parametrize(
+    ("view", "page"),
+    [
+        (views.status, {"waitingFor": [HOSTILE], "nodeCount": HOSTILE}),
+        (views.policies, {"policies": [], "policiesMore": 0}),
+        (views.node, {"node": HOSTILE, "ready": HOSTILE, "labels": {HOSTILE: HOSTILE}}),
+        (
+            views.pod,
+            {
+                "pod": HOSTILE,
+                "policy": {"name": HOSTILE, "applies": True, "mode": HOSTILE},
+                "schedulerReason": HOSTILE,
+                "schedulerMessage": HOSTILE,
+            },
+        ),
+        (views.policy, {"policy": HOSTILE, "enforcement": {"mode": HOSTILE, "by": HOSTILE}}),
+        (views.gang, {"gang": HOSTILE, "state": HOSTILE, "message": HOSTILE}),
+    ],
+)
+def test_no_field_of_the_server_controls_the_terminal(view, page, coloured):
+    text = "".join(lines(view, page, coloured=coloured))
+    for code in ("31m", "32m", "33m", "0m"):
+        text = text.replace(f"\x1b[{code}", "")
+    assert text.isprintable()
+
+
 def test_observed_policy_shows_what_enforcement_would_change():
     page = {
         "policy": "shop/demo",

@@ -4,7 +4,8 @@ import math
 from collections.abc import Collection, Iterator
 
 from evaluator.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
-from evaluator.policy import counters, rule_options
+from evaluator.policy import rule_options
+from evaluator.policy.findings import counters
 from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.reductions import Use, uses_of
 from evaluator.policy.types import Operator, Policy, Rule, StrategyName

@@ -8,9 +8,9 @@ from evaluator.controllers.events import EventRate, PolicyEventRecorder
 from evaluator.metrics import Metrics
 from evaluator.model.names import PolicyKey
 from evaluator.model.node_labels import LabelConflict
-from evaluator.policy import first_evaluation
 from evaluator.policy.decide import decide
 from evaluator.policy.decide import decide as decide_on
+from evaluator.policy.findings import first_evaluation
 from evaluator.policy.hints import aggregation_hint
 from evaluator.policy.parse import parse
 from evaluator.policy.reductions import Use

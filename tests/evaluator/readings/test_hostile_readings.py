@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evaluator.model.steps import finished
 from evaluator.plans.explain.policy import explain
-from evaluator.policy import first_evaluation
 from evaluator.policy.decide import decide
+from evaluator.policy.findings import first_evaluation
 from evaluator.policy.parse import parse as parse_policy
 from evaluator.readings.store import Store
 from wire.codec import Delta

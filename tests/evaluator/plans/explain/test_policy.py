@@ -9,8 +9,8 @@ import pytest
 from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
 from evaluator.plans.explain.policy import MOST_READINGS, explain, overview
-from evaluator.policy import first_evaluation
 from evaluator.policy.decide import decide
+from evaluator.policy.findings import first_evaluation
 from evaluator.policy.types import StrategyName
 from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged

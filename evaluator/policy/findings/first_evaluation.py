@@ -6,7 +6,7 @@ The result holds until a node is allowed, or the policy is edited. After a resta
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evaluator.policy.condition_types import AWAITED, TYPES, VALID
+from evaluator.policy.findings.condition_types import AWAITED, TYPES, VALID
 from evaluator.policy.types import Policy, StrategyName
 
 _EVERY_NODE = "every node at its first evaluation"

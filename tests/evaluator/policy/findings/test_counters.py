@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.catalog.load import shipped
-from evaluator.policy import counters
+from evaluator.policy.findings import counters
 from evaluator.policy.reductions import is_counter
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from evaluator.policy.rule_limit import RuleLimit
+from evaluator.policy.limits.rules import RuleLimit
 
 
 def rules_of(parsed, rule, name, **counts):

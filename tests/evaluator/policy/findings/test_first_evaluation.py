@@ -6,8 +6,8 @@ import pytest
 
 from evaluator.model.names import PolicyKey
 from evaluator.plans.status import statuses
-from evaluator.policy import first_evaluation
 from evaluator.policy.decide import decide
+from evaluator.policy.findings import first_evaluation
 from evaluator.readings.store import Store
 from wire.codec import Delta
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from evaluator.model.names import PolicyKey
-from evaluator.policy.fair_share import Share, divide
+from evaluator.policy.limits.fair_share import Share, divide
 from evaluator.readings.column import Column, unknown
 from evaluator.readings.merged import Readings
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evaluator.model.names import PolicyKey
-from evaluator.policy.metric_limit import LimitedReadings, limit_metrics
+from evaluator.policy.limits.metrics import LimitedReadings, limit_metrics
 from evaluator.readings.store import Store
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from operator import is_not
 
 from evaluator.model.names import PolicyKey
-from evaluator.policy.fair_share import Share, divide
+from evaluator.policy.limits.fair_share import Share, divide
 from evaluator.policy.types import Policy, Strategy, StrategyName
 from plimsoll.text import counted
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.model.names import PolicyKey
-from evaluator.policy.fair_share import Share, divide
-from evaluator.policy.metric_limit import limit_metrics
+from evaluator.policy.limits.fair_share import Share, divide
+from evaluator.policy.limits.metrics import limit_metrics
 
 keys = st.builds(PolicyKey, st.sampled_from("abcd"), st.sampled_from("pqrstu"))
 demands = st.dictionaries(keys, st.integers(0, 30), max_size=20)
