@@ -90,7 +90,7 @@ def test_every_row_about_permissions_names_a_test() -> None:
 
 def test_decisions_are_in_order():
     text = (ROOT / "docs/decisions.md").read_text()
-    numbers = [int(number) for number in re.findall(r"^\*\*(\d+)\. ", text, re.M)]
+    numbers = [int(number) for number in re.findall(r"^\*\*(\d+)\. ", text, re.MULTILINE)]
     assert numbers == sorted(numbers)
 
 
