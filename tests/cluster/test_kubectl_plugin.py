@@ -218,7 +218,16 @@ async def test_tables_show_policies_nodes_and_readings(world, installed):
     assert (status, out.splitlines()[0]) == (0, "evaluator: ready")
     _, out, _ = await plimsoll(world, "policies", "-n", world.namespace)
     row = out.splitlines()[1]
-    assert row.split() == [world.namespace, world.policy, "enforce", "1", f"({sick})", "0", "0", "0"]
+    assert row.split() == [
+        world.namespace,
+        world.policy,
+        "enforce",
+        "1",
+        f"({sick})",
+        "0",
+        "0",
+        "0",
+    ]
     _, out, _ = await plimsoll(world, "nodes")
     assert any(line.startswith(sick) and "dontschedule" in line for line in out.splitlines())
     _, out, _ = await plimsoll(world, "nodes", sick)
