@@ -142,6 +142,8 @@ class Service:
             self._metrics,
             most_metrics=settings.max_metrics,
             most_rules=settings.max_rules,
+            namespace_metrics=settings.max_namespace_metrics,
+            namespace_rules=settings.max_namespace_rules,
             taint_prefix=settings.taint_prefix,
             violation_times=self._violation_times if settings.explain else None,
             scoring=host.scoring,

@@ -142,7 +142,7 @@ class PolicyEventRecorder:
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            not_found = metrics_found.events(decision, decisions.table, self._similar_to)
+            not_found = metrics_found.events(decision, self._similar_to)
             reported = policy_events.reported_state(
                 decision, conflicts, not_found, actions.get(key)
             )

@@ -14,17 +14,13 @@ from evaluator.engine.similar import SimilarMetrics
 from evaluator.engine.subscription import Subscriptions
 from evaluator.engine.violation_times import ViolationTimes
 from evaluator.metrics import Metrics
+from evaluator.model.names import PolicyKey
 from evaluator.model.steps import Steps
 from evaluator.plans.node_actions.records import records
 from evaluator.policy.actions.names import DOMAIN, own_prefixes
 from evaluator.policy.decide import Decisions, NotReadyError, deciding
-from evaluator.policy.metric_limit import (
-    MOST_METRICS,
-    MOST_RULES,
-    LimitedReadings,
-    RuleLimit,
-    limit_metrics,
-)
+from evaluator.policy.limits.metrics import MOST_METRICS, LimitedReadings, limit_metrics
+from evaluator.policy.limits.rules import MOST_RULES, RuleLimit
 from evaluator.policy.scorer_metrics import OFF, ScorerMetrics, Scoring
 from evaluator.readings.merged import Readings
 from evaluator.readings.node_conditions import reported
@@ -66,6 +62,8 @@ class DecisionLoop:
         scoring: Scoring = OFF,
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
+        namespace_metrics: int | None = None,
+        namespace_rules: int | None = None,
         scorers_take: frozenset[str] = frozenset(),
         similar: SimilarMetrics | None = None,
         served: ServedMetrics | None = None,
@@ -79,7 +77,8 @@ class DecisionLoop:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
-        self._rules = RuleLimit(most_rules)
+        self._namespace_metrics = namespace_metrics
+        self._rules = RuleLimit(most_rules, namespace_rules)
         self._scorers_take = scorers_take
         self.similar = similar or SimilarMetrics()
         self.served = served or ServedMetrics()
@@ -192,15 +191,16 @@ class DecisionLoop:
         """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
-        named: tuple[list[frozenset[str]], ...] = [], []
+        named: tuple[dict[PolicyKey, frozenset[str]], ...] = {}, {}
         for policy in limited:
-            named[policy.observed].append(measured(policy.metrics))
+            named[policy.observed][policy.key] = measured(policy.metrics)
         limit = limit_metrics(
             named[0],
             self._most_metrics,
             observed=named[1],
             always=self._scorers_take,
             served=self.served.wanted,
+            quota=self._namespace_metrics,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -218,7 +218,7 @@ class DecisionLoop:
             deciding(
                 limited,
                 self._cluster.names,
-                LimitedReadings(self._store, limit.left_out, self._most_metrics),
+                LimitedReadings(self._store, limit.left_out),
                 now=now,
                 before=before,
                 labels_of=self._labels_of,

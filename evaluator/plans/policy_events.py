@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evaluator.model.events import EventSpec
-from evaluator.plans.conditions import TYPES, VALID
+from evaluator.plans.conditions import WARNINGS
 from evaluator.plans.label_conflicts import ConflictsByLabel
 from evaluator.plans.metrics_found import METRICS_FOUND
 from evaluator.plans.node_actions.report import (
@@ -19,6 +19,7 @@ from evaluator.plans.node_actions.report import (
 )
 from evaluator.plans.node_actions.types import PolicyActions
 from evaluator.policy.decide import Decision
+from evaluator.policy.findings.condition_types import TYPES, VALID
 from evaluator.policy.types import StrategyName
 
 VIOLATIONS = {
@@ -43,6 +44,11 @@ def problem(sentence: str) -> EventSpec:
     return EventSpec("Warning", "PolicyProblem", sentence)
 
 
+def warning(sentence: str) -> EventSpec:
+    """Return the event of a valid part that is probably not intended."""
+    return EventSpec("Warning", "PolicyWarning", sentence)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportedState:
     """The state that events report."""
@@ -54,6 +60,7 @@ class ReportedState:
     """By metric that no node has."""
     limited: bool = False
     """Whether the policy acts on fewer nodes than violate it."""
+    warnings: frozenset[EventSpec] = frozenset()
 
 
 def reported_state(
@@ -70,18 +77,22 @@ def reported_state(
         decision.policy.observed,
         not_found,
         limited=actions is not None and actions.held_back > 0,
+        warnings=frozenset(map(warning, decision.policy.warnings)),
     )
 
 
 def _problems(
     decision: Decision, conflicts: ConflictsByLabel, actions: PolicyActions | None
 ) -> Iterator[str]:
-    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings."""
+    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings.
+
+    Metrics that no node has get events of their own, once similar metrics are known.
+    """
     yield from decision.policy.problems
     yield from decision.stable_problems
-    constant = len(decision.policy.problems) + len(decision.stable_problems)
+    named = len(decision.policy.problems) + len(decision.stable_problems) + len(decision.not_found)
     conflicting = any(conflicts.of(decision)) or (actions is not None and bool(actions.conflicts))
-    if len(decision.problems) > constant or conflicting:
+    if len(decision.problems) > named or conflicting:
         yield f"a part of the policy is not in force: see the condition {VALID}"
 
 
@@ -95,12 +106,11 @@ def previously_reported(
     conditions = status.get("conditions")
     known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
     true = {str(c.get("type")) for c in known if c.get("status") == "True"}
-    flawed = any(
-        c.get("type") == VALID
-        and c.get("status") == "False"
-        and c.get("observedGeneration") == generation
-        for c in known
-    )
+    valid = [
+        c for c in known if c.get("type") == VALID and c.get("observedGeneration") == generation
+    ]
+    flawed = any(c.get("status") == "False" for c in valid)
+    warned = flawed or any(c.get("reason") == WARNINGS for c in valid)
     unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
@@ -108,6 +118,7 @@ def previously_reported(
         now.observed,
         now.not_found if unknown else {},
         NODE_LIMIT_REACHED in true,
+        now.warnings if warned else frozenset(),
     )
 
 
@@ -119,5 +130,6 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
         *([LIMIT_REACHED] if now.limited and not before.limited else []),
         *([LIMIT_CLEARED] if before.limited and not now.limited else []),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *sorted(now.warnings - before.warnings, key=lambda spec: spec.message),
         *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

@@ -16,7 +16,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.pod import REQUEUED_AT, Pod
 from evaluator.plans.readmitted import ReadmittedNodes
 from evaluator.policy.decide import Decision
-from evaluator.policy.reasons import reason_prefix
+from evaluator.policy.reasons import refuses
 from plimsoll import rfc3339
 
 _IN_FLIGHT = 2.0
@@ -91,8 +91,9 @@ def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:
     policy = policy_of(pod)
     if policy is None or not pod.waiting:
         return None, ""
+    # After an error no node was refused, and kube-scheduler retries by itself.
     text = pod.unschedulable_because
-    return (policy, text) if reason_prefix(policy.name) in text else (None, "")
+    return (policy, text) if refuses(policy.name, text) else (None, "")
 
 
 def _requeued_at(pod: Pod) -> float:

@@ -13,7 +13,7 @@ from evaluator.model.metadata import ObjectMeta
 from evaluator.model.names import PolicyKey
 from evaluator.model.node import Node
 from evaluator.policy import parse
-from evaluator.policy.metric_limit import MOST_RULES
+from evaluator.policy.limits.rules import MOST_RULES
 from evaluator.readings.store import Store
 from evaluator.server import ops
 from evaluator.server.pages.reports import Reports

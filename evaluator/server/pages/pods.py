@@ -9,7 +9,7 @@ from evaluator.cache.pods_by_policy import policy_of
 from evaluator.model.pod import Pod
 from evaluator.model.pod_record import PodRecord
 from evaluator.plans.explain import pod as explain_pod
-from evaluator.plans.explain.pod import PodContext
+from evaluator.plans.explain.pod_summary import PodContext
 from evaluator.plans.explain.policy import Explanation
 from evaluator.plans.explain.window import Window
 from evaluator.policy.decide import Decision, Decisions
@@ -106,8 +106,14 @@ class PodReports:
             for_pod = sources.pod_explainer.policy_of(record)
             decision = for_pod[0] if for_pod else decision
         refused = {name: one["refusedBy"] for name, one in scores.items() if one["refusedBy"]}
-        waiting = tuple(self._decider.waiting_for)
-        context = PodContext(decisions, self._cluster.nodes.objects, decision, refused, waiting)
+        context = PodContext(
+            decisions,
+            self._cluster.nodes.objects,
+            decision,
+            scorers=refused,
+            scorer_reasons=_reasons(scores),
+            waiting_for=tuple(self._decider.waiting_for),
+        )
         with self._decider.readings() as readings:
             found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
@@ -155,6 +161,16 @@ def _some(
 ) -> list[tuple[str, dict[str, Any]]]:
     entries = list(nodes.items())
     return entries if window is None else list(window.of(entries))
+
+
+def _reasons(scores: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Return the texts that extenders refuse nodes with."""
+    return {
+        reason
+        for one in scores.values()
+        for by in one["refusedBy"]
+        for reason in one["extenders"][by]["refused"].values()
+    }
 
 
 def _placed(node: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from evaluator.plans.explain import failing_rules, overview, policy_nodes, rules
 from evaluator.plans.explain import metrics as explain_metrics
 from evaluator.plans.explain import policy as explain
 from evaluator.plans.explain import status as explain_status
+from evaluator.plans.explain.pod_summary import attempt
 from evaluator.plans.explain.window import Window
 from evaluator.policy.decide import Decision, Decisions
 from evaluator.server.pages.report import SHOWN, PageError, Report
@@ -243,5 +244,5 @@ def about(pod: Pod) -> dict[str, Any]:
         "policy": str(policy_of(pod)),
         "phase": pod.status.phase,
         "node": pod.spec.node_name or None,
-        "schedulerMessage": pod.unschedulable_because or None,
+        **attempt(pod),
     }

@@ -25,7 +25,8 @@ from evaluator.model.steps import finished
 from evaluator.plans import readmitted
 from evaluator.plans.explain import node_list, overview, rules
 from evaluator.plans.explain import nodes as explain_nodes
-from evaluator.plans.explain.pod import PodContext, explain_pod
+from evaluator.plans.explain.pod import explain_pod
+from evaluator.plans.explain.pod_summary import PodContext
 from evaluator.plans.explain.policy import explain
 from evaluator.plans.explain.states import states_of
 from evaluator.policy.decide import Decisions, decide, deciding

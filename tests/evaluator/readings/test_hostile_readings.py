@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evaluator.model.steps import finished
 from evaluator.plans.explain.policy import explain
 from evaluator.policy.decide import decide
+from evaluator.policy.findings import first_evaluation
 from evaluator.policy.parse import parse as parse_policy
 from evaluator.readings.store import Store
 from wire.codec import Delta
@@ -62,7 +63,8 @@ def about(decisions, store, key):
         {node: dict(decisions.labels.get(node, {})) for node in OTHERS},
         {node: nodes[node] for node in OTHERS},
         {(m, node) for m, missing in decision.missing.items() for node in {*missing} - {MALLORY}},
-        decision.problems,
+        # Whether every node is refused is a result about all nodes together.
+        {*decision.problems} - {first_evaluation.problem(decision.policy)},
     )
 
 

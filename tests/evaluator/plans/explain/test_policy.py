@@ -10,6 +10,7 @@ from evaluator.model.names import PolicyKey
 from evaluator.model.steps import finished
 from evaluator.plans.explain.policy import MOST_READINGS, explain, overview
 from evaluator.policy.decide import decide
+from evaluator.policy.findings import first_evaluation
 from evaluator.policy.types import StrategyName
 from evaluator.readings.column import Reading
 from evaluator.readings.merged import Merged
@@ -62,6 +63,7 @@ def test_whole_explanation_is_as_documented(store, explained):
         "generation": 3,
         "enforcement": {"mode": "enforce"},
         "problems": [],
+        "warnings": [],
         "awaited": [],
         "strategies": {
             "dontschedule": {
@@ -183,7 +185,8 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "dontschedule": ["a"],
                 "deschedule": ["a"],
                 "enforcement": "enforce",
-                "problems": [],
+                "problems": [first_evaluation.problem(demo)],
+                "warnings": [],
             },
             {
                 "policy": "ns/other",
@@ -192,6 +195,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "deschedule": [],
                 "enforcement": "enforce",
                 "problems": list(other.problems),
+                "warnings": [],
             },
         ]
     }
