@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tests.fuzz.mutations import mutate
 
-BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505})
-"""All statuses of this port."""
+BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 421, 431, 501, 503, 505})
+"""All statuses of these ports; 421 only from the ops port, for a Host that is a name."""
 READ = frozenset({200, 400, 413, 503})
 """Statuses for a well-framed request with any body."""
 PATHS = (b"/scheduler/filter", b"/scheduler/prioritize")
