@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import cluster, processes, site, tls
+from bench import cluster, processes, site
 from bench.scheduler import Connection, question
 from sandbox.processes import HeldPort
 
@@ -41,7 +41,7 @@ def evaluator(nodes: int, policies: int) -> Iterator[Target]:
         flags = ("--gangs", f"--gangWebhookPort={gangs.number}")
         found, _ = stack.enter_context(site.streaming(nodes, policies, flags))
         ours = found.evaluator
-        client = stack.enter_context(Connection(ours.port, tls.client_context(found.authority)))
+        client = stack.enter_context(Connection(ours.port, found.authority.client_context()))
         body = question(cluster.names(nodes)).body
 
         def ask() -> None:

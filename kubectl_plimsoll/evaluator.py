@@ -24,6 +24,9 @@ _HINTS: Sequence[tuple[str, str]] = (
 """Texts of kubectl's errors, and what to do."""
 
 
+_DEEPEST = 50
+"""Levels of a page; the evaluator's have about ten. Deeper ones could not be written again."""
+
 _PLAIN = "rejected our request"
 """In kubectl's error for the 400 of a plain HTTP request on a TLS port."""
 
@@ -59,10 +62,14 @@ class Evaluator:
         text = self._run("get", "--raw", where)
         try:
             found = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"the response of {where} is not JSON: is that the evaluator's port?"
             ) from error
+        if _is_deep(found):
+            raise UnreachableError(
+                f"the response of {where} has more than {_DEEPEST} levels: is that the evaluator's port?"
+            )
         return found if isinstance(found, dict) else {}
 
     def current_namespace(self) -> str:
@@ -83,6 +90,19 @@ class Evaluator:
         if done.returncode:
             raise UnreachableError(_explained(done.stderr))
         return done.stdout
+
+
+def _is_deep(value: Any) -> bool:
+    """Return whether a JSON value has more than `_DEEPEST` levels."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (dict, list))
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(level)
 
 
 def _explained(stderr: str) -> str:

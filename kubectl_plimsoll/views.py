@@ -11,20 +11,30 @@ _FEW = 3
 """Names in a cell; `wide` shows all."""
 
 
+def _text(value: object) -> str:
+    """Return a value of a page for a terminal."""
+    return printable(str(value))
+
+
 def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return the state of the evaluator, and what its policies do."""
     policies = page.get("policies", [])
     waiting = page.get("waitingFor", [])
-    state = style.bad(f"waits for {', '.join(waiting)}") if waiting else style.good("ready")
+    state = (
+        style.bad(f"waits for {_text(', '.join(map(str, waiting)))}")
+        if waiting
+        else style.good("ready")
+    )
     violated = [p for p in policies if p["dontschedule"] or p["deschedule"]]
     observed = [p for p in policies if p["enforcement"] == "observe"]
     flawed = [p for p in policies if p["problems"]]
+    warned = [p for p in policies if p.get("warnings")]
     total = len(policies) + page.get("policiesMore", 0)
     yield f"evaluator: {state}"
-    yield f"nodes:     {page.get('nodeCount', 0)}"
+    yield f"nodes:     {_text(page.get('nodeCount', 0))}"
     yield (
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
-        f"{len(flawed)} with problems"
+        f"{len(flawed)} with problems, {len(warned)} with warnings"
     )
     if wide:
         yield from ("", *policy_table(policies, style, wide))
@@ -32,21 +42,25 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
 
 def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str]:
     """Return the table of policies."""
-    head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS"]
+    head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS", "WARNINGS"]
     rows = []
     for one in policies:
         namespace, _, name = one["policy"].partition("/")
-        problems = "; ".join(one["problems"]) if wide else str(len(one["problems"]))
+        found = {"bad": one["problems"], "doubtful": one.get("warnings", [])}
         rows.append(
             [
                 namespace,
                 name,
                 Cell(one["enforcement"], "doubtful" if one["enforcement"] == "observe" else ""),
                 *(_violating(one, strategy, wide) for strategy in ("dontschedule", "deschedule")),
-                Cell(problems, "bad" if one["problems"] else ""),
+                *(_sentences(texts, colour, wide) for colour, texts in found.items()),
             ]
         )
     return table(head, rows, style)
+
+
+def _sentences(found: Sequence[str], colour: str, wide: bool) -> Cell:
+    return Cell("; ".join(found) if wide else str(len(found)), colour if found else "")
 
 
 def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
@@ -57,7 +71,7 @@ def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
         return
     yield from policy_table(found, style, wide)
     if more := page.get("policiesMore"):
-        yield f"and {more} more"
+        yield f"and {_text(more)} more"
 
 
 def _violating(policy: Page, strategy: str, wide: bool) -> Cell:
@@ -94,7 +108,7 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return one node: each policy with its verdict and readings."""
     ready = page.get("ready")
     yield f"node:      {printable(page['node'])}"
-    yield f"ready:     {style.good('True') if ready == 'True' else style.bad(str(ready or 'unknown'))}"
+    yield f"ready:     {style.good('True') if ready == 'True' else style.bad(_text(ready or 'unknown'))}"
     labels = [f"{key}={value}" for key, value in page.get("labels", {}).items()]
     yield f"labels:    {printable(', '.join(labels)) or '-'}"
     rows = []
@@ -128,16 +142,20 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"why:                     {printable(page.get('summary') or '')}"
     if policy := page.get("policy"):
         applies = "applies" if policy["applies"] else style.bad("does not apply")
-        mode = f", {policy['mode']}" if "mode" in policy else ""
+        mode = f", {_text(policy['mode'])}" if "mode" in policy else ""
         yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
+        for problem in policy.get("problems", []):
+            yield f"problem of the policy:   {style.bad(printable(problem))}"
+        for warning in policy.get("warnings", []):
+            yield f"warning of the policy:   {style.doubtful(printable(warning))}"
     if gates := page.get("gates"):
         yield f"gates:                   {printable(', '.join(gates))}"
     if message := page.get("gangMessage"):
         yield f"gang waits:              {printable(message)}"
     if gang := page.get("gang"):
         yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
-    if message := page.get("schedulerMessage"):
-        yield f"kube-scheduler:          {printable(message)}"
+    if told := _attempt(page):
+        yield f"kube-scheduler:          {printable(told)}"
     rows = [
         row for name, one in page.get("nodes", {}).items() for row in _pod_rows(name, one, wide)
     ]
@@ -146,6 +164,12 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
     if more := page.get("nodesMore"):
         yield f"and {counted(more, 'more node')}"
+
+
+def _attempt(page: Page) -> str:
+    """Return what kube-scheduler reported of its last attempt; an error is named as one."""
+    reason, message = page.get("schedulerReason"), page.get("schedulerMessage") or ""
+    return f"{reason}: {message}" if reason and reason != "Unschedulable" else message
 
 
 def _pod_rows(name: str, one: Page, wide: bool) -> Iterator[list[str | Cell]]:
@@ -181,10 +205,12 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return a policy: mode, problems, and each rule with the nodes that violate it."""
     mode = page.get("enforcement", {})
     yield f"policy:   {printable(page['policy'])}"
-    by = f" (by {mode['by']})" if mode.get("by") else ""
-    yield f"mode:     {mode.get('mode', '-')}{by}"
+    by = f" (by {_text(mode['by'])})" if mode.get("by") else ""
+    yield f"mode:     {_text(mode.get('mode', '-'))}{by}"
     for problem in page.get("problems", []):
         yield f"problem:  {style.bad(printable(problem))}"
+    for warning in page.get("warnings", []):
+        yield f"warning:  {style.doubtful(printable(warning))}"
     if would := mode.get("wouldChange"):
         for field, label in (
             ("nodesRefused", "nodes refused"),
@@ -212,7 +238,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
 def gang(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return a gang: its state, the reason, and its pods."""
     yield f"gang:    {printable(page['gang'])}"
-    yield f"state:   {page.get('state') or '-'}"
+    yield f"state:   {_text(page.get('state') or '-')}"
     yield f"message: {printable(page.get('message') or '-')}"
     for problem in (*page.get("problems", []), *page.get("obstacles", [])):
         yield f"problem: {style.bad(printable(problem))}"

@@ -115,6 +115,8 @@ class Core:
             self.metrics,
             most_metrics=self.options.max_metrics,
             most_rules=self.options.max_rules,
+            namespace_metrics=self.options.max_namespace_metrics,
+            namespace_rules=self.options.max_namespace_rules,
             similar=SimilarMetrics(
                 agents=AGENTS in self.options.sources, conditions=self.conditions.names
             ),

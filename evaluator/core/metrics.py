@@ -150,7 +150,7 @@ class Metrics:
         )
         self.policy_problems = PolicyGauge(
             "plimsoll_policy_problems",
-            "Problems of a policy; its status lists them.",
+            "Problems of a policy, without metrics that no node has; its status lists them.",
             ["namespace", "policy"],
             registry=self.registry,
         )

@@ -1,12 +1,21 @@
 """/explain?pod= of pods with and without a policy, read from an API server."""
 
 import json
+import socket
 
 import pytest
 
 from sandbox.client.objects import NODES
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def refusing_port():
+    """A port that refuses connections: it is bound, and nothing listens on it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 async def explained(world, pod, status=200):
@@ -39,6 +48,44 @@ async def test_refused_pod_is_explained_with_rule_value_and_the_schedulers_messa
     [rule] = page["nodes"][sick]["rules"]
     assert (rule["rule"], rule["target"], rule["value"]) == ("health Equals 2", "2", 2.0)
     assert page["nodes"][tainted]["obstacles"] == ["taint gpu:NoSchedule is not tolerated"]
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+async def test_extender_that_is_not_reachable_is_an_error_and_no_refusal(
+    world, tmp_path, mode, refusing_port
+):
+    sick = await world.add_node("sick")
+    annotations = {"plimsoll.io/enforcement": mode}
+    policy = await world.add_policy(
+        "demo", dontschedule=["health Equals 2"], annotations=annotations
+    )
+    world.fleet.say(sick, health=2)
+    await world.start()
+    mine = {"nodeSelector": {world.marks: world.suffix}}
+    async with world.plane.scheduler(f"http://127.0.0.1:{refusing_port}", tmp_path):
+        await world.add_pod("web", policy, **mine)
+
+        async def told():
+            page = await explained(world, "web")
+            return page if page["schedulerMessage"] else None
+
+        page = await world.eventually(told)
+    assert page["schedulerReason"] == "SchedulerError"
+    assert f"127.0.0.1:{refusing_port}" in page["schedulerMessage"]
+    assert page["turnedAwayByPlimsoll"] is None
+    name = f"{world.namespace}/{policy}"
+    ended, _, now = page["summary"].partition("; ")
+    assert (
+        ended
+        == "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"
+    )
+    assert (
+        now
+        == {
+            "enforce": f"policy {name} would refuse 1 of 1 feasible node",
+            "observe": f"policy {name} is only observed; Plimsoll permits it on 1 of 1 feasible node",
+        }[mode]
+    )
 
 
 async def test_pod_without_a_policy_is_read_from_the_api_server(world):

@@ -176,8 +176,16 @@ async def test_pod_that_is_turned_away_is_explained_with_exit_status_1(world, in
         status, out, _ = await plimsoll(world, "explain", "pod", "web", "-n", world.namespace)
         return out if status == 1 else None
 
+    status, out, _ = await plimsoll(world, "explain", "pod", f"{world.namespace}/web")
+    assert (status, "turned away by Plimsoll: unknown\n" in out) == (2, True)
+    assert "why:                     kube-scheduler has reported no attempt; policy" in out
+    message = f"0/1 nodes are available: 1 violating {world.policy}: health Equals 2."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    told = {"status": {"conditions": [{**condition, "message": message}]}}
+    await world.client.patch(PODS, "web", told, world.namespace, subresource="status")
     out = await eventually(explained)
     assert "turned away by Plimsoll: yes\n" in out
+    assert f"kube-scheduler:          {message}\n" in out
     assert f"policy {world.namespace}/{world.policy} refuses 1 of 1 feasible node" in out
     row = next(line for line in out.splitlines() if line.startswith(sick))
     assert row.split()[:2] == [sick, "refused"]
@@ -210,7 +218,16 @@ async def test_tables_show_policies_nodes_and_readings(world, installed):
     assert (status, out.splitlines()[0]) == (0, "evaluator: ready")
     _, out, _ = await plimsoll(world, "policies", "-n", world.namespace)
     row = out.splitlines()[1]
-    assert row.split() == [world.namespace, world.policy, "enforce", "1", f"({sick})", "0", "0"]
+    assert row.split() == [
+        world.namespace,
+        world.policy,
+        "enforce",
+        "1",
+        f"({sick})",
+        "0",
+        "0",
+        "0",
+    ]
     _, out, _ = await plimsoll(world, "nodes")
     assert any(line.startswith(sick) and "dontschedule" in line for line in out.splitlines())
     _, out, _ = await plimsoll(world, "nodes", sick)

@@ -1,5 +1,8 @@
 """A policy's status as written by the evaluator and stored by an API server."""
 
+import functools
+import json
+
 import pytest
 
 from sandbox.client import events
@@ -103,7 +106,48 @@ async def test_misspelt_metric_is_reported_with_the_one_that_nodes_have(world):
         lambda: events.find(world.client, world.namespace, policy, "MetricNotFound")
     )
     assert "no node has the metric health_metrc; similar metrics" in event["message"]
+    valid = next(one for one in told["conditions"] if one["type"] == "Valid")
+    absent = "no node has the metric health_metrc: see the condition MetricsFound"
+    assert (valid["status"], valid["message"]) == ("False", absent)
     labels = f'namespace="{world.namespace}",policy="{policy}"'
     assert await world.evaluator.metric(f"plimsoll_policy_metrics_not_found{{{labels}}}") == 1
     await world.edit_policy(policy, dontschedule=["health_metric GreaterThan 0"])
     await world.status(policy, lambda status: found(status).get("status") == "True")
+
+
+async def test_counter_that_closes_every_node_is_reported_everywhere_alike(world):
+    node = await world.add_node("a")
+    counter = "pressure_cpu_waiting_seconds_total"
+    policy = await world.add_policy("demo", dontschedule=[f"{counter} GreaterThan 20"])
+    world.fleet.say(node, **{counter: 5000})
+    await world.start()
+    told = await world.status(policy, compliance("Violated"))
+    valid = next(one for one in told["conditions"] if one["type"] == "Valid")
+    problem, warning = valid["message"].split("; warning: ")
+    assert valid["status"] == "False"
+    assert problem.startswith("dontschedule refused every node at its first evaluation: no pod")
+    assert warning.startswith(f"{counter} is a counter that only grows until the node restarts")
+    assert "`record: node_pressure_cpu_waiting_ratio_max` with `expr: max(rate(" in warning
+    assert told["message"].endswith("1 problem and 1 warning, see the condition Valid")
+    for reason, message in (("PolicyProblem", problem), ("PolicyWarning", warning)):
+        event = await world.eventually(
+            functools.partial(events.find, world.client, world.namespace, policy, reason)
+        )
+        assert event["message"] == message
+    said = {"problems": [problem], "warnings": [warning]}
+    for page in (
+        f"/explain/{world.namespace}/{policy}",
+        f"/policies/{world.namespace}/{policy}.json",
+    ):
+        found = await shown(world, page)
+        assert {field: found[field] for field in said} == said, page
+    for page in ("/explain", "/index.json"):
+        rows = (await shown(world, page))["policies"]
+        (found,) = (one for one in rows if one["policy"] == f"{world.namespace}/{policy}")
+        assert {field: found[field] for field in said} == said, page
+
+
+async def shown(world, page):
+    status, text = await world.evaluator.get(page)
+    assert status == 200, text
+    return json.loads(text)

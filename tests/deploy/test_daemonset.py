@@ -144,7 +144,8 @@ def test_agent_runs_unprivileged(pod, container, built):
     for namespace in ("hostPID", "hostNetwork", "hostIPC"):
         assert not pod.get(namespace)
     kinds = {obj["kind"] for obj in built("daemonset")}
-    assert kinds == {"ConfigMap", "DaemonSet", "PriorityClass", "ServiceAccount"}, "no role"
+    own = {"ConfigMap", "DaemonSet", "NetworkPolicy", "PriorityClass", "ServiceAccount"}
+    assert kinds == own, "no role"
 
 
 def test_agent_has_no_token_for_the_api_server(pod, built):

@@ -86,3 +86,36 @@ def test_every_row_about_permissions_names_a_test() -> None:
     assert len(tables) == 5
     assert len(rows) > 25
     assert [row for row in rows if not TEST.search(row.split(" | ")[-1])] == []
+
+
+def test_decisions_are_in_order():
+    text = (ROOT / "docs/decisions.md").read_text()
+    numbers = [int(number) for number in re.findall(r"^\*\*(\d+)\. ", text, re.MULTILINE)]
+    assert numbers == sorted(numbers)
+
+
+def test_fuzz_readme_names_files_that_exist():
+    folder = ROOT / "tests/fuzz"
+    named = re.findall(r"`([a-z_]+\.py)`", (folder / "README.md").read_text())
+    assert named
+    assert [name for name in named if not (folder / name).is_file()] == []
+
+
+def test_modules_in_decisions_exist():
+    text = (ROOT / "docs/decisions.md").read_text()
+    named = re.findall(r"`((?:model|gangs|policy|plans)(?:\.[a-z_]+)+)\.[A-Z]\w+`", text)
+    paths = [ROOT / "evaluator" / f"{name.replace('.', '/')}.py" for name in named]
+    assert paths
+    assert [path for path in paths if not path.is_file()] == []
+
+
+def test_readme_compares_with_tas_as_measured():
+    measured = (ROOT / "docs/performance.md").read_text()
+    rows = {
+        row.split("|")[1].strip(): row.split("|")[4].strip()
+        for row in measured.splitlines()
+        if "| TAS " in row
+    }
+    said = " ".join((ROOT / "README.md").read_text().split())
+    assert f"needs {rows['filter, 5,000 whole nodes: CPU']} times the CPU" in said
+    assert f"and {rows['filter: peak memory']} times the memory" in said

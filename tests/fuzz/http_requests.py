@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tests.fuzz.mutations import mutate
 
-BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 431, 501, 503, 505})
-"""All statuses of this port."""
+BOOK = frozenset({200, 400, 403, 404, 405, 408, 413, 414, 417, 421, 431, 501, 503, 505})
+"""All statuses of these ports; 421 only from the ops port, for a Host that is a name."""
 READ = frozenset({200, 400, 413, 503})
 """Statuses for a well-framed request with any body."""
 PATHS = (b"/scheduler/filter", b"/scheduler/prioritize")
@@ -32,7 +32,7 @@ _HEADERS = (
 )  # fmt: skip
 _PAGES = (
     b"/metrics", b"/healthz", b"/readyz", b"/explain", b"/explain/default/demo", b"/explain/default/none", b"/explain/",
-    b"/explain/a%2fb/%00%ff", b"/metrics?name[]=plimsoll_decisions_total", b"http://x/metrics", b"/",
+    b"/explain/a%2fb/%00%ff", b"/metrics?name[]=plimsoll_decisions_total", b"http://localhost/metrics", b"/",
     b"/nodes?state=all&search=%00&page=-1", b"/policies/default/%e2%80%ae.json", b"/pods?pod=%ff/", b"/rules//", b"/assets/..",
 )  # fmt: skip
 _FIELDS = (
@@ -139,13 +139,19 @@ class RequestGenerator:
         headers = (b": ".join(_LINES.sub(b"", field).split(b": ", 1))[:4000] for field in odd)
         method = rng.choice((b"GET",) * 9 + (b"HEAD", b"POST"))
         return HttpRequest(
-            b"\r\n".join((b"%s %s HTTP/1.1" % (method, path), b"Host: x", *headers, b"", b"")),
+            b"\r\n".join(
+                (b"%s %s HTTP/1.1" % (method, path), b"Host: localhost", *headers, b"", b"")
+            ),
             whole=False,
         )
 
 
 def _framed(method: bytes, path: bytes, body: bytes, *headers: bytes) -> bytes:
-    lines = (b"%s %s HTTP/1.1" % (method, path), b"Host: x", b"Content-Length: %d" % len(body))
+    lines = (
+        b"%s %s HTTP/1.1" % (method, path),
+        b"Host: localhost",
+        b"Content-Length: %d" % len(body),
+    )
     return b"\r\n".join((*lines, *headers, b"", body))
 
 

@@ -63,6 +63,19 @@ def test_answer_of_another_program_is_reported(kubectl):
         Evaluator().get()
 
 
+@pytest.mark.parametrize("levels", [60, 900, 200_000])
+@pytest.mark.parametrize("output", [[], ["-o", "json"], ["-o", "yaml"]])
+def test_deeply_nested_answer_is_an_error(kubectl, tmp_path, capsys, levels, output):
+    deep = tmp_path / "deep.json"
+    deep.write_text('{"waitingFor": ' + "[" * levels + "]" * levels + "}")
+    kubectl(f"cat {deep}")
+    assert cli.main(["status", *output]) == cli.UNKNOWN
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert len(written.err.splitlines()) == 1
+    assert "is that the evaluator's port?" in written.err
+
+
 def test_yaml_is_the_whole_answer(kubectl, capsys):
     kubectl("""echo '{"waitingFor": [], "policies": []}'""")
     assert cli.main(["status", "-o", "yaml"]) == 0

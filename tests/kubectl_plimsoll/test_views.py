@@ -11,6 +11,7 @@ POD = {
     "summary": "policy shop/demo refuses 2 of 2 feasible nodes",
     "policy": {"name": "shop/demo", "applies": True, "mode": "enforce"},
     "gates": [],
+    "schedulerReason": "Unschedulable",
     "schedulerMessage": "0/3 nodes are available",
     "nodes": {
         "hot": {
@@ -68,6 +69,12 @@ def test_pod_has_the_answer_first_and_the_violated_rule_of_each_node():
     ]
 
 
+def test_error_of_kube_scheduler_is_told_apart_from_its_refusals():
+    assert "kube-scheduler:          0/3 nodes are available" in lines(views.pod, POD)
+    page = POD | {"schedulerReason": "SchedulerError", "schedulerMessage": "dial tcp: refused"}
+    assert "kube-scheduler:          SchedulerError: dial tcp: refused" in lines(views.pod, page)
+
+
 def test_wide_shows_all_rules_of_a_node():
     assert sum("m LessThan 0" in line for line in lines(views.pod, POD, wide=True)) == 1
 
@@ -91,6 +98,36 @@ def test_columns_are_aligned_whatever_the_colours():
 def test_names_cannot_control_the_terminal():
     page = POD | {"summary": "a\x1b[2Jb\nc", "nodes": {"n\x1b]0;x": {"obstacles": ["\n"]}}}
     assert not any("\x1b" in line or "\n" in line for line in lines(views.pod, page))
+
+
+HOSTILE = "\x1b[2J\n\x9b"
+
+
+@pytest.mark.parametrize("coloured", [False, True])
+@pytest.mark.parametrize(
+    ("view", "page"),
+    [
+        (views.status, {"waitingFor": [HOSTILE], "nodeCount": HOSTILE}),
+        (views.policies, {"policies": [], "policiesMore": 0}),
+        (views.node, {"node": HOSTILE, "ready": HOSTILE, "labels": {HOSTILE: HOSTILE}}),
+        (
+            views.pod,
+            {
+                "pod": HOSTILE,
+                "policy": {"name": HOSTILE, "applies": True, "mode": HOSTILE},
+                "schedulerReason": HOSTILE,
+                "schedulerMessage": HOSTILE,
+            },
+        ),
+        (views.policy, {"policy": HOSTILE, "enforcement": {"mode": HOSTILE, "by": HOSTILE}}),
+        (views.gang, {"gang": HOSTILE, "state": HOSTILE, "message": HOSTILE}),
+    ],
+)
+def test_no_field_of_the_server_controls_the_terminal(view, page, coloured):
+    text = "".join(lines(view, page, coloured=coloured))
+    for code in ("31m", "32m", "33m", "0m"):
+        text = text.replace(f"\x1b[{code}", "")
+    assert text.isprintable()
 
 
 def test_observed_policy_shows_what_enforcement_would_change():
@@ -138,8 +175,35 @@ def test_status_counts_policies_and_names_what_the_evaluator_waits_for():
     assert lines(views.status, page) == [
         "evaluator: waits for nodes",
         "nodes:     3",
-        "policies:  1, 1 violated, 1 observed, 0 with problems",
+        "policies:  1, 1 violated, 1 observed, 0 with problems, 0 with warnings",
     ]
+
+
+def test_problems_and_warnings_are_counted_and_wide_has_their_texts():
+    one = {
+        "policy": "a/b",
+        "dontschedule": [],
+        "deschedule": [],
+        "enforcement": "enforce",
+        "problems": ["no node has the metric m"],
+        "warnings": ["x_total is a counter"],
+    }
+    page = {"waitingFor": [], "nodeCount": 3, "policies": [one]}
+    assert lines(views.status, page)[2].endswith("1 with problems, 1 with warnings")
+    assert lines(views.policies, page)[1].split()[-2:] == ["1", "1"]
+    wide = lines(views.policies, page, wide=True)[1]
+    assert "no node has the metric m   x_total is a counter" in wide
+    older = {name: value for name, value in one.items() if name != "warnings"}
+    assert lines(views.policies, page | {"policies": [older]})[1].split()[-2:] == ["1", "0"]
+
+
+def test_policy_and_its_pods_have_problems_and_warnings():
+    flaws = {"problems": ["no node has the metric m"], "warnings": ["x_total is a counter"]}
+    found = lines(views.policy, {"policy": "a/b", **flaws})
+    assert found[2:] == ["problem:  no node has the metric m", "warning:  x_total is a counter"]
+    found = lines(views.pod, POD | {"policy": POD["policy"] | flaws})
+    assert "problem of the policy:   no node has the metric m" in found
+    assert "warning of the policy:   x_total is a counter" in found
 
 
 def test_gang_has_state_reason_and_pods():

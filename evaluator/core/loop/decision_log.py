@@ -42,6 +42,10 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
         for problem in decision.problems:
             if problem not in old.problems:
                 context.warning("problem in policy %s: %s", key.name, problem)
+        known = old.policy.warnings if key in before.policies else ()
+        for warning in decision.policy.warnings:
+            if warning not in known:
+                context.warning("policy %s: %s", key.name, warning)
         yield
     for key in before.policies.keys() - after.policies.keys():
         log.info("policy %s is gone", key.name, policy=str(key))

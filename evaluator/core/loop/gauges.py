@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from evaluator.core.metrics import Metrics, PolicyGauge
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 
@@ -47,7 +46,7 @@ class PolicyGauges:
     def _figures(self, key: PolicyKey, decision: Decision, table: MetricTable) -> Figures:
         metrics = self._metrics
         figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
-            (metrics.policy_problems, key): len(decision.problems)
+            (metrics.policy_problems, key): len(decision.problems) - len(decision.not_found)
         }
         mode = "observe" if decision.policy.observed else "enforce"
         for strategy, violating in decision.violations.items():
@@ -57,7 +56,7 @@ class PolicyGauges:
             figures[metrics.missing_violations, of] = state.missing_violations
             figures[metrics.timed_nodes, (*of, "pending")] = state.pending
             figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
-        figures[metrics.metrics_not_found, key] = metrics_found.count_not_found(decision, table)
+        figures[metrics.metrics_not_found, key] = len(decision.not_found)
         for metric in decision.policy.metrics:
             figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
         return figures

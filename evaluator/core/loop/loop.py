@@ -13,16 +13,12 @@ from evaluator.core.loop.release import release, unused
 from evaluator.core.loop.similar import SimilarMetrics
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions, NotReadyError, deciding
-from evaluator.core.policy.metric_limit import (
-    MOST_METRICS,
-    MOST_RULES,
-    LimitedReadings,
-    RuleLimit,
-    limit_metrics,
-)
+from evaluator.core.policy.limits.metrics import MOST_METRICS, LimitedReadings, limit_metrics
+from evaluator.core.policy.limits.rules import MOST_RULES, RuleLimit
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.node_conditions import reported
 from plimsoll.text import counted
@@ -65,6 +61,8 @@ class DecisionLoop:
         *,
         most_metrics: int = MOST_METRICS,
         most_rules: int = MOST_RULES,
+        namespace_metrics: int | None = None,
+        namespace_rules: int | None = None,
         similar: SimilarMetrics | None = None,
         wakeup: WakeUp | None = None,
         slice_: float = _SLICE,
@@ -75,7 +73,8 @@ class DecisionLoop:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._most_metrics = most_metrics
-        self._rules = RuleLimit(most_rules)
+        self._namespace_metrics = namespace_metrics
+        self._rules = RuleLimit(most_rules, namespace_rules)
         self.similar = similar or SimilarMetrics()
         self.extra: ExtraMetrics = NO_EXTRA_METRICS
         """Metrics that are requested from sources beside those of policies."""
@@ -204,15 +203,16 @@ class DecisionLoop:
         """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
-        named: tuple[list[frozenset[str]], ...] = [], []
+        named: tuple[dict[PolicyKey, frozenset[str]], ...] = {}, {}
         for policy in limited:
-            named[policy.observed].append(policy.measured_metrics)
+            named[policy.observed][policy.key] = policy.measured_metrics
         limit = limit_metrics(
             named[0],
             self._most_metrics,
             observed=named[1],
             always=self.required,
             served=self.extra.wanted,
+            quota=self._namespace_metrics,
         )
         before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
@@ -230,7 +230,7 @@ class DecisionLoop:
             deciding(
                 limited,
                 self._cluster.names,
-                LimitedReadings(self._store, limit.left_out, self._most_metrics),
+                LimitedReadings(self._store, limit.left_out),
                 now=now,
                 before=before,
                 labels_of=self._labels_of,

@@ -168,9 +168,19 @@ class Pod(msgspec.Struct):
         return self.running or self.waiting
 
     @property
-    def unschedulable_because(self) -> str:
-        """The scheduler's message if it found no node on its last attempt; otherwise empty."""
+    def failed_attempt(self) -> PodCondition | None:
+        """The scheduler's condition if its last attempt did not place the pod; None if it reported no such attempt.
+
+        Its reason is Unschedulable if nodes were filtered, SchedulerError if the attempt ended in an error: an extender
+        that does not answer is one.
+        """
         for condition in self.status.conditions or ():
-            if (condition.type, condition.reason) == ("PodScheduled", "Unschedulable"):
-                return condition.message if condition.status == "False" else ""
-        return ""
+            if (condition.type, condition.status) == ("PodScheduled", "False"):
+                return condition if condition.reason != "SchedulingGated" else None
+        return None
+
+    @property
+    def unschedulable_because(self) -> str:
+        """The scheduler's message if it filtered all nodes on its last attempt; otherwise empty, also after an error."""
+        found = self.failed_attempt
+        return found.message if found and found.reason == "Unschedulable" else ""

@@ -19,7 +19,8 @@ from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.actions.records import records_of
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.durations import PreviousState, StrategyState
-from evaluator.core.policy.evaluate import MetricColumn, MetricTable
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.findings import first_evaluation, problems
 from evaluator.core.policy.label_sets import (
     LabelAssignment,
     LabelAssignments,
@@ -28,7 +29,6 @@ from evaluator.core.policy.label_sets import (
 )
 from evaluator.core.policy.labeling import LabelingResult
 from evaluator.core.policy.ranking import Ranking
-from evaluator.core.policy.reductions import uses_of
 from evaluator.core.policy.types import VIOLATING, Policy, Rule, StrategyName
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
 from evaluator.core.readings.column import Column
@@ -49,7 +49,8 @@ class Decision:
 
     `dontschedule` and `deschedule` map each violating node to a reason that is constant for a rule. `stable_problems`:
     problems an operator can fix at the metrics source or in the policy; the text is constant (used in Events).
-    `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet; they
+    `not_found`: the metrics that no node has; each is one of `problems`, not of `stable_problems`. `refuses_all`: whether it
+    refused every node from its first evaluation on; None before that. `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet; they
     get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision needs.
     """
 
@@ -60,6 +61,8 @@ class Decision:
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     stable_problems: tuple[str, ...] = ()
+    not_found: tuple[str, ...] = ()
+    refuses_all: bool | None = None
     missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
     unreported: frozenset[str] = frozenset()
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
@@ -252,7 +255,7 @@ def _decision(
             previous = history.previous(policy, name)
             states[name] = yield from durations.advance(strategy, table, previous, now=now)
             yield
-    before = history.of(policy) or Decision(policy)
+    before = history.of(policy) or Decision(policy, refuses_all=first_evaluation.reported(policy))
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     yield
@@ -262,6 +265,9 @@ def _decision(
     )
     labels = yield from labels.reuse(assignments_of(before.labels))
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    earlier = before.refuses_all if before.policy.generation == policy.generation else None
+    refuses_all = problems.refuses_all(states, unreported, earlier)
+    from_start = (first_evaluation.problem(policy),) if refuses_all else ()
     return Decision(
         policy,
         dontschedule=_violation_reasons(policy, StrategyName.DONTSCHEDULE, states, table, before),
@@ -270,30 +276,13 @@ def _decision(
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=_problems(policy, columns, labeled),
-        stable_problems=_stable_problems(policy, columns, labeled),
+        problems=(*from_start, *problems.problems(policy, columns, labeled)),
+        stable_problems=(*from_start, *problems.stable_problems(policy, columns, labeled)),
+        not_found=problems.not_found(policy, columns),
+        refuses_all=refuses_all,
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),
         states=states,
-    )
-
-
-def _problems(
-    policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
-) -> tuple[str, ...]:
-    ambiguous = [s.ambiguity(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
-    contradicted = [contradiction.problem for contradiction in labeled.contradictions]
-    faults = [column.fault for column in columns if column.fault]
-    return (*policy.problems, *ambiguous, *contradicted, *faults)
-
-
-def _stable_problems(
-    policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
-) -> tuple[str, ...]:
-    ambiguous = [s.stable_problem(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
-    return (
-        *ambiguous,
-        *(contradiction.stable_problem for contradiction in labeled.contradictions),
     )
 
 

@@ -1,4 +1,4 @@
-"""Hints for metrics with several series per node: how to aggregate them to one value at the source.
+"""Hints for metrics with several series per node, and for counters: how to reduce them to one value at the source.
 
 A text is constant for a metric, its source and the policy's use of it, because it is also written to Events.
 """
@@ -23,16 +23,29 @@ def aggregation_hint(metric: str, source: str, uses: tuple[Use, ...] = ()) -> st
     return _BY_SOURCE.get(source, _on_the_node)(metric, uses)
 
 
+def counter_hint(metric: str, uses: tuple[Use, ...] = ()) -> str:
+    """Return what is wrong with comparing a counter, and the recording rule to write. The example fits the first of `uses`."""
+    advice = (
+        f"{metric} is a counter that only grows until the node restarts: {_named(metric, uses)}record its rate and name the "
+        "result here"
+    )
+    return f"{advice}{_example(metric, uses)} (docs/rules.md)"
+
+
 def _on_the_node(metric: str, uses: Collection[Use]) -> str:
     advice = f"{_named(metric, uses)}reduce them by a recording rule on the node and name its result here"
     where = "in a file of the agent's --rules.file, beside those of deploy/rules (docs/rules.md)"
+    return f"{advice}{_example(metric, uses)}, {where}"
+
+
+def _example(metric: str, uses: Collection[Use]) -> str:
+    """Return an example of a recording rule; empty for a name that is too long, or no series name."""
     if not _fits(metric):
-        return f"{advice}, {where}"
+        return ""
     found = reduction(metric, uses)
     recorded = PREFIX + found.name.removeprefix(PREFIX)
     expression = _filled(found, _selector(metric, found.matchers))
-    example = f"`record: {recorded}` with `expr: {expression}`{_compared(found)}"
-    return f"{advice}, such as {example}, {where}"
+    return f", such as `record: {recorded}` with `expr: {expression}`{_compared(found)}"
 
 
 def _in_prometheus(metric: str, uses: Collection[Use]) -> str:

@@ -20,29 +20,17 @@ _NAMED = 20
 """Metrics that a message names; the others are counted."""
 
 
-def not_found(decision: Decision, table: MetricTable) -> list[str]:
-    """Return the metrics of a policy that no node has, sorted."""
-    return [
-        m for m in sorted(decision.policy.measured_metrics) if table.column(m).presence.not_found
-    ]
-
-
-def count_not_found(decision: Decision, table: MetricTable) -> int:
-    """Return how many metrics of a policy no node has."""
-    return sum(table.column(m).presence.not_found for m in decision.policy.measured_metrics)
-
-
 def state(decision: Decision, table: MetricTable, similar_to: SimilarTo) -> tuple[str, str, str]:
     """Return status, reason and message of the condition."""
-    metrics, missing = sorted(decision.policy.measured_metrics), not_found(decision, table)
-    if missing:
+    metrics = sorted(decision.policy.measured_metrics)
+    if decision.not_found:
         return (
             "False",
             "MetricsNotFound",
             _joined(
                 [
                     f"{metric} is on none of {counted(table.column(metric).presence.lacking, 'node')}{_hint(similar_to(metric))}"
-                    for metric in missing
+                    for metric in decision.not_found
                 ]
             ),
         )
@@ -54,11 +42,9 @@ def state(decision: Decision, table: MetricTable, similar_to: SimilarTo) -> tupl
     return "True", "AllFound", "some node has each metric" if metrics else "it names no metrics"
 
 
-def events(
-    decision: Decision, table: MetricTable, similar_to: SimilarTo
-) -> Mapping[str, EventSpec]:
+def events(decision: Decision, similar_to: SimilarTo) -> Mapping[str, EventSpec]:
     """Return the Event of each metric that no node has, once similar metrics are known."""
-    similar = {metric: similar_to(metric) for metric in not_found(decision, table)}
+    similar = {metric: similar_to(metric) for metric in decision.not_found}
     return {metric: _event(metric, names) for metric, names in similar.items() if names is not None}
 
 

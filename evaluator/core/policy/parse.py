@@ -13,6 +13,7 @@ from evaluator.core.model import node_labels
 from evaluator.core.model.names import ENFORCEMENT, PolicyKey
 from evaluator.core.policy import rule_options
 from evaluator.core.policy.actions.parse import parse_actions
+from evaluator.core.policy.findings import counters
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.types import (
     PER_POD_STRATEGIES,
@@ -72,7 +73,8 @@ def parse(
     violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
     annotations = meta.get("annotations") or {}
     actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
-    return replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
+    policy = replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
+    return replace(policy, warnings=_limited([*counters.warnings(policy).values()], "warnings"))
 
 
 def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:
@@ -112,11 +114,11 @@ def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
     return "" if value == "enforce" else f"the annotation {ENFORCEMENT}"
 
 
-def _limited(problems: list[str]) -> tuple[str, ...]:
-    """Return the first problems, and the number of the others."""
+def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:
+    """Return the first problems or warnings, and the number of the others."""
     more = len(problems) - _MOST_PROBLEMS
     shown_problems = map(one_line, problems[:_MOST_PROBLEMS])
-    return (*shown_problems, *([f"and {more} more problems"] if more > 0 else []))
+    return (*shown_problems, *([f"and {more} more {noun}"] if more > 0 else []))
 
 
 class _FlawError(Exception):

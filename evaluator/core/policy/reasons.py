@@ -13,6 +13,11 @@ def reason_prefix(policy: str) -> str:
     return f"violating {policy}: "
 
 
+def refuses(policy: str, message: str) -> bool:
+    """Return whether a message of kube-scheduler has a reason of this policy."""
+    return reason_prefix(policy) in message
+
+
 def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations) -> dict[str, str]:
     """Map each violating node to a reason that is constant for a rule.
 

@@ -35,6 +35,16 @@ def uses_of(policy: Policy, metric: str) -> tuple[Use, ...]:
     )
 
 
+def uses_by_metric(policy: Policy) -> dict[str, tuple[Use, ...]]:
+    """Return how the rules of a policy use each of its metrics."""
+    found: dict[str, list[Use]] = {}
+    for name, strategy in policy.strategies.items():
+        ranks = name is StrategyName.SCHEDULEONMETRIC
+        for rule in strategy.rules:
+            found.setdefault(rule.metric, []).append(Use(rule.operator, rule.target, ranks=ranks))
+    return {metric: tuple(uses) for metric, uses in found.items()}
+
+
 class _Seeks(Enum):
     """Which series decides."""
 

@@ -86,6 +86,8 @@ class Policy:
     key: PolicyKey
     strategies: Mapping[StrategyName, Strategy] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Valid parts that are probably not intended."""
     uid: str = ""
     generation: int = 0
     actions: Actions = LABELS_ONLY

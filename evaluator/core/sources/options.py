@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from evaluator.core.policy.metric_limit import MOST_METRICS, MOST_RULES
+from evaluator.core.policy.limits.metrics import MOST_METRICS
+from evaluator.core.policy.limits.rules import MOST_RULES
 from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
 from plimsoll import durations, flags
 from plimsoll.flags import option
@@ -69,16 +70,30 @@ class SourceOptions:
     max_metrics: int = option(
         "maxMetrics",
         MOST_METRICS,
-        "maximum number of metrics requested from sources for all policies; policies with the fewest metrics come first, and "
-        "the status of a policy lists its metrics over the limit",
+        "maximum number of metrics requested from sources for all policies, divided fairly by namespace, then by policy; the "
+        "status of a policy lists its metrics over the limit, and which namespaces use most",
+        metavar="N",
+        parse=flags.count,
+    )
+    max_namespace_metrics: int | None = option(
+        "maxNamespaceMetrics",
+        None,
+        "maximum number of metrics requested for the policies of one namespace; without it, --maxMetrics alone",
         metavar="N",
         parse=flags.count,
     )
     max_rules: int = option(
         "maxRules",
         MOST_RULES,
-        "maximum number of rules evaluated for all policies; policies with the fewest rules come first, and the status of a "
-        "policy lists its strategies over the limit",
+        "maximum number of rules evaluated for all policies, divided fairly by namespace, then by policy; the status of a "
+        "policy lists its strategies over the limit, and which namespaces use most",
+        metavar="N",
+        parse=flags.count,
+    )
+    max_namespace_rules: int | None = option(
+        "maxNamespaceRules",
+        None,
+        "maximum number of rules evaluated for the policies of one namespace; without it, --maxRules alone",
         metavar="N",
         parse=flags.count,
     )

@@ -13,7 +13,7 @@ from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import pod as explain_pod
-from evaluator.features.pages.explain.pod import PodContext
+from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import Explanation
 from evaluator.features.pages.policies import about
 from evaluator.features.pages.slices import stepwise
@@ -100,8 +100,14 @@ class PodReports:
         if decision and record is not None and sources.judge is not None:
             decision = sources.judge.decision(record) or decision
         refused = {name: one["refusedBy"] for name, one in scores.items() if one["refusedBy"]}
-        waiting = tuple(self._decider.waiting_for)
-        context = PodContext(decisions, self._cluster.nodes.objects, decision, refused, waiting)
+        context = PodContext(
+            decisions,
+            self._cluster.nodes.objects,
+            decision,
+            scorers=refused,
+            scorer_reasons=_reasons(scores),
+            waiting_for=tuple(self._decider.waiting_for),
+        )
         with self._decider.readings() as readings:
             found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
@@ -140,6 +146,16 @@ def _some(
 ) -> list[tuple[str, dict[str, Any]]]:
     entries = list(nodes.items())
     return entries if window is None else list(window.of(entries))
+
+
+def _reasons(scores: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Return the texts that extenders refuse nodes with."""
+    return {
+        reason
+        for one in scores.values()
+        for by in one["refusedBy"]
+        for reason in one["extenders"][by]["refused"].values()
+    }
 
 
 def _placed(node: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from evaluator.features.pages.explain import failing_rules, overview, policy_nod
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
 from evaluator.features.pages.explain import status as explain_status
+from evaluator.features.pages.explain.pod_summary import attempt
 from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
@@ -225,5 +226,5 @@ def about(pod: Pod) -> dict[str, Any]:
         "policy": str(policy_of(pod)),
         "phase": pod.status.phase,
         "node": pod.spec.node_name or None,
-        "schedulerMessage": pod.unschedulable_because or None,
+        **attempt(pod),
     }

@@ -15,7 +15,7 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT, Pod
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.reasons import reason_prefix
+from evaluator.core.policy.reasons import refuses
 from evaluator.features.requeue.readmitted import ReadmittedNodes
 from plimsoll import rfc3339
 
@@ -91,8 +91,9 @@ def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:
     policy = policy_of(pod)
     if policy is None or not pod.waiting:
         return None, ""
+    # After an error no node was refused, and kube-scheduler retries by itself.
     text = pod.unschedulable_because
-    return (policy, text) if reason_prefix(policy.name) in text else (None, "")
+    return (policy, text) if refuses(policy.name, text) else (None, "")
 
 
 def _requeued_at(pod: Pod) -> float:

@@ -10,21 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.findings.condition_types import AWAITED, TYPES, VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Strategy, StrategyName
+from evaluator.core.policy.types import Policy, Strategy, StrategyName
 from evaluator.core.report import PolicyCondition, listed
 from plimsoll.text import counted
 
-VALID = "Valid"
-
-TYPES: Mapping[StrategyName, str] = {
-    StrategyName.DONTSCHEDULE: "DontScheduleViolated",
-    StrategyName.SCHEDULEONMETRIC: "ScheduleOnMetricReady",
-    StrategyName.DESCHEDULE: "DescheduleViolated",
-    StrategyName.LABELING: "LabelingViolated",
-}
-"""Condition type of each strategy."""
+WARNINGS = "Warnings"
+"""The reason of the condition Valid of a policy with warnings and without problems."""
 
 _MOST_PROBLEMS = 60
 _MOST_CHARACTERS = 30_000
@@ -38,14 +32,19 @@ def conditions(
     similar_to: SimilarTo = lambda _metric: (),
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
-    if problems:
-        valid = PolicyCondition(VALID, "False", "Problems", _joined(problems))
-    elif decision.policy.observed:
-        valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is valid")
-    else:
-        valid = PolicyCondition(VALID, "True", "Understood", "every part of the policy is in force")
+    valid = _valid(decision.policy, problems)
     found = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
     return (valid, *_of_strategies(decision, table), found)
+
+
+def _valid(policy: Policy, problems: Sequence[str]) -> PolicyCondition:
+    warnings = [f"warning: {warning}" for warning in policy.warnings]
+    if problems:
+        return PolicyCondition(VALID, "False", "Problems", _joined([*problems, *warnings]))
+    state = "valid" if policy.observed else "in force"
+    reason = WARNINGS if warnings else "Understood"
+    message = _joined([f"every part of the policy is {state}", *warnings])
+    return PolicyCondition(VALID, "True", reason, message)
 
 
 def _joined(problems: Sequence[str]) -> str:
@@ -80,7 +79,7 @@ def _violation(
         return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
     if decision.unreported:
         nodes = listed(table.nodes.at(table.unreported(decision.policy.metrics)), len(table.nodes))
-        return "Unknown", "ReadingsAwaited", f"waiting for the first readings of {nodes}"
+        return "Unknown", AWAITED, f"waiting for the first readings of {nodes}"
     if unknown := missing(decision, strategy):
         return "Unknown", "ReadingsMissing", "; ".join(missing_phrases(unknown, len(table.nodes)))
     return "False", "NotViolated", f"no violation on {counted(len(table.nodes), 'node')}"

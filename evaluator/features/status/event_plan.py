@@ -10,10 +10,11 @@ from typing import Any
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.findings.condition_types import TYPES, VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.report import Episode, PolicyPart
-from evaluator.features.status.conditions import TYPES, VALID
+from evaluator.features.status.conditions import WARNINGS
 
 VIOLATIONS = {
     name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC
@@ -37,6 +38,11 @@ def problem(sentence: str) -> EventSpec:
     return EventSpec("Warning", "PolicyProblem", sentence)
 
 
+def warning(sentence: str) -> EventSpec:
+    """Return the event of a valid part that is probably not intended."""
+    return EventSpec("Warning", "PolicyWarning", sentence)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportedState:
     """The state that events report."""
@@ -48,6 +54,7 @@ class ReportedState:
     """By metric that no node has."""
     episodes: frozenset[Episode] = frozenset()
     """Those that are going on."""
+    warnings: frozenset[EventSpec] = frozenset()
 
 
 def reported_state(
@@ -65,15 +72,19 @@ def reported_state(
         frozenset(
             episode for part in parts for episode, going_on in part.episodes.items() if going_on
         ),
+        warnings=frozenset(map(warning, decision.policy.warnings)),
     )
 
 
 def _problems(decision: Decision, parts: Iterable[PolicyPart]) -> Iterator[str]:
-    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings."""
+    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings.
+
+    Metrics that no node has get events of their own, once similar metrics are known.
+    """
     yield from decision.policy.problems
     yield from decision.stable_problems
-    constant = len(decision.policy.problems) + len(decision.stable_problems)
-    if len(decision.problems) > constant or any(part.varying_problems for part in parts):
+    named = len(decision.policy.problems) + len(decision.stable_problems) + len(decision.not_found)
+    if len(decision.problems) > named or any(part.varying_problems for part in parts):
         yield f"a part of the policy is not in force: see the condition {VALID}"
 
 
@@ -90,12 +101,11 @@ def previously_reported(
     conditions = status.get("conditions")
     known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
     true = {str(c.get("type")) for c in known if c.get("status") == "True"}
-    flawed = any(
-        c.get("type") == VALID
-        and c.get("status") == "False"
-        and c.get("observedGeneration") == generation
-        for c in known
-    )
+    valid = [
+        c for c in known if c.get("type") == VALID and c.get("observedGeneration") == generation
+    ]
+    flawed = any(c.get("status") == "False" for c in valid)
+    warned = flawed or any(c.get("reason") == WARNINGS for c in valid)
     unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
     return ReportedState(
         frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
@@ -103,6 +113,7 @@ def previously_reported(
         now.observed,
         now.not_found if unknown else {},
         frozenset(e for part in parts for e in part.episodes if e.condition in true),
+        now.warnings if warned else frozenset(),
     )
 
 
@@ -114,5 +125,6 @@ def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
         *(episode.began for episode in sorted(now.episodes - before.episodes)),
         *(episode.ended for episode in sorted(before.episodes - now.episodes)),
         *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *sorted(now.warnings - before.warnings, key=lambda spec: spec.message),
         *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
     ]

@@ -138,7 +138,7 @@ class PolicyEventRecorder:
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            not_found = metrics_found.events(decision, decisions.table, self._similar_to)
+            not_found = metrics_found.events(decision, self._similar_to)
             parts = tuple(self._parts_of(decision))
             reported = policy_events.reported_state(decision, parts, not_found)
             state = before.get(identity) or _EventState(

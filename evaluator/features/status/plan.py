@@ -96,7 +96,9 @@ def _status(
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
     observed = ["only observed"] if decision.policy.observed else []
-    summary = [f"{counted(len(problems), 'problem')}, see the condition Valid"] if problems else []
+    found = {"problem": len(problems), "warning": len(decision.policy.warnings)}
+    counts = [counted(number, noun) for noun, number in found.items() if number]
+    summary = [f"{' and '.join(counts)}, see the condition Valid"] if counts else []
     return PolicyStatus(
         compliance,
         "; ".join([*observed, *message, *unknown, *summary]),

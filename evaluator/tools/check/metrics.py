@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterator
 
 from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
 from evaluator.core.policy import rule_options
+from evaluator.core.policy.findings import counters
 from evaluator.core.policy.hints import aggregation_hint
-from evaluator.core.policy.reductions import Use, is_counter, reduction, shipped, uses_of
+from evaluator.core.policy.reductions import Use, uses_of
 from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
 from evaluator.core.readings import node_conditions
 from plimsoll.text import NearNames
@@ -41,6 +42,7 @@ def warnings(
 
     `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
     """
+    of_counters = counters.warnings(policy)
     for metric in sorted(policy.measured_metrics):
         if metric.startswith(node_conditions.PREFIX):
             yield from _condition(metric)
@@ -48,12 +50,16 @@ def warnings(
         if not {metric, PREFIX + metric}.isdisjoint(recorded):
             continue
         entry = catalog.find(metric)
-        if entry is not None:
-            yield from _unsuitable(
-                metric, entry, uses_of(policy, metric), several=metric not in known
-            )
-        elif metric not in known:
+        if entry is not None and entry.several and metric not in known:
+            yield _several(metric, entry, uses_of(policy, metric))
+        elif metric in of_counters:
+            yield of_counters[metric]
+        if entry is None and metric not in known:
             yield from _unknown(metric, catalog, recorded)
+    yield from _targets(policy, catalog, recorded)
+
+
+def _targets(policy: Policy, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     for name, strategy in policy.strategies.items():
         if name is not StrategyName.SCHEDULEONMETRIC:
             for number, rule in enumerate(strategy.rules, start=1):
@@ -76,26 +82,12 @@ def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterat
         )
 
 
-def _unsuitable(
-    metric: str, entry: CatalogEntry, uses: tuple[Use, ...], *, several: bool
-) -> Iterator[str]:
-    """Yield a warning about a counter, and, with `several`, about a metric that can have several series."""
-    if entry.several and several:
-        yield (
-            f"{metric} can have several series on a node, by {' and '.join(entry.labels[:3])}, and then counts as missing: "
-            f"{aggregation_hint(metric, '', uses)}"
-        )
-    elif not entry.several and (entry.type == "counter" or is_counter(metric)):
-        found = reduction(PREFIX + metric.removeprefix(PREFIX), uses)
-        series = shipped(metric, uses)
-        named = (
-            f"name {series} of deploy/rules (docs/shipped-rules.md) instead, or " if series else ""
-        )
-        rate = found.expression.replace("{by}", "").replace("{series}", entry.name)
-        yield (
-            f"{metric} is a counter that only grows until the node restarts: {named}record its rate and name the result "
-            f"here, such as `record: {found.name}` with `expr: {rate}` (docs/rules.md)"
-        )
+def _several(metric: str, entry: CatalogEntry, uses: tuple[Use, ...]) -> str:
+    """Return the warning about a metric that can have several series; of a counter, the advice has its rate."""
+    return (
+        f"{metric} can have several series on a node, by {' and '.join(entry.labels[:3])}, and then counts as missing: "
+        f"{aggregation_hint(metric, '', uses)}"
+    )
 
 
 def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from sandbox.pki import KeyPair
 
 log = logs.get(__name__)
 
-DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 _GROUPS = ("X-Remote-Group", "system:masters"), ("X-Remote-Group", "system:authenticated")
 _ADMINISTRATOR = (("X-Remote-User", "admin"), *_GROUPS)
@@ -117,7 +117,7 @@ class Aggregator:
         return list(self._cluster.objects(COLLECTION))
 
     async def _items(self, service: Json) -> list[Json]:
-        headers = (("Accept", DISCOVERY), *_AGGREGATOR)
+        headers = (("Accept", _DISCOVERY), *_AGGREGATOR)
         async with self._send(service, "GET", "/apis", headers, _CHECK_TIMEOUT) as response:
             items: list[Json] = json.loads(await response.read())["items"]
             return [item for item in items if item["metadata"]["name"] == service["spec"]["group"]]

@@ -23,6 +23,8 @@ _KINDS: Mapping[str, tuple[str, str, str]] = {
     "eviction": ("policy", "v1", "Eviction"),
     "binding": ("", "v1", "Binding"),
 }
+_DISCOVERY_GROUP = "apidiscovery.k8s.io"
+_AGGREGATED = frozenset({"v2", "v2beta1"})
 _CREATED = frozenset({"eviction", "binding"})
 
 
@@ -131,27 +133,59 @@ def _optional(**fields: Any) -> Json:
     }
 
 
-def aggregated(resources: Iterable[Resource], *, legacy: bool) -> Json:
-    """Return the aggregated discovery document (apidiscovery.k8s.io/v2)."""
+def accepted(accept: str) -> str:
+    """Return the version of aggregated discovery that an Accept header prefers; empty for the legacy documents.
+
+    As kube-apiserver: the highest q-value counts, of equal ones the first. client-go 0.26 to 0.29 accepts v2beta1 only.
+    """
+    ranges = [_media_range(one) for one in accept.split(",")]
+    for quality, kind, given in sorted(ranges, key=lambda one: -one[0]):
+        if quality <= 0 or kind not in {"application/json", "application/*", "*/*"}:
+            continue
+        if "as" not in given:
+            return ""
+        wanted = (given.get("g"), given["as"])
+        if wanted == (_DISCOVERY_GROUP, "APIGroupDiscoveryList") and given.get("v") in _AGGREGATED:
+            return given["v"]
+    return ""
+
+
+def _media_range(text: str) -> tuple[float, str, dict[str, str]]:
+    """Return the q-value, the type and the parameters of one range of an Accept header."""
+    kind, *parameters = (part.strip() for part in text.split(";"))
+    given = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+    try:
+        return float(given.pop("q", "1")), kind, given
+    except ValueError:
+        return 0.0, kind, given
+
+
+def content_type(version: str) -> str:
+    """Return the media type of aggregated discovery in a version."""
+    return f"application/json;g={_DISCOVERY_GROUP};v={version};as=APIGroupDiscoveryList"
+
+
+def aggregated(resources: Iterable[Resource], version: str, *, legacy: bool) -> Json:
+    """Return the aggregated discovery document in a version of apidiscovery.k8s.io; v2beta1 and v2 have the same fields."""
     listed = [resource for resource in resources if (resource.group == "") is legacy]
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
+        "apiVersion": f"{_DISCOVERY_GROUP}/{version}",
         "metadata": {},
         "items": [
             {
                 "metadata": {"name": name} if name else {},
                 "versions": [
                     {
-                        "version": version,
+                        "version": served,
                         "freshness": "Current",
                         "resources": [
                             _discovered(resource)
                             for resource in listed
-                            if (resource.group, resource.version) == (name, version)
+                            if (resource.group, resource.version) == (name, served)
                         ],
                     }
-                    for version in versions
+                    for served in versions
                 ],
             }
             for name, versions in group_versions(listed).items()

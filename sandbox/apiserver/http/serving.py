@@ -14,7 +14,7 @@ from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.controllers import BuiltInControllers
 from sandbox.apiserver.errors import ApiError, bad_request, internal, method_not_allowed
 from sandbox.apiserver.http import bodies, discovery, openapi
-from sandbox.apiserver.http.aggregation import DISCOVERY, Aggregator
+from sandbox.apiserver.http.aggregation import Aggregator
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.requests import (
     Target,
@@ -40,7 +40,6 @@ log = logs.get(__name__)
 _METRICS = "/metrics"
 _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 _METRICS_HEADERS = {"Content-Type": CONTENT_TYPE_LATEST}
-_AGGREGATED = "apidiscovery.k8s.io"
 _NAMESPACE_DELAY = 0.5
 _ACTIONS = frozenset({"binding", "eviction"})
 
@@ -121,11 +120,15 @@ class Frontend:
         match parts:
             case ["version"]:
                 return _json(dict(discovery.VERSION))
-            case ["api" | "apis"] if _AGGREGATED in request.headers.get("Accept", ""):
-                body = discovery.aggregated(resources, legacy=parts == ["api"])
+            case ["api" | "apis"] if version := discovery.accepted(
+                request.headers.get("Accept", "")
+            ):
+                body = discovery.aggregated(resources, version, legacy=parts == ["api"])
                 if parts == ["apis"]:
                     body["items"] += await self._aggregator.discovered()
-                return web.Response(body=encode(body), headers={"Content-Type": DISCOVERY})
+                return web.Response(
+                    body=encode(body), headers={"Content-Type": discovery.content_type(version)}
+                )
             case ["api" | "apis", *rest] if len(rest) < 3:
                 found = discovery.document(parts, resources, self._aggregator.groups())
             case ["openapi", "v2"]:

@@ -2,8 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,51 +10,22 @@ from evaluator.core.cache import policy_pods
 from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
-from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import Rule, StrategyName
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Window
+from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
-from plimsoll.text import counted
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _BLOCK = 50
 """Nodes checked in one step: well below a millisecond."""
-
-
-@dataclass(frozen=True)
-class PodContext:
-    """What the evaluator knows of a pod: the decision of its policy (None: it has none), and what scorers refuse.
-
-    `scorers`: node → the scorers that refuse it. `waiting_for`: what is missing before this replica is ready.
-    """
-
-    decisions: Decisions
-    nodes: Mapping[str, Node]
-    decision: Decision | None = None
-    scorers: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    waiting_for: Sequence[str] = ()
-
-
-class _Checked(NamedTuple):
-    """Nodes by what refuses them; a node is in the first list that fits."""
-
-    obstacles: dict[str, list[str]]
-    """Node → why kube-scheduler itself does not bind the pod there."""
-    refused: list[str]
-    """Feasible nodes that the policy refuses."""
-    unreported: list[str]
-    """Feasible nodes whose first reading is awaited: the extender answers 503."""
-    by_scorers: list[str]
-    left: list[str]
 
 
 def explain_pod(
@@ -82,19 +52,19 @@ def explain_pod(
         columns[metric] = readings_of(readings.column(metric, shown, now))
         yield
     reasons = yield from _reasons(decision, context.decisions.table.nodes, shown)
-    turned_away, summary = _summary(pod, context, policy, checked)
+    turned_away, why = summary(pod, context, policy, checked)
     total = len(context.decisions.table.nodes)
     head = {
         "waitingFor": list(context.waiting_for),
         "pod": str(pod),
-        "summary": summary,
+        "summary": why,
         "turnedAwayByPlimsoll": turned_away,
         "node": pod.spec.node_name or None,
         "phase": pod.status.phase,
         "policy": policy,
         **_gates(pod),
         "scheduler": pod.spec.scheduler_name,
-        "schedulerMessage": pod.unschedulable_because or None,
+        **attempt(pod),
         "nodeCounts": {
             "total": total,
             "notFeasible": len(checked.obstacles),
@@ -109,7 +79,7 @@ def explain_pod(
 
 
 def _shown(
-    checked: _Checked, window: Window | None, rules: int
+    checked: CheckedNodes, window: Window | None, rules: int
 ) -> tuple[Sequence[str], dict[str, Any]]:
     """Return the nodes to show, and how many there are as a field."""
     groups: dict[str, Sequence[str]] = {
@@ -140,6 +110,8 @@ def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]
     found: dict[str, Any] = {"name": str(key), "applies": why is None}
     if (policy := policies.get(key)) is not None:
         found["mode"] = "observe" if policy.observed else "enforce"
+        found["problems"] = list(context.decisions.policies[key].problems)
+        found["warnings"] = list(policy.warnings)
     if why is not None:
         names = [name.name for name in policies if name.namespace == key.namespace]
         found["problem"] = policy_pods.sentence(key, why, names)
@@ -148,10 +120,10 @@ def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]
     return found, policy_pods.needs_request(policy)
 
 
-def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[_Checked]:
+def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[CheckedNodes]:
     """Check all nodes; `decision` is that of an enforced policy which applies."""
     names = context.decisions.table.nodes
-    found = _Checked({}, [], [], [], [])
+    found = CheckedNodes({}, [], [], [], [])
     refused = violators(decision.dontschedule, names).tolist() if decision else []
     unreported = decision.unreported if decision else frozenset()
     for begin in range(0, len(names), _BLOCK):
@@ -171,54 +143,6 @@ def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[
                 found.left.append(name)
         yield
     return found
-
-
-def _summary(
-    pod: Pod, context: PodContext, policy: Mapping[str, Any] | None, checked: _Checked
-) -> tuple[bool | None, str]:
-    """Return whether Plimsoll turns the pod away (None: unknown), and why it waits, as a sentence."""
-    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
-    if pod.status.phase in FINISHED:
-        return False, f"it has finished: {pod.status.phase}"
-    if pod.spec.node_name:
-        return False, f"it is bound to {pod.spec.node_name}"
-    if gates:
-        held = f"it is held by {counted(len(gates), 'scheduling gate')}: {', '.join(gates)}"
-        return GATE in gates, held
-    if context.waiting_for and policy is not None:
-        return None, f"unknown: the evaluator waits for {', '.join(context.waiting_for)}"
-    feasible = len(context.decisions.table.nodes) - len(checked.obstacles)
-    if not feasible:
-        return False, "no node fits: see the obstacles of each node"
-    if not checked.left:
-        return True, _turned_away(policy, checked, feasible)
-    return (
-        False,
-        f"{_permitted(policy)} on {len(checked.left)} of {counted(feasible, 'feasible node')}",
-    )
-
-
-def _turned_away(policy: Mapping[str, Any] | None, checked: _Checked, feasible: int) -> str:
-    parts = []
-    if checked.refused and policy:
-        parts.append(f"policy {policy['name']} refuses {len(checked.refused)}")
-    if checked.unreported and policy:
-        parts.append(
-            f"policy {policy['name']} awaits the first readings of {len(checked.unreported)}"
-        )
-    if checked.by_scorers:
-        parts.append(f"scorers refuse {len(checked.by_scorers)}")
-    return f"{' and '.join(parts)} of {counted(feasible, 'feasible node')}"
-
-
-def _permitted(policy: Mapping[str, Any] | None) -> str:
-    if policy is None:
-        return "it names no policy; Plimsoll permits it"
-    if not policy["applies"]:
-        return f"{policy['problem']}; Plimsoll permits it"
-    if policy.get("mode") == "observe":
-        return f"policy {policy['name']} is only observed; Plimsoll permits it"
-    return f"policy {policy['name']} permits it"
 
 
 def _gates(pod: Pod) -> dict[str, Any]:
@@ -249,7 +173,7 @@ def _reasons(
 
 def _nodes(
     context: PodContext,
-    checked: _Checked,
+    checked: CheckedNodes,
     reasons: Mapping[str, str],
     acts: bool,
     shown: Sequence[str],

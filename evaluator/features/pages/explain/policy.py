@@ -57,6 +57,7 @@ def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any
         **_violators(decision, StrategyName.DESCHEDULE, table),
         "enforcement": "observe" if decision.policy.observed else "enforce",
         "problems": list(decision.problems),
+        "warnings": list(decision.policy.warnings),
     }
 
 
@@ -111,6 +112,7 @@ def explain(
         "generation": decision.policy.generation,
         **_enforcement(decision, table, effects),
         "problems": list(decision.problems),
+        "warnings": list(decision.policy.warnings),
         **limited("awaited", sorted(decision.unreported), MOST_NAMED),
         "strategies": strategies,
         **_ranking(decision, table, shown),

@@ -205,6 +205,7 @@ async def test_namespace_lists_its_policies_and_pods(world, get, demo, parsed):
                 "policy": "ns/demo",
                 "phase": "Running",
                 "node": "node-a",
+                "schedulerReason": None,
                 "schedulerMessage": None,
             }
         ]

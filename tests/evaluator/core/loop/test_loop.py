@@ -286,7 +286,7 @@ def test_policy_over_the_metric_limit_reports_so_and_blocks_no_other(demo, parse
     decided = world.decider.latest.policies
     assert not decided[KEY].problems
     assert decided[greedy.key].problems == tuple(
-        f"no source has metric m{n} (not requested: policies name more than --maxMetrics=2)"
+        f"no source has metric m{n} (not requested: policies name more than --maxMetrics=2, of which namespaces use ns 2)"
         for n in (1, 2, 3)
     )
     world.cluster.policies.replace([demo()])
@@ -322,7 +322,8 @@ def test_decisions_are_counted(world):
     assert world.value(missing, **of, metric="health_metric") == 0
     assert world.value("plimsoll_policies") == 1
     assert world.value("plimsoll_nodes") == 2
-    assert world.value("plimsoll_policy_problems", **of) == 0
+    refused_everywhere = 1
+    assert world.value("plimsoll_policy_problems", **of) == refused_everywhere
     world.cluster.policies.replace([])
     world.decider.evaluate()
     assert world.value("plimsoll_policy_problems", **of) is None
@@ -400,12 +401,13 @@ def test_violations_of_many_nodes_name_some_and_count_the_rest(log_lines, demo):
     world.hear(**dict.fromkeys(nodes, 1.0))
     world.decider.evaluate()
     found = said()
-    assert len(found) == 12
+    assert len(found) == 13
     assert found[1].startswith('level=info msg="node-0000 violating demo-policy: ')
     assert found[11] == (
         'level=info msg="4990 more nodes violating demo-policy" '
         "policy=ns/demo-policy nodes=4990 strategy=dontschedule"
     )
+    assert "refused every node at its first evaluation" in found[12]
     world.hear(**dict.fromkeys(nodes, 0.0))
     world.decider.evaluate()
     found = said()

@@ -25,7 +25,8 @@ from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain import node_list, overview, rules
 from evaluator.features.pages.explain import nodes as explain_nodes
-from evaluator.features.pages.explain.pod import PodContext, explain_pod
+from evaluator.features.pages.explain.pod import explain_pod
+from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.pages.explain.states import states_of
 from evaluator.features.pages.violation_times import ViolationTimes

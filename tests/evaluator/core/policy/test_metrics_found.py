@@ -72,20 +72,20 @@ def test_message_has_the_number_of_nodes_and_similar_metrics(decided):
 
 
 def test_event_waits_until_similar_metrics_are_known(decided):
-    found = decided(LACKS)
-    assert metrics_found.events(*found, lambda _: None) == {}
-    (event,) = metrics_found.events(*found, lambda _: ("mm",)).values()
+    lacks, _ = decided(LACKS)
+    assert metrics_found.events(lacks, lambda _: None) == {}
+    (event,) = metrics_found.events(lacks, lambda _: ("mm",)).values()
     assert (event.type, event.reason) == ("Warning", "MetricNotFound")
     assert event.message == (
         "no node has the metric m; similar metrics that nodes have: mm; see the condition MetricsFound"
     )
-    assert metrics_found.events(*decided(HAS), lambda _: ()) == {}
+    assert metrics_found.events(decided(HAS)[0], lambda _: ()) == {}
 
 
 def test_metric_of_a_scorer_is_not_looked_for(decided):
     found = decided(HAS, rules=("m GreaterThan 5", "plimsoll_risk GreaterThan 1"))
     assert metrics_found.state(*found, lambda _: ())[0] == "True"
-    assert metrics_found.count_not_found(*found) == 0
+    assert found[0].not_found == ()
 
 
 def test_polled_answer_without_the_metric_counts_as_missing(parsed, rule):
@@ -94,8 +94,7 @@ def test_polled_answer_without_the_metric_counts_as_missing(parsed, rule):
     store.subscribe(["m"])
     store.answer("m", {"gone": Reading(1, 1.0, NOW)}, NOW)
     decisions = decide([policy], ["n0"], store, now=NOW)
-    found = decisions.policies[policy.key], decisions.table
-    assert metrics_found.not_found(*found) == ["m"]
+    assert decisions.policies[policy.key].not_found == ("m",)
 
 
 def test_fault_of_a_polled_source_is_in_the_message(parsed, rule):

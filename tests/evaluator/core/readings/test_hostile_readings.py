@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
+from evaluator.core.policy.findings import first_evaluation
 from evaluator.core.policy.parse import parse as parse_policy
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
@@ -62,7 +63,8 @@ def about(decisions, store, key):
         {node: dict(decisions.labels.get(node, {})) for node in OTHERS},
         {node: nodes[node] for node in OTHERS},
         {(m, node) for m, missing in decision.missing.items() for node in {*missing} - {MALLORY}},
-        decision.problems,
+        # Whether every node is refused is a result about all nodes together.
+        {*decision.problems} - {first_evaluation.problem(decision.policy)},
     )
 
 

@@ -423,6 +423,25 @@ def shape(text):
     return [(tag, sorted(attributes)) for tag, attributes in Html(text).elements]
 
 
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/", ["1 problem, 1 warning"]),
+        ("/policies/ns/demo", ["Problem: no node has it", "Warning: it is a counter"]),
+        ("/pods/ns/web", ["1 problem, 1 warning"]),
+    ],
+)
+async def test_problems_and_warnings_are_on_the_first_page_and_those_of_policy_and_pod(
+    pages, demo, path, texts
+):
+    flawed = replace(demo, problems=("no node has it",), warnings=("it is a counter",))
+    pages.know(flawed, pods=[("ns", "web", "demo")])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("node-a", "node-b")})
+    words = " ".join(re.sub("<[^>]*>", " ", body(await pages.get(path))).split())
+    shown = words.replace(" :", ":").replace(" ,", ",")
+    assert [text for text in texts if text not in shown] == []
+
+
 @settings(max_examples=examples(15), deadline=None)
 @given(name=st.text(min_size=1, max_size=40).filter(lambda name: name not in {".", ".."}))
 async def test_no_name_changes_the_elements_of_a_page(name):
@@ -446,6 +465,7 @@ def policy_of(name):
             StrategyName.SCHEDULEONMETRIC: Strategy((rule,)),
         },
         problems=(name,),
+        warnings=(name,),
         uid="uid",
         status={"message": name, "conditions": [dict.fromkeys(("type", "message"), name)]},
         observed_by=name,

@@ -21,7 +21,7 @@ FIELDS = {
         "window": WINDOW,
         "policies.0": {
             *("policy", "explain", "dontschedule", "deschedule", "enforcement", "problems"),
-            *("strategies", "states", "strip", "oldestReadingSeconds"),
+            *("warnings", "strategies", "states", "strip", "oldestReadingSeconds"),
         },
         "policies.0.strategies.deschedule": {"violating", "pending", "clearing", "missing"},
         "policies.0.states": STATES,
@@ -29,7 +29,8 @@ FIELDS = {
     },
     "/policies/ns/demo": {
         "": {
-            *("waitingFor", "policy", "generation", "enforcement", "problems", "awaited"),
+            *("waitingFor", "policy", "generation", "enforcement", "problems", "warnings"),
+            *("awaited",),
             *("strategies", "scheduleonmetric", "states", "strip", "window", "status"),
             *("actions", "pods", "nodes"),
         },
@@ -43,7 +44,7 @@ FIELDS = {
         "actions": {
             *("kinds", "effect", "condition", "limit", "acted", "heldBack", "problems"),
         },
-        "pods.0": {"pod", "policy", "phase", "node", "schedulerMessage"},
+        "pods.0": {"pod", "policy", "phase", "node", "schedulerReason", "schedulerMessage"},
         "nodes.node-a": {
             *("state", "violatedSeconds", "timers", "readings", "dontschedule", "deschedule"),
             *("labels", "written"),
@@ -73,14 +74,15 @@ FIELDS = {
     },
     "/pods": {
         "": {"waitingFor", "window", "pods"},
-        "pods.0": {"pod", "policy", "phase", "node", "schedulerMessage"},
+        "pods.0": {"pod", "policy", "phase", "node", "schedulerReason", "schedulerMessage"},
     },
     "/pods/ns/web": {
         "": {
             *("waitingFor", "pod", "summary", "turnedAwayByPlimsoll", "node", "phase", "policy"),
-            *("gates", "scheduler", "schedulerMessage", "nodeCounts", "window", "nodes"),
+            *("gates", "scheduler", "schedulerReason", "schedulerMessage"),
+            *("nodeCounts", "window", "nodes"),
         },
-        "policy": {"name", "applies", "mode"},
+        "policy": {"name", "applies", "mode", "problems", "warnings"},
         "nodeCounts": {
             *("total", "notFeasible", "refusedByPolicy", "awaitingReadings", "refusedByScorers"),
             "left",

@@ -9,6 +9,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.decide import decide as decide_on
+from evaluator.core.policy.findings import first_evaluation
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.reductions import Use
@@ -157,6 +158,38 @@ async def test_new_problem_is_reported(api, recording, told, tas, rule):
     world.decide(parse(worse), n0=0.0)
     (other,) = {*parse(worse).problems} - {sentence}
     await told({sentence: 1, other: 1})
+
+
+async def test_warning_is_reported_once_also_after_a_restart(api, recording, told, tas, rule):
+    world = await recording(api.url)
+    obj = tas("demo", "default", deschedule=[rule("my_seconds_total GreaterThan 20")])
+    policy = parse(obj)
+    world.decide(policy, n0=0.0)
+    (event,) = await told({policy.warnings[0]: 1})
+    assert (event["type"], event["reason"]) == ("Warning", "PolicyWarning")
+    valid = {"type": "Valid", "status": "True", "reason": "Warnings", "observedGeneration": 1}
+    world.status[KEY] = {"conditions": [valid]}
+    world.recorder.start_over()
+    world.decide(policy, n0=0.0)
+    renamed = tas(
+        "demo", "default", generation=2, deschedule=[rule("my_bytes_total GreaterThan 20")]
+    )
+    world.decide(parse(renamed), n0=0.0)
+    await told({policy.warnings[0]: 1, parse(renamed).warnings[0]: 1})
+
+
+async def test_policy_that_refuses_every_node_at_once_is_reported_once(
+    api, recording, told, tas, rule
+):
+    world = await recording(api.url)
+    policy = parse(tas("demo", "default", dontschedule=[rule("health Equals 2")]))
+    world.decide(policy, n0=2.0, n1=2.0)
+    began = "dontschedule is violated: the condition DontScheduleViolated names the nodes"
+    await told({began: 1, first_evaluation.problem(policy): 1})
+    world.decide(policy, n0=2.0, n1=2.0)
+    world.decide(policy, n0=0.0, n1=0.0)
+    cleared = "dontschedule is no longer violated on any node"
+    await told({began: 1, first_evaluation.problem(policy): 1, cleared: 1})
 
 
 async def test_label_conflict_is_reported_without_the_node(api, recording, told, demo):

@@ -60,7 +60,7 @@ def test_violated_policy_has_a_condition_true(status, demo):
 
 def test_node_violating_two_strategies_counts_once(status, parsed, rule):
     policy = parsed(dontschedule=[rule("m GreaterThan 0")], deschedule=[rule("m Equals 1")])
-    assert status(policy, [1.0]).message == "violated on 1 of 1 node (n0)"
+    assert status(policy, [1.0, 0.0]).message == "violated on 1 of 2 nodes (n0)"
 
 
 def test_condition_is_unknown_while_readings_are_missing(status, demo):
@@ -76,8 +76,8 @@ def test_violated_overrides_unknown_and_the_message_has_both(status, demo):
 
 
 def test_message_names_a_few_of_many_nodes(status, demo):
-    found = status(demo, [1.0] * 500)
-    assert found.message == "violated on 500 of 500 nodes (n0, n1, n10, n100, n101 and 495 more)"
+    found = status(demo, [1.0] * 499 + [0.0])
+    assert found.message == "violated on 499 of 500 nodes (n0, n1, n10, n100, n101 and 494 more)"
 
 
 def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed, rule):
@@ -89,6 +89,31 @@ def test_problems_are_in_the_condition_and_counted_in_the_message(status, parsed
     assert (valid.type, valid.status) == ("Valid", "False")
     assert "rule 2: it has no metricname: left out" in valid.message
     assert "strategy 'other' is unknown" in valid.message
+
+
+def test_metric_that_no_node_has_is_a_problem(status, demo):
+    found = status(demo, [None, None])
+    assert found.problems == ("no node has the metric m: see the condition MetricsFound",)
+    assert found.message.endswith("; 1 problem, see the condition Valid")
+    valid, *_, last, _enforced = found.conditions
+    assert (valid.status, valid.reason, valid.message) == ("False", "Problems", *found.problems)
+    assert (last.type, last.status) == ("MetricsFound", "False")
+    assert status(demo, [None, 0.0]).problems == ()
+
+
+def test_counter_is_a_warning_in_the_condition_and_counted_in_the_message(status, parsed, rule):
+    policy = parsed(dontschedule=[rule("my_seconds_total GreaterThan 20")])
+    found = status(policy, [])
+    assert found.problems == ()
+    assert found.message.endswith("1 warning, see the condition Valid")
+    valid, *_ = found.conditions
+    assert (valid.status, valid.reason) == ("True", "Warnings")
+    (warning,) = policy.warnings
+    assert valid.message == f"every part of the policy is in force; warning: {warning}"
+    flawed = parsed(dontschedule=[rule("my_seconds_total GreaterThan 20"), {}])
+    valid, *_ = status(flawed, []).conditions
+    assert (valid.status, valid.reason) == ("False", "Problems")
+    assert valid.message.endswith(f"; warning: {warning}")
 
 
 def test_ambiguous_series_are_a_problem_with_metric_and_count(status, demo):

@@ -5,7 +5,11 @@ import json
 import pytest
 import yaml
 
-from evaluator.tools.check import main
+from evaluator.core.catalog.load import shipped
+from evaluator.core.policy import parse
+from evaluator.tools.check import main, metrics
+
+COUNTERS = ["node_context_switches_total", "my_errors_total", "pressure_cpu_waiting_seconds_total"]
 
 
 @pytest.fixture
@@ -73,9 +77,16 @@ def test_metric_with_several_series_is_a_warning_with_advice_for_the_operator(wa
 
 
 def test_counter_is_a_warning_with_its_rate(warned):
-    (warning,) = warned("context_switches_total GreaterThan 100000")
+    (warning,) = warned("node_context_switches_total GreaterThan 100000")
     assert "is a counter that only grows until the node restarts" in warning
     assert "`expr: sum(rate(node_context_switches_total[1m]))`" in warning
+
+
+def test_check_warns_of_a_counter_as_the_evaluator_does(tas, rule):
+    rules = [rule(f"{name} GreaterThan 20") for name in COUNTERS]
+    policy = parse.parse(tas("demo", dontschedule=rules))
+    assert list(metrics.warnings(policy, shipped(), known=COUNTERS)) == list(policy.warnings)
+    assert len(policy.warnings) == len(COUNTERS)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +102,7 @@ def test_shipped_rule_comes_before_the_rate_of_a_counter(warned, metric, series)
 
 
 def test_counter_of_the_kernel_is_recognised_by_its_name(warned):
-    (warning,) = warned("vmstat_oom_kill GreaterThan 0")
+    (warning,) = warned("node_vmstat_oom_kill GreaterThan 5")
     assert "`expr: sum(rate(node_vmstat_oom_kill[1m]))`" in warning
     assert warned("netstat_Tcp_CurrEstab GreaterThan 1000") == []
 

@@ -55,6 +55,39 @@ async def test_aggregated_discovery_agrees_with_the_plain_one(api):
     assert found == plain
 
 
+def wanted(version):
+    return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+
+
+@pytest.mark.parametrize(
+    ("accept", "version"),
+    [
+        (wanted("v2beta1"), "v2beta1"),
+        (f"{wanted('v2beta1')},application/json", "v2beta1"),
+        (f"{wanted('v2')},{wanted('v2beta1')},application/json", "v2"),
+        (f"{wanted('v2beta1')},{wanted('v2')}", "v2beta1"),
+        (f"{wanted('v2')};q=0.5, {wanted('v2beta1')};q=0.9", "v2beta1"),
+        (f"{wanted('v9')},{wanted('v2beta1')},application/json", "v2beta1"),
+        (f"application/json;q=0.9,{wanted('v2')};q=0.8", ""),
+        (f"application/json,{wanted('v2')};q=0", ""),
+        (f"{wanted('v9')},application/json", ""),
+        ("application/json", ""),
+        ("*/*", ""),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_discovery_is_served_in_the_version_that_the_client_accepts(
+    api, path, accept, version
+):
+    reply = await api.call("GET", path, headers={"Accept": accept})
+    if version:
+        assert reply.headers["Content-Type"] == wanted(version)
+        assert reply.body["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+        assert reply.body["kind"] == "APIGroupDiscoveryList"
+    else:
+        assert reply.body["kind"] in {"APIVersions", "APIGroupList"}
+
+
 async def resources(api, path):
     body = (await api.get(path)).body
     return [item["name"] for item in body["resources"] if "/" not in item["name"]]

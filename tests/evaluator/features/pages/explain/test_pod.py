@@ -13,25 +13,36 @@ from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodSta
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
-from evaluator.features.pages.explain.pod import PodContext, explain_pod
+from evaluator.features.pages.explain.pod import explain_pod
+from evaluator.features.pages.explain.pod_summary import PodContext
 from wire.codec import Delta
 
 NOW = 1000.0
 KEY = PolicyKey("ns", "demo")
 READY = NodeStatus([NodeCondition("Ready", "True")])
 SCHEDULER = "0/3 nodes are available: 2 violating demo: m GreaterThan 5, 1 untolerated taint"
+UNREACHABLE = 'Post "https://10.0.0.7:9001/scheduler/filter": dial tcp 10.0.0.7:9001: connect: connection refused'
 
 
 def node(name, **spec):
     return Node(NodeMeta(name), NodeSpec(**spec), READY)
 
 
-def pod(policy="demo", *, requests=True, phase="Pending", group="", **spec):
+def pod(
+    policy="demo",
+    *,
+    requests=True,
+    phase="Pending",
+    group="",
+    said=("Unschedulable", SCHEDULER),
+    **spec,
+):
+    """A pod; `said`: reason and message of kube-scheduler's condition, None for no attempt."""
     labels = {POLICY_LABEL: policy} if policy else {}
     labels |= {GROUP_LABEL: group} if group else {}
-    condition = PodCondition("PodScheduled", "False", "Unschedulable", SCHEDULER)
+    conditions = [PodCondition("PodScheduled", "False", *said)] if said else []
     meta = PodMeta(name="web", namespace="ns", labels=labels)
-    return Pod(meta, PodSpec(requests_extender=requests, **spec), PodStatus(phase, [condition]))
+    return Pod(meta, PodSpec(requests_extender=requests, **spec), PodStatus(phase, conditions))
 
 
 @pytest.fixture
@@ -57,7 +68,9 @@ def explained(parsed, rule, nodes):
         decisions = decide([policy], nodes, store, now=NOW)
         name = (subject.metadata.labels or {}).get(POLICY_LABEL)
         decision = decisions.policies.get(PolicyKey("ns", name)) if name else None
-        context = PodContext(decisions, nodes, decision, scorers or {}, waiting)
+        context = PodContext(
+            decisions, nodes, decision, scorers or {}, ["overload risk 0.4"], waiting
+        )
         found = finished(explain_pod(subject, context, store, now=NOW + 2))
         page = {**found.head, "nodes": dict(found.nodes)}
         return json.loads(json.dumps(page, allow_nan=False))
@@ -71,8 +84,14 @@ def test_pod_that_its_policy_refuses_everywhere_is_turned_away(explained):
         True,
         "policy ns/demo refuses 2 of 2 feasible nodes",
     )
-    assert page["policy"] == {"name": "ns/demo", "applies": True, "mode": "enforce"}
-    assert page["schedulerMessage"] == SCHEDULER
+    assert page["policy"] == {
+        "name": "ns/demo",
+        "applies": True,
+        "mode": "enforce",
+        "problems": [],
+        "warnings": [],
+    }
+    assert (page["schedulerReason"], page["schedulerMessage"]) == ("Unschedulable", SCHEDULER)
     assert page["nodeCounts"] == {
         "total": 3,
         "notFeasible": 1,
@@ -166,6 +185,79 @@ def test_scorers_that_refuse_the_rest_turn_the_pod_away(explained):
         True,
         "policy ns/demo refuses 1 and scorers refuse 1 of 2 feasible nodes",
     )
+
+
+ERROR = "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"
+
+
+@pytest.mark.parametrize(
+    ("said", "turned_away", "summary"),
+    [
+        (
+            ("SchedulerError", UNREACHABLE),
+            None,
+            f"{ERROR}; policy ns/demo would refuse 2 of 2 feasible nodes",
+        ),
+        (
+            ("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu."),
+            False,
+            "kube-scheduler reports other reasons, none of Plimsoll; "
+            "policy ns/demo would refuse 2 of 2 feasible nodes",
+        ),
+        (
+            ("Unschedulable", "0/3 nodes are available: 3 violating other: m GreaterThan 5."),
+            False,
+            "kube-scheduler reports other reasons, none of Plimsoll; "
+            "policy ns/demo would refuse 2 of 2 feasible nodes",
+        ),
+        (
+            None,
+            None,
+            "kube-scheduler has reported no attempt; "
+            "policy ns/demo would refuse 2 of 2 feasible nodes",
+        ),
+    ],
+    ids=["error", "own reason", "another policy", "no attempt"],
+)
+def test_refusal_that_kube_scheduler_does_not_report_is_not_claimed(
+    explained, said, turned_away, summary
+):
+    page = explained(pod(said=said))
+    assert (page["turnedAwayByPlimsoll"], page["summary"]) == (turned_away, summary)
+    assert (page["schedulerReason"], page["schedulerMessage"]) == (said or (None, None))
+
+
+@pytest.mark.parametrize(
+    ("observed", "permitted"),
+    [
+        ("--observe", "policy ns/demo is only observed; Plimsoll permits it"),
+        ("", "policy ns/demo permits it"),
+    ],
+)
+def test_error_of_kube_scheduler_is_named_even_where_the_policy_permits_the_pod(
+    explained, observed, permitted
+):
+    page = explained(pod(said=("SchedulerError", UNREACHABLE)), hot=1, warm=1, observed=observed)
+    assert page["turnedAwayByPlimsoll"] is None
+    assert page["summary"] == f"{ERROR}; {permitted} on 2 of 2 feasible nodes"
+
+
+def test_error_for_a_pod_that_does_not_request_the_extender_is_not_ours(explained):
+    page = explained(pod("", requests=False, said=("SchedulerError", "volume not found")))
+    assert page["turnedAwayByPlimsoll"] is False
+
+
+def test_refusal_of_a_scorer_counts_if_kube_scheduler_reports_it(explained):
+    scorers = {"hot": ["safe"], "warm": ["safe"]}
+    said = ("Unschedulable", "0/3 nodes are available: 2 overload risk 0.4, 1 untolerated taint.")
+    page = explained(pod(said=said), hot=1.0, warm=1.0, scorers=scorers)
+    assert (page["turnedAwayByPlimsoll"], page["summary"]) == (
+        True,
+        "scorers refuse 2 of 2 feasible nodes",
+    )
+    said = ("Unschedulable", "0/3 nodes are available: 3 Insufficient memory.")
+    page = explained(pod(said=said), hot=1.0, warm=1.0, scorers=scorers)
+    assert page["turnedAwayByPlimsoll"] is False
 
 
 @pytest.mark.parametrize(("gate", "ours"), [(GATE, True), ("example.com/quota", False)])

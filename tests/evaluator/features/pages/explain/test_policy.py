@@ -9,6 +9,7 @@ import pytest
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
+from evaluator.core.policy.findings import first_evaluation
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged
@@ -62,6 +63,7 @@ def test_whole_explanation_is_as_documented(store, explained):
         "generation": 3,
         "enforcement": {"mode": "enforce"},
         "problems": [],
+        "warnings": [],
         "awaited": [],
         "strategies": {
             "dontschedule": {
@@ -183,7 +185,8 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "dontschedule": ["a"],
                 "deschedule": ["a"],
                 "enforcement": "enforce",
-                "problems": [],
+                "problems": [first_evaluation.problem(demo)],
+                "warnings": [],
             },
             {
                 "policy": "ns/other",
@@ -192,6 +195,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "deschedule": [],
                 "enforcement": "enforce",
                 "problems": list(other.problems),
+                "warnings": [],
             },
         ]
     }
