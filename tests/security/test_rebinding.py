@@ -29,7 +29,9 @@ PAGES = ["/metrics", "/", "/index.json", "/policies/shop", "/explain", "/assets/
 async def get(dial):
     """A client on loopback, as `kubectl port-forward` is one in the pod."""
     pages = PagesOfPolicies()
-    server = ops_port.server(Settings(), None, Metrics(), pages.server.answer)
+    server = ops_port.server(
+        Settings(), None, Metrics(), pages.server.answer, pages.targets.resource_path
+    )
     (address,) = await server.listen([Address("127.0.0.1", 0)])
 
     async def ask(path, host):

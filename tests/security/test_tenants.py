@@ -197,7 +197,9 @@ async def tenants(authority, dial):
     cert, key = authority.issue("server")
     settings = Settings(cert=str(cert), key=str(key), ops_tls=True, ops_authorize=True)
     api = ApiServer()
-    server = ops_port.server(settings, api, Metrics(), pages.server.answer)
+    server = ops_port.server(
+        settings, api, Metrics(), pages.server.answer, pages.targets.resource_path
+    )
     (address,) = await server.listen([Address("127.0.0.1", 0)])
     tls = authority.client()
 

@@ -12,6 +12,7 @@ from evaluator.core.http import ops_port
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
+from evaluator.features.pages.targets import Targets
 from plimsoll.http.addresses import Address
 from plimsoll.http.types import Response
 from tests.patience import PATIENCE
@@ -66,7 +67,7 @@ async def start(api):
     servers = []
 
     async def run(settings):
-        servers.append(ops_port.server(settings, api, Metrics(), handler))
+        servers.append(ops_port.server(settings, api, Metrics(), handler, Targets().resource_path))
         (address,) = await servers[-1].listen([Address("127.0.0.1", 0)])
         return address.port
 

@@ -15,12 +15,14 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
+from evaluator.features.gangs.feature import Shown as GangsShown
 from evaluator.features.node_actions.feature import Shown
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.targets import Targets
 from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.features.scorers.feature import NO_SCORERS
 from plimsoll.http.types import Parts, Request
@@ -73,7 +75,7 @@ class Html(HTMLParser):
 class PagesOfPolicies:
     """The ops server of an evaluator that decided on some policies."""
 
-    def __init__(self, **sources):
+    def __init__(self, *, gang_explainer=None, **sources):
         self.now = START
         self.cluster = ClusterCache()
         self.store = Store(stale_after=30.0, started=START)
@@ -88,7 +90,8 @@ class PagesOfPolicies:
         )
         self.decider.followers.append(times.update)
         planner = NodeActionPlanner(self.cluster, self.decider, metrics, ActionSettings())
-        parts = [Shown(planner).page(), NO_SCORERS, NO_GANGS]
+        gangs = GangsShown(gang_explainer).page() if gang_explainer else NO_GANGS
+        parts = [Shown(planner).page(), NO_SCORERS, gangs]
         given = PageSources(
             self.decider,
             self.cluster,
@@ -99,7 +102,9 @@ class PagesOfPolicies:
             parts=lambda: parts,
             **sources,
         )
-        self.server = OpsServer(self.decider, metrics, pages=routes(Reports(given)))
+        self.targets = Targets(given.sections)
+        pages = routes(Reports(given), self.targets)
+        self.server = OpsServer(self.decider, metrics, pages=pages)
 
     def know(self, *policies, nodes=("node-a", "node-b"), pods=()):
         """Replace policies and nodes (names or objects); pods are given as (namespace, name, policy)."""
