@@ -12,6 +12,7 @@ import pytest
 
 from sandbox.apiserver.server import ApiServer
 from tests.evaluator.conftest import Api, make_rule, make_tas
+from tests.evaluator.core.sources.conftest import run as run
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e

@@ -10,6 +10,7 @@ import yaml
 from evaluator.tools.backtest import main as backtest
 from evaluator.tools.record import main
 from tests.evaluator.conftest import make_tas
+from tests.evaluator.core.sources.conftest import run as run
 from tests.evaluator.core.sources.test_secured import Pki
 from tests.evaluator.tools.backtest.read import read
 from tests.eventually import eventually
