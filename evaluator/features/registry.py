@@ -1,33 +1,28 @@
-"""The list of features. Deleting a feature is deleting its line here and its folder."""
+"""The list of features. Deleting a feature is deleting its line here, and its folder."""
 
+from importlib import import_module
 from typing import Any
 
 from evaluator.core.feature import Feature
 from evaluator.core.policy.vocabulary import merged
-from evaluator.features.custom_metrics.feature import FEATURE as CUSTOM_METRICS
-from evaluator.features.evictions.feature import FEATURE as EVICTIONS
-from evaluator.features.extender.feature import FEATURE as EXTENDER
-from evaluator.features.gangs.feature import FEATURE as GANGS
-from evaluator.features.labels.feature import FEATURE as LABELS
-from evaluator.features.node_actions.feature import FEATURE as NODE_ACTIONS
-from evaluator.features.pages.feature import FEATURE as PAGES
-from evaluator.features.requeue.feature import FEATURE as REQUEUE
-from evaluator.features.scorers.feature import FEATURE as SCORERS
-from evaluator.features.status.feature import FEATURE as STATUS
 
-FEATURES: tuple[Feature[Any], ...] = (
-    EXTENDER,
-    LABELS,
-    NODE_ACTIONS,
-    EVICTIONS,
-    REQUEUE,
-    STATUS,
-    SCORERS,
-    GANGS,
-    CUSTOM_METRICS,
-    PAGES,
+NAMES = (
+    "extender",
+    "labels",
+    "node_actions",
+    "evictions",
+    "requeue",
+    "status",
+    "scorers",
+    "gangs",
+    "custom_metrics",
+    "pages",
 )
-"""In the order in which they are wired, and shown where several contribute."""
+"""In the order in which they are wired, and shown where several contribute. `pages` is last: it shows the others."""
+
+FEATURES: tuple[Feature[Any], ...] = tuple(
+    import_module(f"evaluator.features.{name}.feature").FEATURE for name in NAMES
+)
 
 VOCABULARY = merged(feature.vocabulary for feature in FEATURES)
 """What policies may name beside metrics of nodes."""

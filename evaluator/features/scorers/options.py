@@ -5,15 +5,13 @@ from dataclasses import dataclass
 
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.features.scorers.plugin import POLICIES
 from evaluator.features.scorers.plugins.congestion import CongestionOptions
 from evaluator.features.scorers.plugins.pigeon_options import PigeonOptions
 from evaluator.features.scorers.plugins.reward import RewardOptions
 from evaluator.features.scorers.plugins.safe import SafeOptions
 from plimsoll import flags
 from plimsoll.flags import option
-
-POLICIES = "policies"
-"""Name of the policies' extender among scorers, in --scorerWeights and /explain."""
 
 
 def _pairs(given: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,9 @@ Scores = npt.NDArray[np.int64]
 BEST = 10
 """kube-scheduler's MaxExtenderPriority."""
 
+POLICIES = "policies"
+"""Name of the policies' extender among scorers, in --scorerWeights and /explain."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScorerResult:

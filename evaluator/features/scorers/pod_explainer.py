@@ -14,8 +14,8 @@ from evaluator.core.pages import PageError, PodOpinions
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.explain import Opinion
-from evaluator.features.scorers.options import POLICIES
 from evaluator.features.scorers.per_pod import PerPodDecisions
+from evaluator.features.scorers.plugin import POLICIES
 from evaluator.features.scorers.runner import ScorerError, ScorerRunner
 from plimsoll.http.pieces import unhurried
 

@@ -1,0 +1,108 @@
+"""Starts an evaluator on the sandbox's API server and prints the nodes that it refuses to a pod, as JSON.
+
+test_deletion.py runs it in copies of the tree without some feature, so it uses the core and the extender only.
+"""
+
+import asyncio
+import json
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import yaml
+
+from evaluator.app import Service
+from evaluator.config import Settings
+from evaluator.core.kube.client import Kube
+from evaluator.core.protocol import codec
+from evaluator.features.extender.verbs import answer_filter
+from sandbox.apiserver.server import ApiServer
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "%s"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+CRD = Path(__file__).parents[3] / "deploy/crd/taspolicy.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
+RULE = {"metricname": "node_condition_Sick", "operator": "Equals", "target": 1}
+POLICY = {
+    "apiVersion": "telemetry.intel.com/v1alpha1",
+    "kind": "TASPolicy",
+    "metadata": {"name": "demo", "namespace": "default"},
+    "spec": {"strategies": {"dontschedule": {"rules": [RULE]}}},
+}
+LABELS = {"telemetry-policy": "demo"}
+POD = {"metadata": {"name": "web", "namespace": "default", "labels": LABELS}}
+NODES = {"node-a": "True", "node-b": "False"}
+SETTINGS = Settings(
+    unsafe=True,
+    port=0,
+    agent_port=0,
+    ops_port=0,
+    bind_address="127.0.0.1",
+    lease_namespace="default",
+    shutdown_delay=0.0,
+)
+
+
+def post(url, body):
+    """Create an object."""
+    headers = {"content-type": "application/json"}
+    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)):
+        pass
+
+
+def node(name, state):
+    """A ready node, with the condition that the policy's rule reads."""
+    conditions = [{"type": "Sick", "status": state}, {"type": "Ready", "status": "True"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"conditions": conditions},
+    }
+
+
+async def refused(service):
+    """Run the evaluator until it is ready, and return its answer for the pod."""
+    stop, at_once = asyncio.Event(), asyncio.Event()
+    decided = asyncio.Event()
+    service.core.loop.listeners.append(decided.set)
+    running = asyncio.create_task(service.run(stop, at_once))
+    async with asyncio.timeout(60):
+        while not service.core.loop.is_ready():
+            await decided.wait()
+            decided.clear()
+    body = {"Pod": POD, "NodeNames": list(NODES)}
+    args = codec.decode(json.dumps(body).encode())
+    answer = answer_filter(args, service.core.loop.current())
+    stop.set()
+    at_once.set()
+    await running
+    return answer.failed
+
+
+async def main():
+    """Print the answer."""
+    server = ApiServer()
+    url = await server.start()
+    await asyncio.to_thread(post, url + CRDS, yaml.safe_load(CRD.read_text()))
+    for name, state in NODES.items():
+        await asyncio.to_thread(post, f"{url}/api/v1/nodes", node(name, state))
+    await asyncio.to_thread(post, url + POLICIES, POLICY)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config"
+        config.write_text(CONFIG % url)
+        api = await Kube.connect(str(config))
+        failed = await refused(Service(SETTINGS, api))
+        await api.close()
+    await server.close()
+    print(json.dumps(dict(failed)))  # noqa: T201 (read by the test)
+
+
+asyncio.run(main())

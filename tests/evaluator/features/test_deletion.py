@@ -1,0 +1,42 @@
+"""An optional feature is deleted with its folder and its line in the list; the rest decides and answers without it."""
+
+import json
+
+import pytest
+
+from tests.checkout import checkout  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.e2e
+
+FEATURES = {
+    "node_actions": "--taints",
+    "evictions": "--evict",
+    "requeue": "--nudge",
+    "scorers": "--scorers",
+    "gangs": "--gangs",
+    "custom_metrics": "--customMetricsPort",
+    "pages": "--explain",
+}
+"""The optional features, each with one of its flags."""
+
+PROGRAM = "tests/evaluator/features/decide_and_answer.py"
+"""Decides and answers, with the core and the extender only."""
+
+
+@pytest.mark.parametrize("name", FEATURES)
+def test_feature_is_deleted_with_its_folder_and_its_line(checkout, name):  # noqa: F811
+    checkout.remove(f"evaluator/features/{name}")
+    checkout.remove(f"tests/evaluator/features/{name}")
+    registry = checkout.root / "evaluator/features/registry.py"
+    text = registry.read_text()
+    assert text.count(f'    "{name}",\n') == 1
+    registry.write_text(text.replace(f'    "{name}",\n', ""))
+    for program in ("agent", "evaluator", "sandbox"):
+        shown = checkout.run("python", "-P", "-m", program, "--help")
+        assert FEATURES[name] not in shown.split()
+    for command in ("backtest", "check", "clean", "configure-scheduler", "record", "test"):
+        checkout.run("python", "-P", "-m", "evaluator", command, "--help")
+    checkout.run("lint-imports", "--no-cache")
+    checkout.run("python", "-P", "checks/tree.py")
+    answer = checkout.run("python", "-P", PROGRAM).splitlines()
+    assert set(json.loads(next(line for line in answer if line.startswith("{")))) == {"node-a"}
