@@ -25,7 +25,7 @@ from collectors.base import catalog
 from collectors.base.host import Host
 from collectors.base.registry import COLLECTORS
 from docs import catalog_file, collector_table, figures, shipped
-from evaluator.core.metrics import Metrics
+from evaluator.features.registry import documented_metrics
 from plimsoll import flags
 
 HERE = Path(__file__).resolve().parent
@@ -201,7 +201,7 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## The evaluator", "")
     yield from _families(
         (f"{m.name}_total" if m.type == "counter" else m.name, m.type, m.documentation)
-        for m in Metrics().registry.collect()
+        for m in documented_metrics().collect()
     )
 
 

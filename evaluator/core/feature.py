@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from evaluator.core.http.ports import Port, RouteGroup
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
@@ -55,6 +57,10 @@ def _nothing(_options: FeatureOptions) -> Iterable[str]:
     return ()
 
 
+def _no_metrics(_registry: CollectorRegistry) -> None:
+    """Register nothing."""
+
+
 def _known() -> bool:
     """Return True: nothing is to be found out first."""
     return True
@@ -95,6 +101,8 @@ class Feature(Generic[Options]):
     name: str
     wire: "Callable[[Core, Options], Wired]"
     options: type[Options]
+    metrics: Callable[[CollectorRegistry], object] = _no_metrics
+    """Registers the metrics of the feature. `wire` calls it, also with the flags off; the documentation lists them by it."""
     check: Callable[[Options], Iterable[str]] = _nothing
     """Yields what keeps the feature from starting with these flags, each as a sentence."""
     vocabulary: Vocabulary = NO_FEATURES

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from evaluator.core.feature import Feature
+from evaluator.core.metrics import Metrics
 from evaluator.core.policy.vocabulary import merged
 from evaluator.features.custom_metrics.feature import FEATURE as CUSTOM_METRICS
 from evaluator.features.evictions.feature import FEATURE as EVICTIONS
@@ -31,3 +34,11 @@ FEATURES: tuple[Feature[Any], ...] = (
 
 VOCABULARY = merged(feature.vocabulary for feature in FEATURES)
 """What policies may name beside metrics of nodes."""
+
+
+def documented_metrics() -> CollectorRegistry:
+    """Return the metrics of the core and of all features, without values."""
+    registry = Metrics().registry
+    for feature in FEATURES:
+        feature.metrics(registry)
+    return registry

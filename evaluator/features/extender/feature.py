@@ -10,6 +10,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.report import Effect, listed
+from evaluator.features.extender.metrics import ExtenderMetrics
 from evaluator.features.extender.policies import PolicyVerbs
 
 
@@ -27,8 +28,9 @@ class RefusedNodes(Effects):
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Answer on kube-scheduler's port."""
-    verbs = PolicyVerbs(core.loop.current, core.metrics, for_pod=core.contributions.for_pod)
+    metrics = ExtenderMetrics(core.metrics.registry)
+    verbs = PolicyVerbs(core.loop.current, metrics, for_pod=core.contributions.for_pod)
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
 
 
-FEATURE = Feature(name="extender", options=FeatureOptions, wire=wire)
+FEATURE = Feature(name="extender", options=FeatureOptions, metrics=ExtenderMetrics, wire=wire)

@@ -6,12 +6,12 @@ from http import HTTPStatus
 
 from evaluator.core.feature import ForPod
 from evaluator.core.http.ports import RouteGroup
-from evaluator.core.metrics import Metrics
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
 from evaluator.core.protocol.errors import ErrorResponder
 from evaluator.features.extender import verbs
+from evaluator.features.extender.metrics import ExtenderMetrics
 from plimsoll import logs
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
@@ -41,7 +41,7 @@ class PolicyVerbs:
     def __init__(
         self,
         decisions: Callable[[], Decisions],
-        metrics: Metrics,
+        metrics: ExtenderMetrics,
         *,
         for_pod: ForPod = verbs.for_any,
     ) -> None:

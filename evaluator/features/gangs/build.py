@@ -10,7 +10,6 @@ from evaluator.core.feature import Loop
 from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.controller import GangController
 from evaluator.features.gangs.core import events
@@ -21,6 +20,7 @@ from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangDecisions, GangReason
 from evaluator.features.gangs.diagnoser import Diagnoser
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.ungater import Ungater
 
@@ -34,7 +34,7 @@ class GangManager:
         api: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: GangMetrics,
         *,
         inventory: PodCache,
         fence: WriteFence,

@@ -15,7 +15,6 @@ from typing import Protocol
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs import gauges
 from evaluator.features.gangs.core.decide import deciding
 from evaluator.features.gangs.core.index import GangIndex
@@ -28,6 +27,7 @@ from evaluator.features.gangs.core.types import (
     GangRelease,
     GangTimings,
 )
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.ungater import UngateResult
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -94,7 +94,7 @@ class GangController:
         index: GangIndex,
         tracker: CapacitySource,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: GangMetrics,
         *,
         timings: GangTimings,
         is_leader: Callable[[], bool],

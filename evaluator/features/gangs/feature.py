@@ -8,6 +8,7 @@ from evaluator.core.pages import Facts, PagePart
 from evaluator.features.gangs import webhook_port
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.page import section
 
@@ -45,7 +46,8 @@ NO_GANGS = PagePart(evaluator=_off, section=section(None))
 
 def wire(core: Core, options: GangOptions) -> Wired:
     """Release gangs while this replica leads, with --gangs; serve the webhook with --gangWebhookPort."""
-    server = webhook_port.server(core.options, options, core.metrics)
+    metrics = GangMetrics(core.metrics.registry)
+    server = webhook_port.server(core.options, options, core.metrics, metrics)
     ports = []
     if server is not None:
         ports.append(Port("gangs", server, options.gang_webhook_port, secured=True))
@@ -56,7 +58,7 @@ def wire(core: Core, options: GangOptions) -> Wired:
         core.api,
         core.cluster,
         core.loop,
-        core.metrics,
+        metrics,
         inventory=core.all_pods.require(ignored=options.ignored_resources),
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
@@ -69,4 +71,4 @@ def wire(core: Core, options: GangOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="gangs", options=GangOptions, wire=wire)
+FEATURE = Feature(name="gangs", options=GangOptions, metrics=GangMetrics, wire=wire)

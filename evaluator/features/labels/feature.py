@@ -11,6 +11,7 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.report import Effect, PolicyPart, listed
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
+from evaluator.features.labels.metrics import LabelMetrics
 
 
 class LabelledNodes(Effects):
@@ -40,11 +41,12 @@ class _Conflicts:
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
+    metrics = LabelMetrics(core.metrics.registry)
     controller = NodeLabelController(
         core.api,
         core.cluster,
         core.loop,
-        core.metrics,
+        metrics,
         bucket=core.node_writes,
         is_leader=core.fence.is_leader,
     )
@@ -57,4 +59,4 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="labels", options=FeatureOptions, wire=wire)
+FEATURE = Feature(name="labels", options=FeatureOptions, metrics=LabelMetrics, wire=wire)

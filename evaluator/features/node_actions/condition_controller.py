@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
 from evaluator.features.node_actions import conditions
 from evaluator.features.node_actions.conditions import ConditionApply
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
@@ -31,7 +31,7 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: NodeActionMetrics,
         planner: NodeActionPlanner,
         *,
         bucket: TokenBucket,

@@ -9,6 +9,7 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.report import PolicyPart
 from evaluator.features.node_actions import written
 from evaluator.features.node_actions.condition_controller import NodeConditionController
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
@@ -63,6 +64,7 @@ class Shown:
 
 def wire(core: Core, options: NodeActionOptions) -> Wired:
     """Plan on every replica; write while this one leads."""
+    metrics = NodeActionMetrics(core.metrics.registry)
     settings = ActionSettings(
         taints=options.taints,
         conditions=options.conditions,
@@ -71,9 +73,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         most=options.max_acted_nodes,
     )
     planner = NodeActionPlanner(
-        core.cluster, core.loop, core.metrics, settings, evicts=core.contributions.is_evicting
+        core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_evicting
     )
-    parts = (core.api, core.cluster, core.loop, core.metrics, planner)
+    parts = (core.api, core.cluster, core.loop, metrics, planner)
     taints = NodeTaintController(*parts, bucket=core.node_writes, is_leader=core.fence.is_leader)
     conditions = NodeConditionController(
         *parts, bucket=core.node_writes, is_leader=core.fence.is_leader
@@ -95,4 +97,6 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="node_actions", options=NodeActionOptions, wire=wire)
+FEATURE = Feature(
+    name="node_actions", options=NodeActionOptions, metrics=NodeActionMetrics, wire=wire
+)

@@ -12,6 +12,7 @@ from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS
 from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics, Scoring
 from evaluator.features.scorers.host import ScorerHost
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
@@ -87,6 +88,7 @@ NO_SCORERS = PagePart(evaluator=_no_scorers, node=_no_facts)
 
 def wire(core: Core, options: ScorerOptions) -> Wired:
     """Load and serve the scorers of --scorers; without any, say in policies that use their metrics how to enable them."""
+    metrics = ScoringMetrics(core.metrics.registry)
     scorers = registry.load(options)
     if not scorers:
         core.loop.derive(_Layer(OFF).over)
@@ -100,7 +102,7 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
         scorers,
         core.cluster,
         core.measured,
-        core.metrics,
+        metrics,
         inventory=inventory,
         rewards=learned.current,
     )
@@ -138,6 +140,7 @@ def check(options: ScorerOptions) -> Iterator[str]:
 FEATURE = Feature(
     name="scorers",
     options=ScorerOptions,
+    metrics=ScoringMetrics,
     wire=wire,
     check=check,
     vocabulary=Vocabulary(derived=frozenset(DERIVED_METRICS)),

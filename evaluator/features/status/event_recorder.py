@@ -13,13 +13,13 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writer import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.features.status import event_plan as policy_events
 from evaluator.features.status.event_plan import ReportedState
+from evaluator.features.status.metrics import StatusMetrics
 from evaluator.features.status.plan import PartsOf, no_parts
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -65,7 +65,7 @@ class PolicyEventRecorder:
         self,
         kube: Kube,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: StatusMetrics,
         *,
         similar_to: SimilarTo = lambda _metric: (),
         parts_of: PartsOf = no_parts,

@@ -3,18 +3,20 @@
 import asyncio
 from types import SimpleNamespace
 
+from prometheus_client import CollectorRegistry
+
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.metrics import Metrics
 from evaluator.core.model import pod_record
 from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from tests.patience import PATIENCE
 
@@ -28,7 +30,8 @@ class Replica:
 
     def __init__(self, kube, rng, background, **options):
         self.kube = kube
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = GangMetrics(self.registry)
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
         self.fence = WriteFence()
         kube.fence = self.fence.write
@@ -60,7 +63,7 @@ class Replica:
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):
-        return self.metrics.registry.get_sample_value(f"plimsoll_{name}", labels)
+        return self.registry.get_sample_value(f"plimsoll_{name}", labels)
 
 
 async def node(api, name):

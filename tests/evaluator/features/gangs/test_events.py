@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs.core.events import native, overdue
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
@@ -29,7 +30,8 @@ class World:
 
     def __init__(self, kube, rng, gangs_of, *, pace=AT_ONCE, **more):
         self.kube = kube
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = GangMetrics(self.registry)
         self.gangs = {}
         self.verdicts = {}
         self.blockers = {}
@@ -62,7 +64,7 @@ class World:
 
     def counted(self, reason, result):
         of = {"reason": reason, "result": result}
-        return self.metrics.registry.get_sample_value("plimsoll_gang_events_total", of)
+        return self.registry.get_sample_value("plimsoll_gang_events_total", of)
 
 
 async def until(predicate):

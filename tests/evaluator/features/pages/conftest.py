@@ -16,6 +16,7 @@ from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
 from evaluator.features.node_actions.feature import Shown
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
@@ -87,7 +88,9 @@ class PagesOfPolicies:
             clock=lambda: self.now,
         )
         self.decider.followers.append(times.update)
-        planner = NodeActionPlanner(self.cluster, self.decider, metrics, ActionSettings())
+        planner = NodeActionPlanner(
+            self.cluster, self.decider, NodeActionMetrics(metrics.registry), ActionSettings()
+        )
         parts = [Shown(planner).page(), NO_SCORERS, NO_GANGS]
         given = PageSources(
             self.decider,

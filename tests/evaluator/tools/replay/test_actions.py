@@ -4,12 +4,13 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
 from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import VALUE, ActionSettings
 from evaluator.tools.replay.actions import ActionReplay
@@ -57,7 +58,11 @@ class LiveActions:
         self.live = Live(wanted, START)
         self.cluster = self.live.cluster
         self.planner = NodeActionPlanner(
-            self.cluster, self.live.loop, Metrics(), settings_, clock=lambda: self.live.now
+            self.cluster,
+            self.live.loop,
+            NodeActionMetrics(CollectorRegistry()),
+            settings_,
+            clock=lambda: self.live.now,
         )
         self.cluster.listeners.actions.append(self.planner.changed)
         self.writes = Counter()
