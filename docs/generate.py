@@ -109,7 +109,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator clean",
         "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
-        evaluator.tools.clean.main.CleanSettings,
+        *evaluator.tools.clean.main.SETTINGS,
     )
     yield from _program(
         "plimsoll-evaluator check-apiservice",
@@ -120,11 +120,11 @@ def flags_page() -> Iterator[str]:
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
 
 
-def _program(name: str, about: str, settings: type[Any]) -> Iterator[str]:
-    yield from _flag_table(f"## {name}", settings, about)
+def _program(name: str, about: str, *settings: type[Any]) -> Iterator[str]:
+    yield from _flag_table(f"## {name}", *settings, about=about)
 
 
-def _flag_table(title: str, settings: type[Any], about: str = "") -> Iterator[str]:
+def _flag_table(title: str, *settings: type[Any], about: str = "") -> Iterator[str]:
     yield from ("", title, "")
     if about:
         yield from (about, "")
@@ -140,7 +140,8 @@ def _flag_table(title: str, settings: type[Any], about: str = "") -> Iterator[st
                 else ""
             ),
         )
-        for field, opt in flags.options(settings)
+        for part in settings
+        for field, opt in flags.options(part)
     ]
     yield from _table(("flag", "default", "environment", "description"), rows)
 

@@ -19,7 +19,9 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.protocol.codec import Args
+from evaluator.core.replay import Replayable
 from evaluator.core.report import Effect, PolicyPart
+from evaluator.core.writes.removal import Written
 from plimsoll.http.routes import Route
 
 if TYPE_CHECKING:
@@ -106,3 +108,7 @@ class Feature(Generic[Options]):
     check: Callable[[Options], Iterable[str]] = _nothing
     """Yields what keeps the feature from starting with these flags, each as a sentence."""
     vocabulary: Vocabulary = NO_FEATURES
+    written: Written[Any] | None = None
+    """What it writes to nodes, for the command `clean`."""
+    replayable: Replayable[Any] | None = None
+    """What it does with decisions, for the command `backtest`."""

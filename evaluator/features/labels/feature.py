@@ -12,6 +12,7 @@ from evaluator.core.report import Effect, PolicyPart, listed
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
 from evaluator.features.labels.metrics import LabelMetrics
+from evaluator.features.labels.removal import WRITTEN
 
 
 class LabelledNodes(Effects):
@@ -59,4 +60,6 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="labels", options=FeatureOptions, metrics=LabelMetrics, wire=wire)
+FEATURE = Feature(
+    name="labels", options=FeatureOptions, metrics=LabelMetrics, wire=wire, written=WRITTEN
+)

@@ -13,6 +13,8 @@ from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
+from evaluator.features.node_actions.removal import WRITTEN
+from evaluator.features.node_actions.replay import REPLAYABLE
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
@@ -98,5 +100,10 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
 
 
 FEATURE = Feature(
-    name="node_actions", options=NodeActionOptions, metrics=NodeActionMetrics, wire=wire
+    name="node_actions",
+    options=NodeActionOptions,
+    metrics=NodeActionMetrics,
+    wire=wire,
+    written=WRITTEN,
+    replayable=REPLAYABLE,
 )

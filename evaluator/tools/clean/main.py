@@ -5,12 +5,14 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.policy.actions import names
-from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner
+from evaluator.features.registry import FEATURES
+from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
@@ -36,7 +38,7 @@ example:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanSettings:
-    """Every flag of plimsoll-evaluator clean."""
+    """The flags of plimsoll-evaluator clean; features have more."""
 
     kube_config: str = option(
         "kubeConfig",
@@ -45,30 +47,37 @@ class CleanSettings:
         env="KUBECONFIG",
         metavar="FILE",
     )
-    taint_prefix: str = option(
-        "taintPrefix",
-        names.DOMAIN,
-        "prefix of taint keys beside the usual ones, as the evaluator's flag",
-        metavar="PREFIX",
-        parse=names.taint_prefix,
-    )
     dry_run: bool = option("dry-run", False, "print what would be removed, change nothing")
+
+
+WRITTEN = [feature.written for feature in reversed(FEATURES) if feature.written is not None]
+"""What features write to nodes, the last feature first."""
+SETTINGS: tuple[type[Any], ...] = (CleanSettings, *(written.options for written in WRITTEN))
+"""The classes of flags."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Clean the nodes, or print what would be removed with --dry-run; returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
-    settings = flags.parse_settings(CleanSettings, command, argv=argv, env=os.environ)
+    for part in SETTINGS:
+        flags.add_options(command, part)
+    given = command.parse_args(argv)
+    settings, *options = (
+        flags.from_namespace(part, command, given, env=os.environ) for part in SETTINGS
+    )
+    features = [
+        partial(written.removals, its) for written, its in zip(WRITTEN, options, strict=True)
+    ]
     logs.setup("warn", "logfmt")
     try:
-        asyncio.run(_clean(settings))
+        asyncio.run(_clean(settings, features))
     except (ConfigError, IncompleteError, KubeError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-async def _clean(settings: CleanSettings) -> None:
+async def _clean(settings: CleanSettings, features: Sequence[RemovalsOf]) -> None:
     """Raises ConfigError, KubeError, IncompleteError."""
     verb = "would remove" if settings.dry_run else "removed"
     nodes: set[str] = set()
@@ -79,7 +88,7 @@ async def _clean(settings: CleanSettings) -> None:
 
     api = await Kube.connect(settings.kube_config)
     try:
-        cleaner = NodeCleaner(api, names.own_prefixes(settings.taint_prefix))
+        cleaner = NodeCleaner(api, features)
         await (cleaner.plan(report) if settings.dry_run else cleaner.run(report))
     finally:
         await api.close()
