@@ -19,9 +19,9 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.protocol.codec import Args
-from evaluator.core.replay import Replayable
+from evaluator.core.replay import StartReplay
 from evaluator.core.report import Effect, PolicyPart
-from evaluator.core.writes.removal import Written
+from evaluator.core.writes.removal import Removal
 from plimsoll.http.routes import Route
 
 if TYPE_CHECKING:
@@ -94,6 +94,22 @@ class Wired:
     records: Callable[[Node], Mapping[str, str]] | None = None
     """Returns what the feature wrote to a node that shows, after a restart, that the node violated a policy."""
     page: PagePart | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Generic[Options]):
+    """What a feature writes to nodes. `removals` yields the writes that remove it; `options`: the flags of `clean` for it."""
+
+    options: type[Options]
+    removals: Callable[[Options, Node], Iterator[Removal]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayable(Generic[Options]):
+    """A feature that a backtest replays. `options`: the flags of `backtest` for it."""
+
+    options: type[Options]
+    start: Callable[[Options], StartReplay]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
-
-Options = TypeVar("Options", bound=FeatureOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,3 @@ class ReplayedFeature(Protocol):
 
 
 StartReplay = Callable[[Sequence[Policy], NodeIndex, Period], ReplayedFeature]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replayable(Generic[Options]):
-    """A feature that `backtest` replays. `options`: the flags of the command for it."""
-
-    options: type[Options]
-    start: Callable[[Options], StartReplay]

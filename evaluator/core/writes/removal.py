@@ -1,14 +1,10 @@
-"""What features wrote to a node, and the writes that remove it, for the command `clean`."""
+"""Writes that remove from a node what features wrote to it, for the command `clean`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply
-from evaluator.core.options import FeatureOptions
-
-Options = TypeVar("Options", bound=FeatureOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +23,3 @@ class Removal:
     what: str
     """As shown to the user, such as `label team-a/busy`."""
     write: NodeOperations | LabelApply
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written(Generic[Options]):
-    """What a feature writes to nodes. `removals` yields the writes that remove it; `options`: the flags of `clean` for it."""
-
-    options: type[Options]
-    removals: Callable[[Options, Node], Iterator[Removal]]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Effects, Feature, Wired
+from evaluator.core.feature import Effects, Feature, Wired, Written
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
@@ -12,7 +12,7 @@ from evaluator.core.report import Effect, PolicyPart, listed
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
 from evaluator.features.labels.metrics import LabelMetrics
-from evaluator.features.labels.removal import WRITTEN
+from evaluator.features.labels.removal import removals
 
 
 class LabelledNodes(Effects):
@@ -61,5 +61,9 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
 
 
 FEATURE = Feature(
-    name="labels", options=FeatureOptions, metrics=LabelMetrics, wire=wire, written=WRITTEN
+    name="labels",
+    options=FeatureOptions,
+    metrics=LabelMetrics,
+    wire=wire,
+    written=Written(options=FeatureOptions, removals=removals),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.writes.removal import Removal, Written
+from evaluator.core.writes.removal import Removal
 
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
@@ -13,6 +13,3 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     if apply := node_labels.compare(node.metadata.name, node.node_labels, {}).apply:
         labels = ", ".join(sorted(node.metadata.owned_labels))
         yield Removal(f"label {labels}", apply)
-
-
-WRITTEN = Written(options=FeatureOptions, removals=removals)

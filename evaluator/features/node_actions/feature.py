@@ -1,7 +1,7 @@
 """Taints and conditions of nodes that violate a policy, within limits of nodes."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature, Replayable, Wired, Written
 from evaluator.core.model.node import Node
 from evaluator.core.pages import Facts, PagePart
 from evaluator.core.policy.actions.names import own_prefixes
@@ -13,8 +13,8 @@ from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
-from evaluator.features.node_actions.removal import WRITTEN
-from evaluator.features.node_actions.replay import REPLAYABLE
+from evaluator.features.node_actions.removal import RemovalOptions, removals
+from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
@@ -104,6 +104,6 @@ FEATURE = Feature(
     options=NodeActionOptions,
     metrics=NodeActionMetrics,
     wire=wire,
-    written=WRITTEN,
-    replayable=REPLAYABLE,
+    written=Written(options=RemovalOptions, removals=removals),
+    replayable=Replayable(options=ReplayOptions, start=replay),
 )

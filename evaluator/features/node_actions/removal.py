@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.actions import names
-from evaluator.core.writes.removal import NodeOperations, Removal, Written
+from evaluator.core.writes.removal import NodeOperations, Removal
 from evaluator.features.node_actions import conditions, taints
 from plimsoll.flags import option
 
@@ -33,6 +33,3 @@ def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
     if patch := taints.compare(node, {}, prefixes):
         keys = sorted({key for key, _ in taints.own_taints(node, prefixes)})
         yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))
-
-
-WRITTEN = Written(options=RemovalOptions, removals=removals)

@@ -16,7 +16,7 @@ from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit, node_l
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.types import Policy, StrategyName
-from evaluator.core.replay import LimitTotals, Period, Replayable, ReplayTotals, StartReplay
+from evaluator.core.replay import LimitTotals, Period, ReplayTotals, StartReplay
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import (
     ActionPlan,
@@ -219,8 +219,6 @@ def _taints(assignments: LabelAssignments) -> Mapping[str, frozenset[OwnTaint]]:
     return {node: frozenset(taints) for node, taints in found.items()}
 
 
-def _start(options: ReplayOptions) -> StartReplay:
+def replay(options: ReplayOptions) -> StartReplay:
+    """Return what starts a replay with these flags."""
     return partial(ActionReplay, replace(ALL_ACTIONS, most=options.max_acted_nodes))
-
-
-REPLAYABLE = Replayable(options=ReplayOptions, start=_start)
