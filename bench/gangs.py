@@ -30,13 +30,14 @@ from msgspec import Raw
 from bench import cluster, measure, nodes
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.model.node import Node
-from evaluator.core.model.pod_record import PodRecord, decode
+from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.labels import decode
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
 
 EACH = 20

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.core.model.pod_record import decode
 from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
@@ -44,6 +44,8 @@ async def replica(world):
                 GangMetrics(CollectorRegistry()),
                 lambda: index.by_key,
                 outcome,
+                lambda _gang: (),
+                {},
                 is_leader=lambda: made.is_leader and bool(made.message),
                 pace=EventTimings(settle=0.0, rest=0.0),
                 pause=0.01,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from evaluator.core.model.gangs.membership import (
+from evaluator.features.gangs.core.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,

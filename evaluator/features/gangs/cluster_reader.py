@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model.gangs.membership import Owner
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.diagnosis import create_failures
 from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController

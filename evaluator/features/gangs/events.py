@@ -41,8 +41,8 @@ class GangEventRecorder:
         metrics: GangMetrics,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
         decisions: Callable[[], GangDecisions],
-        blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
-        native: Callable[[], Mapping[Key, PodRecord]] = dict,
+        blockers: Callable[[GangKey], Sequence[str]],
+        native: Mapping[Key, PodRecord],
         *,
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventTimings | None = None,
@@ -128,7 +128,7 @@ class GangEventRecorder:
             queue.forget(key)
 
     def _look_at_native(self) -> None:
-        native, seen = self._native(), self._seen_native
+        native, seen = self._native, self._seen_native
         for key, pod in native.items():
             if seen.get(key) is not pod:
                 seen[key] = pod

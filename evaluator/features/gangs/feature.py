@@ -8,9 +8,10 @@ from evaluator.core.pages import Facts, PagePart
 from evaluator.features.gangs import webhook_port
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.core.labels import membership
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
-from evaluator.features.gangs.page import section
+from evaluator.features.gangs.page import gang_of_pod, section
 
 
 class Shown:
@@ -27,20 +28,20 @@ class Shown:
         """Return that gangs are on."""
         return {"gangs": True}
 
-    def pod(self, _pod: Pod, page: Facts) -> Facts:
-        """Return why the gang of a pod waits; nothing if this evaluator does not know."""
-        gangs, name = self._explainer, page.get("gang")
-        if not name or gangs.waiting_for() or (gang := gangs.find(name)) is None:
-            return {}
+    def pod(self, pod: Pod, page: Facts) -> Facts:
+        """Return the gang of a pod and why it waits, if this evaluator knows."""
+        gangs, facts = self._explainer, gang_of_pod(pod, page)
+        if not facts or gangs.waiting_for() or (gang := gangs.find(facts["gang"])) is None:
+            return facts
         head = gangs.head(gang, ())
-        return {"gangState": head["state"], "gangMessage": head["message"]}
+        return {**facts, "gangState": head["state"], "gangMessage": head["message"]}
 
 
 def _off() -> Facts:
     return {"gangs": False}
 
 
-NO_GANGS = PagePart(evaluator=_off, section=section(None))
+NO_GANGS = PagePart(evaluator=_off, pod=gang_of_pod, section=section(None))
 """What pages show without --gangs."""
 
 
@@ -59,7 +60,7 @@ def wire(core: Core, options: GangOptions) -> Wired:
         core.cluster,
         core.loop,
         metrics,
-        inventory=core.all_pods.require(ignored=options.ignored_resources),
+        inventory=core.all_pods.require(ignored=options.ignored_resources, extra=membership),
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
     )

@@ -2,13 +2,13 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator.core.model.gangs.membership import GATE, QoS
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.features.gangs.core.explain_fit import Fit, requested_amounts
+from evaluator.features.gangs.core.membership import GATE, QoS
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.pod_shape import shapes
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
@@ -43,7 +43,7 @@ class GangExplainer:
     catching_up: Callable[[], Iterator[None]] = lambda: iter(())
     """Most of the work of `capacity()`, in steps."""
     blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
-    native: Callable[[], Mapping[Key, PodRecord]] = dict
+    native: Mapping[Key, PodRecord] = field(default_factory=dict)
     decides: Callable[[], bool] = lambda: True
 
     def find(self, name: str) -> PodGroup | None:
@@ -57,7 +57,7 @@ class GangExplainer:
     def unknown(self, name: str) -> str:
         """Return an error for an unknown gang, with the names of similar ones."""
         namespace, _, rest = name.partition("/")
-        if (namespace, rest) in self.native():
+        if (namespace, rest) in self.native:
             return f"pod {name} has a spec.schedulingGroup: Kubernetes schedules its group, and its gate is never removed"
         gangs = self.gangs()
         nearest = heapq.nsmallest(_NAMED, gangs, key=lambda key: (key.namespace != namespace, key))

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import Gate
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 

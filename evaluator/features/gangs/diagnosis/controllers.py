@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator.core.model.gangs.membership import Owner
 from evaluator.core.model.pod_spec_view import OwnerReference
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.diagnosis import create_failures
 
 KINDS = {

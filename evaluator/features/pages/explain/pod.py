@@ -10,7 +10,6 @@ import numpy as np
 from evaluator.core.cache import policy_pods
 from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.feasibility import obstacles
-from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
@@ -92,7 +91,7 @@ def explain_pod(
         "node": pod.spec.node_name or None,
         "phase": pod.status.phase,
         "policy": policy,
-        **_gates(pod),
+        "gates": [gate.name for gate in pod.spec.scheduling_gates or ()],
         "scheduler": pod.spec.scheduler_name,
         "schedulerMessage": pod.unschedulable_because or None,
         "nodeCounts": {
@@ -184,7 +183,7 @@ def _summary(
         return False, f"it is bound to {pod.spec.node_name}"
     if gates:
         held = f"it is held by {counted(len(gates), 'scheduling gate')}: {', '.join(gates)}"
-        return GATE in gates, held
+        return False, held
     if context.waiting_for and policy is not None:
         return None, f"unknown: the evaluator waits for {', '.join(context.waiting_for)}"
     feasible = len(context.decisions.table.nodes) - len(checked.obstacles)
@@ -219,14 +218,6 @@ def _permitted(policy: Mapping[str, Any] | None) -> str:
     if policy.get("mode") == "observe":
         return f"policy {policy['name']} is only observed; Plimsoll permits it"
     return f"policy {policy['name']} permits it"
-
-
-def _gates(pod: Pod) -> dict[str, Any]:
-    found: dict[str, Any] = {"gates": [gate.name for gate in pod.spec.scheduling_gates or ()]}
-    if GATE in found["gates"]:
-        group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
-        found["gang"] = f"{pod.metadata.namespace}/{group}"
-    return found
 
 
 def _rules(decision: Decision | None) -> tuple[Rule, ...]:

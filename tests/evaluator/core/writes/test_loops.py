@@ -55,7 +55,7 @@ def loop(request):
         case "reporter":
             return StatusController(None, decided)
         case "event_recorder":
-            return GangEventRecorder(None, GangMetrics(registry), dict, GangDecisions)
+            return GangEventRecorder(None, GangMetrics(registry), dict, GangDecisions, tuple, {})
 
 
 async def test_loop_waiting_with_a_timeout_ends_when_cancelled():

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.core.model.gangs.membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
+from evaluator.features.gangs.core.membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_of
 
@@ -93,7 +93,7 @@ class Pod:
             restarts=0,
             crashing=False,
             crashed=None,
-            membership=about if self.group or self.gated or self.admitted is not None else None,
+            extra=about if self.group or self.gated or self.admitted is not None else None,
         )
 
 

@@ -1,7 +1,6 @@
 """A replica that decides on gangs, and its environment: pods that are created, bound and ungated."""
 
 import asyncio
-from types import SimpleNamespace
 
 from prometheus_client import CollectorRegistry
 
@@ -11,10 +10,10 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.model import pod_record
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.build import GangManager
+from evaluator.features.gangs.core import labels
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
@@ -25,6 +24,16 @@ TRAIN = GangKey("default", "train")
 ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
+class Decided:
+    """The decisions on policies, set by hand."""
+
+    def __init__(self):
+        self.latest, self.waiting_for, self.listeners = Decisions(), [], []
+
+    def newest(self):
+        return self.latest
+
+
 class Replica:
     """An evaluator's gang controller with its own watches. `decided` replaces the decisions on policies."""
 
@@ -32,12 +41,12 @@ class Replica:
         self.kube = kube
         self.registry = CollectorRegistry()
         self.metrics = GangMetrics(self.registry)
-        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
+        self.decided = Decided()
         self.fence = WriteFence()
         kube.fence = self.fence.write
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
+        self.pods = Reflector(kube, ALL_PODS, labels.decode, self.inventory.pods, rng=rng)
         nodes = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
         self.gangs = GangManager(
             GangOptions(gangs=True, **options),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.core.model.gangs.membership import Owner
 from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangState, GangTimings
 

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics

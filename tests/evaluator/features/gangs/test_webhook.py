@@ -12,10 +12,10 @@ import pytest
 
 from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.options import CoreOptions
 from evaluator.core.tls.reload import TlsError
 from evaluator.features.gangs import webhook_port as gang_webhook
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from plimsoll.http.addresses import Address

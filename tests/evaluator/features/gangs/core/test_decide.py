@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.core.model.gangs.membership import Owner, QoS
+from evaluator.features.gangs.core.membership import Owner, QoS
 from evaluator.features.gangs.core.types import GangReason, GangState, GangTimings
 from tests.evaluator.features.gangs.outcomes import TERMS, gang, message, released, state
 

@@ -3,8 +3,8 @@
 import pytest
 
 from evaluator.core.model import pod_spec_view
-from evaluator.core.model.gangs.membership import ADMITTED, GATE, Owner
 from evaluator.features.gangs.core import ungate
+from evaluator.features.gangs.core.membership import ADMITTED, GATE, Owner
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.core.ungate import due

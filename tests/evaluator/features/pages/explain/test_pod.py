@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.model.feasibility import is_feasible, obstacles
-from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus, SchedulingGate
@@ -26,9 +25,8 @@ def node(name, **spec):
     return Node(NodeMeta(name), NodeSpec(**spec), READY)
 
 
-def pod(policy="demo", *, requests=True, phase="Pending", group="", **spec):
+def pod(policy="demo", *, requests=True, phase="Pending", **spec):
     labels = {POLICY_LABEL: policy} if policy else {}
-    labels |= {GROUP_LABEL: group} if group else {}
     condition = PodCondition("PodScheduled", "False", "Unschedulable", SCHEDULER)
     meta = PodMeta(name="web", namespace="ns", labels=labels)
     return Pod(meta, PodSpec(requests_extender=requests, **spec), PodStatus(phase, [condition]))
@@ -168,12 +166,11 @@ def test_scorers_that_refuse_the_rest_turn_the_pod_away(explained):
     )
 
 
-@pytest.mark.parametrize(("gate", "ours"), [(GATE, True), ("example.com/quota", False)])
-def test_gate_is_named_and_only_the_gang_gate_is_ours(explained, gate, ours):
-    page = explained(pod(group="train", scheduling_gates=[SchedulingGate(gate)]))
-    assert page["turnedAwayByPlimsoll"] is ours
-    assert page["summary"] == f"it is held by 1 scheduling gate: {gate}"
-    assert page.get("gang") == ("ns/train" if ours else None)
+def test_gate_is_named(explained):
+    page = explained(pod(scheduling_gates=[SchedulingGate("example.com/quota")]))
+    assert page["turnedAwayByPlimsoll"] is False
+    assert page["summary"] == "it is held by 1 scheduling gate: example.com/quota"
+    assert page["gates"] == ["example.com/quota"]
 
 
 @pytest.mark.parametrize(
