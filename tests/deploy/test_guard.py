@@ -14,7 +14,7 @@ from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from evaluator.features.gangs.core import ungate
-from evaluator.features.gangs.core.membership import ADMITTED, GATE
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from evaluator.features.node_actions import conditions, taints
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS

@@ -8,10 +8,10 @@ from evaluator.core.pages import Facts, PagePart
 from evaluator.features.gangs import webhook_port
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.explain import GangExplainer
-from evaluator.features.gangs.core.labels import membership
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.page import gang_of_pod, section
+from evaluator.features.gangs.pods.labels import membership
 
 
 class Shown:

@@ -13,11 +13,11 @@ from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
-from evaluator.features.node_actions.removal import RemovalOptions, removals
 from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
+from evaluator.features.node_actions.written import RemovalOptions, removals
 
 
 class Shown:

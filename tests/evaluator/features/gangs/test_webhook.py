@@ -15,9 +15,9 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
 from evaluator.core.tls.reload import TlsError
 from evaluator.features.gangs import webhook_port as gang_webhook
-from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.pods.membership import GATE
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 

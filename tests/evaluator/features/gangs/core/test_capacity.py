@@ -19,9 +19,9 @@ from evaluator.core.policy.evaluate import Violations
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.gangs.core.capacity import CapacityTracker
-from evaluator.features.gangs.core.labels import decode
-from evaluator.features.gangs.core.membership import GATE
-from evaluator.features.gangs.core.pod_shape import shape
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.membership import GATE
+from evaluator.features.gangs.pods.shape import shape
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")

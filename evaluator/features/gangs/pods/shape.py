@@ -7,7 +7,7 @@ from typing import NamedTuple
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
-from evaluator.features.gangs.core.membership import PlacementConstraints, membership_of
+from evaluator.features.gangs.pods.membership import PlacementConstraints, membership_of
 
 
 class PodShape(NamedTuple):

@@ -15,8 +15,8 @@ from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.pod import Affinity, PodSpec, Toleration
 from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView
 from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
-from evaluator.features.gangs.core import qos
-from evaluator.features.gangs.core.membership import (
+from evaluator.features.gangs.pods import qos
+from evaluator.features.gangs.pods.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,

@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_spec_view import PodSpecView, Requests
-from evaluator.features.gangs.core.membership import QoS
+from evaluator.features.gangs.pods.membership import QoS
 from plimsoll import quantity
 
 _NAMES = {
