@@ -23,9 +23,10 @@ from bench import commandline
 from bench.commandline import Line
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
+from evaluator.core.replay import Period
 from evaluator.core.runtime import gc_tuning
+from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable
-from evaluator.tools.replay.intervals import Period
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.run import Backtest
 from evaluator.tools.replay.samples import Recording, Samples
@@ -88,7 +89,12 @@ def replay(nodes: int, days: int, options: dict[str, str]) -> dict[str, float]:
     names = NodeIndex(f"node-{number:05d}" for number in range(nodes))
     period = Period(BEGIN, BEGIN + DAY * days)
     backtest = Backtest(
-        [parse(policy(options))], names, Timing(STEP, 300.0), period, start=BEGIN - STEP
+        [parse(policy(options))],
+        names,
+        Timing(STEP, 300.0),
+        period,
+        start=BEGIN - STEP,
+        features=[r.start(r.options()) for feature in FEATURES if (r := feature.replayable)],
     )
     source, spent = Readings(nodes), 0.0
     for day in range(days):

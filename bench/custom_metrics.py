@@ -24,12 +24,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import msgspec
+from prometheus_client import CollectorRegistry
 
 from bench import commandline
 from bench.commandline import Line
 from bench.stalls import Stretches
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.metrics import Metrics
 from evaluator.core.model import pod_record
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.policy.decide import Decisions
@@ -37,6 +37,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.runtime import gc_tuning
 from evaluator.features.custom_metrics.api import CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists
+from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
 from evaluator.features.custom_metrics.readings import CurrentReadings
 from plimsoll import rfc3339
@@ -61,7 +62,8 @@ class Bench:
         self.store = Store(stale_after=3600.0, started=time.monotonic())
         self.store.subscribe(["load"])
         self.store.reserve(nodes)
-        cluster, inventory, figures = ClusterCache(), PodsByNamespace(), Metrics()
+        cluster, inventory = ClusterCache(), PodsByNamespace()
+        figures = ApiMetrics(CollectorRegistry())
         for number, name in enumerate(self.names):
             cluster.nodes.put(Node(NodeMeta(name=name, uid=name, labels={"zone": str(number % 2)})))
             self.report(name)

@@ -31,14 +31,15 @@ from bench import nodes as made
 from bench.commandline import Line
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.model.node import Node
-from evaluator.core.model.pod_record import PodRecord, decode
+from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.membership import GATE
 
 EACH = 20
 """Pods of a gang."""

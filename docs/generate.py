@@ -25,7 +25,7 @@ from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
 from docs import catalog_file, collector_table, compatibility, figures, shipped
-from evaluator.core.metrics import Metrics
+from evaluator.features.registry import documented_metrics
 from plimsoll import flags
 
 HERE = Path(__file__).resolve().parent
@@ -111,7 +111,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator clean",
         "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
-        evaluator.tools.clean.main.CleanSettings,
+        *evaluator.tools.clean.main.SETTINGS,
     )
     yield from _program(
         "plimsoll-evaluator check-apiservice",
@@ -122,11 +122,11 @@ def flags_page() -> Iterator[str]:
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
 
 
-def _program(name: str, about: str, settings: type[Any]) -> Iterator[str]:
-    yield from _flag_table(f"## {name}", settings, about)
+def _program(name: str, about: str, *settings: type[Any]) -> Iterator[str]:
+    yield from _flag_table(f"## {name}", *settings, about=about)
 
 
-def _flag_table(title: str, settings: type[Any], about: str = "") -> Iterator[str]:
+def _flag_table(title: str, *settings: type[Any], about: str = "") -> Iterator[str]:
     yield from ("", title, "")
     if about:
         yield from (about, "")
@@ -142,7 +142,8 @@ def _flag_table(title: str, settings: type[Any], about: str = "") -> Iterator[st
                 else ""
             ),
         )
-        for field, opt in flags.options(settings)
+        for part in settings
+        for field, opt in flags.options(part)
     ]
     yield from _table(("flag", "default", "environment", "description"), rows)
 
@@ -203,7 +204,7 @@ def metrics_page() -> Iterator[str]:
     yield from ("", "## The evaluator", "")
     yield from _families(
         (f"{m.name}_total" if m.type == "counter" else m.name, m.type, m.documentation)
-        for m in Metrics().registry.collect()
+        for m in documented_metrics().collect()
     )
 
 

@@ -134,12 +134,8 @@ class Core:
             self._store,
             self._subscriptions,
             interval=options.sync_period,
-            on_report=self.intake.reported,
-            on_similar=self.intake.similar_reported,
+            listener=self.intake,
             patterns=self.loop.extra.patterns,
-            on_matching=self.intake.matching_reported,
-            on_failing=self.intake.failing_reported,
-            on_refusal=self.intake.refused,
             authorizer=agents_port.authorizer(
                 options, self.api, plain=options.agents_plain, exists=self.cluster.may_exist
             ),

@@ -4,14 +4,19 @@
 `evaluator.core`, and no other feature.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.assembly import Core
+from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
+from evaluator.core.replay import StartReplay
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.removal import Removal
 
 Options = TypeVar("Options", bound=FeatureOptions)
 
@@ -21,6 +26,26 @@ def _nothing(_options: FeatureOptions) -> Iterable[str]:
     return ()
 
 
+def _no_metrics(_registry: CollectorRegistry) -> None:
+    """Register nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written(Generic[Options]):
+    """What a feature writes to nodes. `removals` yields the writes that remove it; `options`: the flags of `clean` for it."""
+
+    options: type[Options]
+    removals: Callable[[Options, Node], Iterator[Removal]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayable(Generic[Options]):
+    """A feature that a backtest replays. `options`: the flags of `backtest` for it."""
+
+    options: type[Options]
+    start: Callable[[Options], StartReplay]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Feature(Generic[Options]):
     """One entry in the list of features. `wire` connects it; with its flags off it may return nothing to run."""
@@ -28,6 +53,12 @@ class Feature(Generic[Options]):
     name: str
     wire: Callable[[Core, Options], Wired]
     options: type[Options]
+    metrics: Callable[[CollectorRegistry], object] = _no_metrics
+    """Registers the metrics of the feature. `wire` calls it, also with the flags off; the documentation lists them by it."""
     check: Callable[[Options], Iterable[str]] = _nothing
     """Yields what keeps the feature from starting with these flags, each as a sentence."""
     vocabulary: Vocabulary = NO_FEATURES
+    written: Written[Any] | None = None
+    """What it writes to nodes, for the command `clean`."""
+    replayable: Replayable[Any] | None = None
+    """What it does with decisions, for the command `backtest`."""

@@ -10,11 +10,12 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
+from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.registrations import Registrations
 from wire.failing_rules import FailingRules
 
 
-class Intake:
+class Intake(ReportListener):
     """Notes each change, and requests an evaluation if it may change a decision. Times are of one monotonic clock."""
 
     def __init__(

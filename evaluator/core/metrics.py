@@ -1,4 +1,4 @@
-"""The evaluator's own metrics, all in one registry; docs/metrics.md lists them from here."""
+"""The evaluator's own metrics: those of the core, in a registry to which features add theirs."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -59,43 +59,15 @@ class PolicyGauge(Collector):
 
 
 class Metrics:
-    """The metrics in a registry of their own, so that one process can hold two evaluators in tests."""
+    """The metrics of the core, in a registry of their own, so that one process can hold two evaluators in tests.
+
+    `policy_counters`: counters of features with the labels `namespace` and `policy`; `forget` removes their series.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.policy_counters: list[Counter] = []
         process_metrics.register(self.registry)
-        self.requests = Counter(
-            "plimsoll_extender_requests",
-            "Requests of kube-scheduler by verb, HTTP status and outcome.",
-            ["verb", "code", "outcome"],
-            registry=self.registry,
-        )
-        self.request_seconds = Histogram(
-            "plimsoll_extender_request_duration_seconds",
-            "Time from a complete request to its response.",
-            ["verb"],
-            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
-            registry=self.registry,
-        )
-        self.scorer_requests = Counter(
-            "plimsoll_scorer_requests",
-            "Requests of kube-scheduler to a scorer by verb, HTTP status and whether a cached result was used.",
-            ["scorer", "verb", "code", "outcome"],
-            registry=self.registry,
-        )
-        self.scorer_seconds = Histogram(
-            "plimsoll_scorer_duration_seconds",
-            "Time of a scorer to assess all nodes for one pod.",
-            ["scorer"],
-            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
-            registry=self.registry,
-        )
-        self.scorer_missing_nodes = Gauge(
-            "plimsoll_scorer_missing_nodes",
-            "Nodes without an input that a scorer needs, at its last assessment.",
-            ["scorer"],
-            registry=self.registry,
-        )
         self.connections = Gauge(
             "plimsoll_http_connections",
             "Open connections by port.",
@@ -115,25 +87,6 @@ class Metrics:
             ["port", "result"],
             registry=self.registry,
         )
-        self.custom_metrics_requests = Counter(
-            "plimsoll_custom_metrics_requests",
-            "Requests to the custom metrics API by resource and HTTP status.",
-            ["resource", "code"],
-            registry=self.registry,
-        )
-        self.custom_metrics_left_out = Counter(
-            "plimsoll_custom_metrics_left_out_values",
-            "Values left out of responses of the custom metrics API: a quantity cannot be NaN or infinite.",
-            registry=self.registry,
-        )
-        self.filtered_nodes = Counter(
-            "plimsoll_extender_filtered_nodes",
-            "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",
-            ["mode"],
-            registry=self.registry,
-        )
-        for mode in ("enforce", "observe"):
-            self.filtered_nodes.labels(mode)
         self.decide_seconds = Histogram(
             "plimsoll_decide_duration_seconds",
             "Time to evaluate every policy against every reading once.",
@@ -158,24 +111,6 @@ class Metrics:
             "plimsoll_policy_violating_nodes",
             "Nodes that violate a strategy of a policy, by its mode: enforce or observe.",
             ["namespace", "policy", "strategy", "mode"],
-            registry=self.registry,
-        )
-        self.policy_pods = PolicyGauge(
-            "plimsoll_policy_pods",
-            "Waiting and running pods that name a policy by state: following, or ignored, since the policy does not apply to them.",
-            ["namespace", "policy", "state"],
-            registry=self.registry,
-        )
-        self.pod_events = Counter(
-            "plimsoll_pod_events",
-            "Events on pods that name a policy, by reason and result.",
-            ["reason", "result"],
-            registry=self.registry,
-        )
-        self.policy_events = Counter(
-            "plimsoll_policy_events",
-            "Occurrences recorded as Events on a policy by reason; under the rate limit, several share one write.",
-            ["namespace", "policy", "reason"],
             registry=self.registry,
         )
         self.missing_violations = PolicyGauge(
@@ -260,119 +195,6 @@ class Metrics:
             "1 in the leader, which writes to the cluster; 0 in other replicas.",
             registry=self.registry,
         )
-        self.label_writes = Counter(
-            "plimsoll_label_writes",
-            "Writes of node labels by result.",
-            ["result"],
-            registry=self.registry,
-        )
-        self.label_conflicts = Gauge(
-            "plimsoll_label_conflicts",
-            "Node labels that are not set because another field manager owns them.",
-            registry=self.registry,
-        )
-        self.taint_writes = Counter(
-            "plimsoll_taint_writes",
-            "Writes of node taints by result.",
-            ["result"],
-            registry=self.registry,
-        )
-        self.condition_writes = Counter(
-            "plimsoll_condition_writes",
-            "Writes of node conditions by result.",
-            ["result"],
-            registry=self.registry,
-        )
-        self.tainted_nodes = Gauge(
-            "plimsoll_tainted_nodes",
-            "Nodes with a taint of Plimsoll.",
-            registry=self.registry,
-        )
-        self.acted_nodes = PolicyGauge(
-            "plimsoll_policy_acted_nodes",
-            "Nodes with a hard taint of a policy, or from which its pods are evicted.",
-            ["namespace", "policy"],
-            registry=self.registry,
-        )
-        self.held_back_nodes = PolicyGauge(
-            "plimsoll_policy_held_back_nodes",
-            "Violating nodes that are not acted on because of max-nodes or --maxActedNodes.",
-            ["namespace", "policy"],
-            registry=self.registry,
-        )
-        self.evictions = Counter(
-            "plimsoll_evictions",
-            "Evictions requested, by policy and result.",
-            ["namespace", "policy", "result"],
-            registry=self.registry,
-        )
-        self.nudges = Counter(
-            "plimsoll_nudges",
-            "Rejected pods requeued because a node may take them, by result.",
-            ["result"],
-            registry=self.registry,
-        )
-        for result in ("ok", "error"):
-            self.nudges.labels(result)
-        self.gangs = Gauge("plimsoll_gangs", "Gangs by state.", ["state"], registry=self.registry)
-        self.gangs_obstructed = Gauge(
-            "plimsoll_gangs_obstructed",
-            "Gangs without pods that their controllers do not create; the Event GangCannotComplete has the reason.",
-            registry=self.registry,
-        )
-        self.gang_pods_gated = Gauge(
-            "plimsoll_gang_pods_gated",
-            "Pods held by the scheduling gate.",
-            registry=self.registry,
-        )
-        self.gang_oldest_wait = Gauge(
-            "plimsoll_gang_oldest_wait_seconds",
-            "Waiting time of the oldest waiting gang; 0 if none waits.",
-            registry=self.registry,
-        )
-        self.gang_waits = Histogram(
-            "plimsoll_gang_wait_seconds",
-            "Time from a gang's oldest pod to its release.",
-            buckets=(1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400),
-            registry=self.registry,
-        )
-        self.gang_releases = Counter(
-            "plimsoll_gang_releases",
-            "Releases of gang pods by reason.",
-            ["reason"],
-            registry=self.registry,
-        )
-        self.gang_timeouts = Counter(
-            "plimsoll_gang_timeouts",
-            "Released gangs that timed out before all of their pods were bound.",
-            registry=self.registry,
-        )
-        self.gates_lifted = Counter(
-            "plimsoll_gang_gates_lifted",
-            "Gate removals by result.",
-            ["result"],
-            registry=self.registry,
-        )
-        self.gang_admissions = Counter(
-            "plimsoll_gang_admissions",
-            "Admission requests for new pods by result: gated, left unchanged, or refused.",
-            ["result"],
-            registry=self.registry,
-        )
-        for result in ("gated", "left", "refused"):
-            self.gang_admissions.labels(result)
-        self.gang_decide_seconds = Histogram(
-            "plimsoll_gang_decide_duration_seconds",
-            "Time of one gang decision.",
-            buckets=(0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),
-            registry=self.registry,
-        )
-        self.gang_events = Counter(
-            "plimsoll_gang_events",
-            "Events on gang pods by reason and result.",
-            ["reason", "result"],
-            registry=self.registry,
-        )
         build = Gauge(
             "plimsoll_build_info",
             "Always 1; the version is the label.",
@@ -383,7 +205,7 @@ class Metrics:
 
     def forget(self, namespace: str, policy: str) -> None:
         """Remove the series of a deleted policy, so that series do not accumulate."""
-        for counter in (self.policy_events, self.evictions):
+        for counter in self.policy_counters:
             counter.remove_by_labels({"namespace": namespace, "policy": policy})
 
     def reloaded(self, port: str) -> Callable[[bool], None]:

@@ -3,7 +3,10 @@
 from importlib import import_module
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from evaluator.core.feature import Feature
+from evaluator.core.metrics import Metrics
 from evaluator.core.policy.vocabulary import merged
 
 NAMES = (
@@ -26,3 +29,11 @@ FEATURES: tuple[Feature[Any], ...] = tuple(
 
 VOCABULARY = merged(feature.vocabulary for feature in FEATURES)
 """What policies may name beside metrics of nodes."""
+
+
+def documented_metrics() -> CollectorRegistry:
+    """Return the metrics of the core and of all features, without values."""
+    registry = Metrics().registry
+    for feature in FEATURES:
+        feature.metrics(registry)
+    return registry

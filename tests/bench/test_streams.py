@@ -11,7 +11,7 @@ from bench import streams
 from bench.fleet import Fleet, Habits, names
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
-from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from tests.patience import PATIENCE
 
 pytestmark = [
@@ -50,7 +50,9 @@ def test_every_case_has_a_line_and_no_agent_is_lost():
 async def test_simulated_agents_answer_subscriptions_and_report_changes(until):
     store, subscriptions = Store(stale_after=30.0, started=0.0), Subscriptions()
     reports = []
-    agents = AgentServer(store, subscriptions, interval=1.0, on_report=reports.append)
+    listener = ReportListener()
+    listener.reported = reports.append
+    agents = AgentServer(store, subscriptions, interval=1.0, listener=listener)
     store.subscribe(["a", "b"])
     subscriptions.want(["a", "b"])
     port = await agents.start("127.0.0.1:0")

@@ -7,11 +7,11 @@ import pytest
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model import pod_record
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.packing import Packing
-from evaluator.features.gangs.core.pod_shape import shapes
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.shape import shapes
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 
@@ -83,12 +83,12 @@ async def fitting(world):
     cluster, pods = ClusterCache(), PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
     nodes = (await world.client.list(NODES)).items
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])
-    found = [pod_record.decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
+    found = [decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
     pods.pods.replace(found)
     packing = Packing(CapacityTracker(cluster, pods, Decisions).capacity())
     counts = {}
     for kind in KINDS:
-        waiting = [pod for pod in found if pod.membership.group == kind and not pod.node]
+        waiting = [pod for pod in found if pod.extra.group == kind and not pod.node]
         short = packing.shortage(shapes(waiting), need=len(waiting)) if waiting else None
         counts[kind] = short.fit if short else len(waiting)
     return counts

@@ -5,15 +5,16 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.core.metrics import Metrics
-from evaluator.core.model.pod_record import decode
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
+from evaluator.features.gangs.pods.labels import decode
 from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e
@@ -40,9 +41,11 @@ async def replica(world):
 
             made.event_recorder = GangEventRecorder(
                 kube,
-                Metrics(),
+                GangMetrics(CollectorRegistry()),
                 lambda: index.by_key,
                 outcome,
+                lambda _gang: (),
+                {},
                 is_leader=lambda: made.is_leader and bool(made.message),
                 pace=EventTimings(settle=0.0, rest=0.0),
                 pause=0.01,

@@ -5,9 +5,9 @@ import copy
 import msgspec
 import pytest
 
-from evaluator.core.model import pod_record
-from evaluator.core.model.gangs.membership import QoS
 from evaluator.core.model.requests import amounts
+from evaluator.features.gangs.pods import labels
+from evaluator.features.gangs.pods.membership import QoS
 
 pytestmark = pytest.mark.e2e
 
@@ -38,7 +38,7 @@ def pod_of(*resources, init=()):
 
 
 def read(pod):
-    return pod_record.decode(msgspec.json.encode(pod))
+    return labels.decode(msgspec.json.encode(pod))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def read(pod):
 async def test_computed_qos_class_equals_that_of_the_api_server(world, spec):
     pod = await world.add_pod("web", schedulingGates=GATED, **spec)
     told = CLASSES[pod["status"].pop("qosClass")]
-    assert read(pod).membership.qos is told
+    assert read(pod).extra.qos is told
 
 
 async def test_limits_count_as_requests_and_all_gang_fields_are_decoded(world):
@@ -73,11 +73,11 @@ async def test_limits_count_as_requests_and_all_gang_fields_are_decoded(world):
     assert amounts(pod.requests) == {"cpu": 100, "memory": 64 * 2**20, "pods": 1}
     assert pod.others == (("example.com/fpga", 2),)
     assert pod.problems == ()
-    about = pod.membership
+    about = pod.extra
     assert (about.gated, about.foreign, about.admitted, about.native) == (True, (), None, False)
     assert about.policy.name == "cool"
     assert b"ssd" in about.where.constraints
     assert pod.created is not None
     elsewhere = copy.deepcopy(created)
     elsewhere["spec"]["nodeSelector"]["disk"] = "hdd"
-    assert read(elsewhere).membership.where != about.where
+    assert read(elsewhere).extra.where != about.where

@@ -10,11 +10,11 @@ import yaml
 
 from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from evaluator.features.gangs.core import ungate
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from evaluator.features.node_actions import conditions, taints
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS

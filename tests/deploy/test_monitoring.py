@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
 from evaluator.core.metrics import Metrics, PolicyGauge
+from evaluator.features.registry import FEATURES, documented_metrics
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -114,7 +116,9 @@ def known():
         labels = {label for sample in family.samples for label in sample.labels}
         bare = family.name.removesuffix("_total")
         found |= {bare + end: labels for end in ENDINGS.get(family.type, [""])}
-    for metric in vars(Metrics()).values():
+    core = Metrics()
+    of_features = (vars(made) for f in FEATURES if (made := f.metrics(core.registry)))
+    for metric in chain(*(m.values() for m in (vars(core), *of_features))):
         if isinstance(metric, MetricWrapperBase | PolicyGauge):
             (family,) = metric.describe()
             labels = set(
@@ -155,7 +159,7 @@ def test_evaluator_metrics_are_used_by_an_alert_or_a_panel():
     watched = set().union(
         *(metrics_of(query) for query in [*QUERIES, *(a["expr"] for a in ALERTS)])
     )
-    families = [family.name for family in Metrics().registry.collect()]
+    families = [family.name for family in documented_metrics().collect()]
     # The client library's own families (process_*, python_*) are for other dashboards.
     ours = [f for f in families if not f.startswith(("process_", "python_"))]
     unseen = [f for f in ours if not any(name.startswith(f) for name in watched)]

@@ -3,15 +3,15 @@
 import re
 from pathlib import Path
 
-from evaluator.core.model.gangs.membership import (
+from evaluator.features.gangs.core.types import GangState
+from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.pods.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
     MINIMUM_LABEL,
     PRIORITY_LABEL,
 )
-from evaluator.features.gangs.core.types import GangState
-from evaluator.features.gangs.options import GangOptions
 from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.features.status.conditions import TYPES
+from evaluator.core.policy.findings.condition_types import TYPES
 from evaluator.tools.check import main
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,6 @@ from evaluator.core.kube import client, connection, resources, transport
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import api_status
-from evaluator.core.model.gangs.membership import Membership, Owner
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_record import PodRecord
@@ -43,6 +42,7 @@ from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
 from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
+from evaluator.features.gangs.pods.membership import Membership, Owner
 from evaluator.features.status.controller import transitions
 from evaluator.features.status.event_plan import ReportedState, previously_reported
 from evaluator.features.status.plan import statuses
@@ -153,7 +153,7 @@ def lacking(name):
     state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
     signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
     fields = {"namespace": "ns", "name": name, "uid": name, "requests": ()}
-    return PodRecord(**fields, **state, **signs, membership=about)
+    return PodRecord(**fields, **state, **signs, extra=about)
 
 
 def a_quantity(data):

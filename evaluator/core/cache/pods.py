@@ -1,4 +1,4 @@
-"""Caches all pods and the resources they use per node. Enabled only with scorers or gangs.
+"""Caches all pods and the resources they use per node. Used only if a feature requires it.
 
 A large cluster has 150,000 pods: each is a record of a few hundred bytes. Sums per node are updated as pods change, in
 integers, so they equal a full recount.

@@ -1,6 +1,6 @@
 """Queue of the Events to write on pods, with de-duplication. No I/O, no clock; times in seconds.
 
-There is one event per pod and reason. A message is written once it has been stable for `settle`: while a gang of a hundred
+There is one event per pod and reason. A message is written once it has been stable for `settle`: while a group of a hundred
 pods is created, each of "1 of 100 pods exist" to "99 of 100 pods exist" would be an update on every pod. A message that keeps
 changing is written after `patience`. A message that stays is repeated, as the API server deletes events after an hour.
 """
@@ -89,7 +89,7 @@ class EventState:
 
 
 Subject = Hashable
-"""What a set of events belongs to: a gang, or a single pod."""
+"""What a set of events belongs to: a group of pods, or a single pod."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,8 @@ import math
 import time
 from collections.abc import Callable
 
+from prometheus_client import Counter
+
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventQueue, EventState, EventTimings
 from evaluator.core.kube.event_writer import EventWriter
@@ -18,12 +20,12 @@ log = logs.get(__name__)
 
 
 class PodEventWriter:
-    """Writes the due events of `queue`. `counted(reason, result)` is called after each write: ok, error or refused."""
+    """Writes the due events of `queue`. `written` counts writes by reason and result: ok, error or refused."""
 
     def __init__(
         self,
         kube: Kube,
-        counted: Callable[[str, str], None],
+        written: Counter,
         *,
         is_leader: Callable[[], bool],
         timings: EventTimings,
@@ -31,7 +33,7 @@ class PodEventWriter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.queue = EventQueue(timings)
-        self._counted = counted
+        self._written = written
         self._is_leader = is_leader
         self._timings = timings
         self._bucket = bucket
@@ -67,14 +69,14 @@ class PodEventWriter:
             count = await self._writer.write(about, spec, suffix=suffix, count=count)
         except KubeError as error:
             if error.transient:
-                self._counted(spec.reason, "error")
+                self._written.labels(spec.reason, "error").inc()
                 queue.requeue(state)
                 raise
-            self._counted(spec.reason, "refused")
+            self._written.labels(spec.reason, "refused").inc()
             self._refused(state, error)
         else:
             self._forbidden = False
-            self._counted(spec.reason, "ok")
+            self._written.labels(spec.reason, "ok").inc()
         queue.done(state, spec, self._clock(), count=count)
 
     async def _second_turn(self) -> None:

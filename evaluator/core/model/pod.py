@@ -1,6 +1,6 @@
 """The fields of core/v1 Pod that placement, evictions and requeueing read; other fields are skipped, not decoded.
 
-Scorers and gangs read more: `evaluator.core.model.pod_spec_view`.
+Features that require all pods read more: `evaluator.core.model.pod_spec_view`.
 """
 
 from typing import Any

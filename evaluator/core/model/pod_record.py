@@ -3,21 +3,22 @@
 Times are Unix seconds.
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from functools import lru_cache
 from sys import intern
+from typing import Any
 
 import msgspec
 
 from evaluator.core.model import pod_spec_view
-from evaluator.core.model.gangs import labels as gang_labels
-from evaluator.core.model.gangs.membership import Membership
 from evaluator.core.model.pod_demand import PodView
 from evaluator.core.model.pod_spec_view import FINISHED, ContainerStatus, PodSpecView
 from evaluator.core.model.requests import amounts, effective, others
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
 from plimsoll import rfc3339
 
+Extra = Callable[[PodSpecView], object]
+"""Returns what a feature keeps of a pod: comparable, and small, since there may be 100,000. May raise `plimsoll.decode.UNREADABLE`."""
 Key = tuple[str, str]
 """Namespace and name."""
 
@@ -58,8 +59,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """Requests that could not be parsed, as sentences."""
     others: ExtendedResources = ()
     """Requests for extended resources."""
-    membership: Membership | None = None
-    """Gang membership; None for a pod that names no gang and does not have the gate."""
+    extra: Any = None
+    """What a feature keeps of the pod, see `Extra`; None without one."""
     labels: Labels = ()
     """Empty unless they are needed."""
 
@@ -80,16 +81,26 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
         return PodView(name, self.uid, self.kind, amounts(self.requests))
 
 
-def decode(raw: msgspec.Raw, ignored: Set[str] = frozenset(), *, labels: bool = False) -> PodRecord:
+def decode(
+    raw: msgspec.Raw,
+    ignored: Set[str] = frozenset(),
+    *,
+    labels: bool = False,
+    extra: Extra | None = None,
+) -> PodRecord:
     """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.core.model.requests.others`. `labels`: keep them.
 
     Raises `plimsoll.decode.UNREADABLE` for malformed JSON.
     """
-    return pod_record(pod_spec_view.decode(raw), ignored, labels=labels)
+    return pod_record(pod_spec_view.decode(raw), ignored, labels=labels, extra=extra)
 
 
 def pod_record(
-    pod: PodSpecView, ignored: Set[str] = frozenset(), *, labels: bool = False
+    pod: PodSpecView,
+    ignored: Set[str] = frozenset(),
+    *,
+    labels: bool = False,
+    extra: Extra | None = None,
 ) -> PodRecord:
     """Return the PodRecord of a decoded pod."""
     meta, status = pod.metadata, pod.status
@@ -112,7 +123,7 @@ def pod_record(
         crashed=max((at for container in statuses if (at := _crashed(container))), default=None),
         problems=effective_request.problems + unread,
         others=extended,
-        membership=gang_labels.membership(pod),
+        extra=extra(pod) if extra is not None else None,
         labels=_shared(tuple(sorted(meta.labels.items()))) if labels and meta.labels else (),
     )
 

@@ -1,6 +1,6 @@
-"""The fields of core/v1 Pod that scorers and gangs read.
+"""The fields of core/v1 Pod that features need of all pods.
 
-Decoded once per event and only if scorers or gangs are enabled; the cached form is `evaluator.core.model.pod_record.PodRecord`.
+Decoded once per event and only if a feature requires all pods; the cached form is `evaluator.core.model.pod_record.PodRecord`.
 Fields that few pods set stay undecoded JSON.
 """
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-
-from evaluator.core.model.gangs.membership import ADMITTED
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod uses no resources."""
@@ -109,12 +107,6 @@ class PodStatusFields(msgspec.Struct, rename="camel"):
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Annotations(msgspec.Struct):
-    """The pod annotations that Plimsoll writes."""
-
-    admitted: str | None = msgspec.field(default=None, name=ADMITTED)
-
-
 class OwnerReference(msgspec.Struct, rename="camel"):
     """meta/v1 OwnerReference."""
 
@@ -132,7 +124,7 @@ class PodMetadata(msgspec.Struct, rename="camel"):
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
-    annotations: Annotations | None = None
+    annotations: msgspec.Raw = msgspec.Raw()
     owner_references: list[OwnerReference] | None = None
     deletion_timestamp: str | None = None
     creation_timestamp: str | None = None

@@ -63,7 +63,7 @@ def assemble(
                 dependencies.subscriptions,
                 dependencies.metrics,
                 timings=timings,
-                nodes=lambda: dependencies.cluster.nodes.objects,
+                nodes=dependencies.cluster.nodes.objects,
                 on_change=dependencies.on_change,
             )
         )

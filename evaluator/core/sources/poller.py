@@ -54,7 +54,7 @@ class Poller:
         metrics: Metrics,
         *,
         timings: PollTimings,
-        nodes: Callable[[], Collection[str]],
+        nodes: Collection[str],
         on_change: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -134,7 +134,7 @@ class Poller:
         if fault:
             self._errors.labels(self._polled.name, "flaw").inc()
         self._polled.answer(metric, answer.readings, self._clock(), fault=fault)
-        missing = frozenset(node for node in self._nodes() if node not in answer.readings)
+        missing = frozenset(node for node in self._nodes if node not in answer.readings)
         self._coverage.note(metric, missing, fault)
 
     def _failed(self, metric: str, reason: str, fault: str) -> None:
@@ -149,5 +149,5 @@ class Poller:
             await self._changed.wait()
             await asyncio.sleep(self._timings.gather)
             self._changed.clear()
-            for line in self._coverage.changes(len(self._nodes())):
+            for line in self._coverage.changes(len(self._nodes)):
                 (log.warning if line.bad else log.info)(line.text, source=self._polled.name)

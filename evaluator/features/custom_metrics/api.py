@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-from evaluator.core.metrics import Metrics
 from evaluator.features.custom_metrics.formats import discovery, status
 from evaluator.features.custom_metrics.formats.discovery import Discovery
 from evaluator.features.custom_metrics.formats.paths import NODES, PODS
 from evaluator.features.custom_metrics.lists import MetricLists, MetricNotFoundError
+from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.requests import METHODS, metric_request, selectors
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response, preference
@@ -26,7 +26,7 @@ class CustomMetricsApi:
     def __init__(
         self,
         lists: MetricLists,
-        metrics: Metrics,
+        metrics: ApiMetrics,
         *,
         served: Callable[[], Sequence[str] | None],
         missing: Callable[[], Sequence[str]],

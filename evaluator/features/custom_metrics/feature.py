@@ -4,6 +4,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
 from evaluator.core.wiring import Wired
+from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.options import CustomMetricsOptions
 from evaluator.features.custom_metrics.port import CustomMetricsPort
 from evaluator.features.custom_metrics.served_metrics import ServedMetrics
@@ -11,6 +12,7 @@ from evaluator.features.custom_metrics.served_metrics import ServedMetrics
 
 def wire(core: Core, options: CustomMetricsOptions) -> Wired:
     """Serve the API with --customMetricsPort."""
+    metrics = ApiMetrics(core.metrics.registry)
     if not options.custom_metrics_port:
         return Wired()
     served = ServedMetrics(options.served_patterns, conditions=core.conditions.names)
@@ -19,6 +21,7 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
         core.options,
         core.api,
         core.metrics,
+        metrics,
         cluster=core.cluster,
         pods=core.all_pods.require(labels=True),
         decider=core.loop,
@@ -32,4 +35,6 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="custom_metrics", options=CustomMetricsOptions, wire=wire)
+FEATURE = Feature(
+    name="custom_metrics", options=CustomMetricsOptions, metrics=ApiMetrics, wire=wire
+)

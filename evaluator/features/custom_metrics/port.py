@@ -14,6 +14,7 @@ from evaluator.core.options import CoreOptions
 from evaluator.core.tls import server as tls
 from evaluator.features.custom_metrics.api import CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists
+from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
 from evaluator.features.custom_metrics.readings import Columns, CurrentReadings
 from evaluator.features.custom_metrics.requests import attributes_of
@@ -44,6 +45,7 @@ class CustomMetricsPort:
         options: CoreOptions,
         api: Kube,
         metrics: Metrics,
+        own_metrics: ApiMetrics,
         *,
         cluster: ClusterCache,
         pods: PodCache,
@@ -71,10 +73,10 @@ class CustomMetricsPort:
                 current,
                 cluster,
                 by_namespace,
-                left_out=metrics.custom_metrics_left_out.inc,
+                left_out=own_metrics.custom_metrics_left_out.inc,
                 clock=time.monotonic,
             ),
-            metrics,
+            own_metrics,
             served=served.listed,
             missing=self._missing,
             unready=self._unready,

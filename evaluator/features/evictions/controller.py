@@ -10,11 +10,11 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.features.evictions import plan as evictions
+from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.plan import Eviction, EvictionRate
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
@@ -36,7 +36,7 @@ class EvictionController:
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: EvictionMetrics,
         *,
         pace: EvictionRate,
         may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,

@@ -5,12 +5,15 @@ from evaluator.core.feature import Feature
 from evaluator.core.wiring import Wired
 from evaluator.features.evictions.controller import EvictionController
 from evaluator.features.evictions.effects import EvictionEffects
+from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.options import EvictionOptions
 from evaluator.features.evictions.plan import EvictionRate
 
 
 def wire(core: Core, options: EvictionOptions) -> Wired:
     """Evict pods while this replica leads, with --evict; without it, say which would be."""
+    metrics = EvictionMetrics(core.metrics.registry)
+    core.metrics.policy_counters.append(metrics.evictions)
     cluster = core.cluster
     effects = EvictionEffects(cluster.running, cluster.feasible_nodes, evicting=options.evict)
     if not options.evict:
@@ -20,7 +23,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         core.api,
         cluster,
         core.loop,
-        core.metrics,
+        metrics,
         pace=EvictionRate(options.evict_period, options.evict_limit),
         may_evict=core.contributions.may_act,
         is_leader=core.fence.is_leader,
@@ -32,4 +35,4 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     return Wired(loops=[controller.run], effects=effects)
 
 
-FEATURE = Feature(name="evictions", options=EvictionOptions, wire=wire)
+FEATURE = Feature(name="evictions", options=EvictionOptions, metrics=EvictionMetrics, wire=wire)

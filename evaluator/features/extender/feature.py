@@ -11,6 +11,7 @@ from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.report import Effect, Effects, listed
 from evaluator.core.wiring import Wired
+from evaluator.features.extender.metrics import ExtenderMetrics
 from evaluator.features.extender.policies import PolicyVerbs
 
 
@@ -28,8 +29,9 @@ class RefusedNodes(Effects):
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Answer on kube-scheduler's port."""
-    verbs = PolicyVerbs(core.loop.current, core.metrics, for_pod=core.contributions.for_pod)
+    metrics = ExtenderMetrics(core.metrics.registry)
+    verbs = PolicyVerbs(core.loop.current, metrics, for_pod=core.contributions.for_pod)
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
 
 
-FEATURE = Feature(name="extender", options=FeatureOptions, wire=wire)
+FEATURE = Feature(name="extender", options=FeatureOptions, metrics=ExtenderMetrics, wire=wire)

@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
 from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
+from evaluator.features.extender.metrics import ExtenderMetrics
 from plimsoll import logs
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
@@ -40,7 +40,7 @@ class PolicyVerbs:
     def __init__(
         self,
         decisions: Callable[[], Decisions],
-        metrics: Metrics,
+        metrics: ExtenderMetrics,
         *,
         for_pod: ForPod = verbs.for_any,
     ) -> None:

@@ -9,7 +9,6 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.wiring import Loop
 from evaluator.features.gangs.controller import GangController
@@ -18,9 +17,10 @@ from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.features.gangs.core.types import GangDecisions, GangReason
+from evaluator.features.gangs.core.types import GangReason
 from evaluator.features.gangs.diagnoser import Diagnoser
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.ungater import Ungater
 
@@ -34,14 +34,14 @@ class GangManager:
         api: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: GangMetrics,
         *,
         inventory: PodCache,
         fence: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
     ) -> None:
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
-        tracker = CapacityTracker(cluster, inventory, lambda: decider.latest)
+        tracker = CapacityTracker(cluster, inventory, decider.newest)
         self.gang_controller = GangController(
             Ungater(api, metrics, count_all=options.gang_count_all),
             self.index,
@@ -52,28 +52,30 @@ class GangManager:
             is_leader=fence.is_leader,
             list_anew=list_anew,
         )
-        self.diagnoser = Diagnoser(api, self._gangs, self._decisions, is_leader=fence.is_leader)
-        metrics.gangs_obstructed.set_function(lambda: self.diagnoser.blocked)
+        self.diagnoser = Diagnoser(
+            api, self._gangs, self.gang_controller.newest, is_leader=fence.is_leader
+        )
+        metrics.gangs_obstructed.set_function(self.diagnoser.count_blocked)
         self.event_recorder = GangEventRecorder(
             api,
             metrics,
             self._gangs,
-            self._decisions,
+            self.gang_controller.newest,
             self.diagnoser.blockers,
-            lambda: self.index.native,
+            self.index.native,
             is_leader=fence.is_leader,
         )
         self.gang_explainer = GangExplainer(
             self._gangs,
-            self._decisions,
+            self.gang_controller.newest,
             tracker.capacity,
             options.gang_timings,
             time.time,
-            waiting_for=lambda: tracker.waiting_for,
-            undecided=lambda: self.gang_controller.waiting_for,
+            waiting_for=tracker.unsynced,
+            undecided=self.gang_controller.undecided,
             catching_up=tracker.catching_up,
             blockers=self.diagnoser.blockers,
-            native=lambda: self.index.native,
+            native=self.index.native,
             decides=fence.is_leader,
         )
         self._version = 0
@@ -86,23 +88,20 @@ class GangManager:
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.index.by_key
 
-    def _decisions(self) -> GangDecisions:
-        return self.gang_controller.decisions
-
     def _listen(
         self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, fence: WriteFence
     ) -> None:
         inventory.listeners.append(self._pod_changed)
-        inventory.touched.append(lambda _node: self._capacity_changed())
+        inventory.touched.append(self._capacity_changed)
         cluster.listeners.placement.append(self._capacity_changed)
-        cluster.listeners.figures.append(lambda _node: self._capacity_changed())
+        cluster.listeners.figures.append(self._capacity_changed)
         decider.listeners.append(self.gang_controller.decided)
         fence.listeners += [self.gang_controller.start_over, self.event_recorder.start_over]
         self.gang_controller.listeners.append(self._decided)
         self.diagnoser.listeners.append(self.event_recorder.wake)
 
-    def _capacity_changed(self) -> None:
-        """Wake the controller only if pods are gated: in a large cluster, capacity changes all the time."""
+    def _capacity_changed(self, _node: str = "") -> None:
+        """Wake the controller, only if pods are gated: in a large cluster, capacity changes all the time."""
         if self.index.held:
             self.gang_controller.wake()
 

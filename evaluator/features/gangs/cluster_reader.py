@@ -6,12 +6,12 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model.gangs.membership import Owner
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.diagnosis import create_failures
 from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
 from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent
 from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext
+from evaluator.features.gangs.pods.membership import Owner
 from plimsoll import logs
 from plimsoll.decode import UNREADABLE
 

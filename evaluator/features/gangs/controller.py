@@ -15,7 +15,6 @@ from typing import Protocol
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs import gauges
 from evaluator.features.gangs.core.decide import deciding
 from evaluator.features.gangs.core.index import GangIndex
@@ -28,6 +27,7 @@ from evaluator.features.gangs.core.types import (
     GangRelease,
     GangTimings,
 )
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.ungater import UngateResult
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -59,9 +59,8 @@ UNLISTED = "a list of all pods that began after this replica became leader"
 class CapacitySource(Protocol):
     """Provides the capacity of nodes; implemented by CapacityTracker."""
 
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """What is missing before the capacity is known."""
+    def unsynced(self) -> Sequence[str]:
+        """Return what is missing before the capacity is known."""
         ...
 
     def catching_up(self) -> Iterator[None]:
@@ -94,7 +93,7 @@ class GangController:
         index: GangIndex,
         tracker: CapacitySource,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: GangMetrics,
         *,
         timings: GangTimings,
         is_leader: Callable[[], bool],
@@ -126,21 +125,24 @@ class GangController:
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._let_in: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        gauges.show(metrics, index, lambda: self.decisions, clock)
+        gauges.show(metrics, index, self.newest, clock)
 
     @property
     def decisions(self) -> GangDecisions:
         """The latest decision, with its executed releases; empty on followers."""
         return self._decisions if self._is_leader() else GangDecisions()
 
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """Why no decisions are made now; empty if they are."""
+    def newest(self) -> GangDecisions:
+        """Return the latest decision, as `decisions`."""
+        return self.decisions
+
+    def undecided(self) -> Sequence[str]:
+        """Return why no decisions are made now; empty if they are."""
         if not self._is_leader():
             return (ANOTHER,)
         if self._listed is None or not self._listed.done():
             return (UNLISTED,)
-        return self._tracker.waiting_for or self._decider.waiting_for
+        return self._tracker.unsynced() or self._decider.waiting_for
 
     def wake(self) -> None:
         """Decide soon."""
@@ -173,7 +175,7 @@ class GangController:
                     await self._decide()
 
     def _may_decide(self) -> bool:
-        waiting_for = self.waiting_for
+        waiting_for = self.undecided()
         if list(waiting_for) != list(self._waited_for) and self._is_leader():
             log.info("deciding on gangs", waiting_for=", ".join(waiting_for) or "nothing")
         self._waited_for = waiting_for
@@ -301,7 +303,10 @@ class GangController:
 
     def _look_at_all(self) -> None:
         self._listed = self._list_anew()
-        self._listed.add_done_callback(lambda _: self.wake())
+        self._listed.add_done_callback(self._relisted)
+        self.wake()
+
+    def _relisted(self, _done: "asyncio.Future[None]") -> None:
         self.wake()
 
     async def _caught_up(self, releases: Sequence[GangRelease]) -> None:

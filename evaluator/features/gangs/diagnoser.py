@@ -75,9 +75,8 @@ class Diagnoser:
         diagnosis = self._diagnoses.get(key)
         return diagnosis.blockers if diagnosis and self._lacks_pods(key) else ()
 
-    @property
-    def blocked(self) -> int:
-        """The number of gangs with blockers."""
+    def count_blocked(self) -> int:
+        """Return the number of gangs with blockers."""
         return sum(bool(self.blockers(key)) for key in self._diagnoses)
 
     async def run(self) -> None:

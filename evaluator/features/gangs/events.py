@@ -9,12 +9,12 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.pod_events import PodEventWriter
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.features.gangs.core import events
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangDecisions, GangVerdict
+from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
@@ -38,11 +38,11 @@ class GangEventRecorder:
     def __init__(
         self,
         kube: Kube,
-        metrics: Metrics,
+        metrics: GangMetrics,
         gangs: Callable[[], Mapping[GangKey, PodGroup]],
         decisions: Callable[[], GangDecisions],
-        blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
-        native: Callable[[], Mapping[Key, PodRecord]] = dict,
+        blockers: Callable[[GangKey], Sequence[str]],
+        native: Mapping[Key, PodRecord],
         *,
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventTimings | None = None,
@@ -60,7 +60,7 @@ class GangEventRecorder:
         self._clock = clock
         self._writer = PodEventWriter(
             kube,
-            lambda reason, result: metrics.gang_events.labels(reason, result).inc(),
+            metrics.gang_events,
             is_leader=is_leader,
             timings=pace or EventTimings(),
             bucket=bucket or TokenBucket(_RATE, _BURST),
@@ -128,7 +128,7 @@ class GangEventRecorder:
             queue.forget(key)
 
     def _look_at_native(self) -> None:
-        native, seen = self._native(), self._seen_native
+        native, seen = self._native, self._seen_native
         for key, pod in native.items():
             if seen.get(key) is not pod:
                 seen[key] = pod

@@ -10,8 +10,10 @@ from evaluator.core.wiring import Wired
 from evaluator.features.gangs import webhook_port
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
-from evaluator.features.gangs.page import section
+from evaluator.features.gangs.page import gang_of_pod, section
+from evaluator.features.gangs.pods.labels import membership
 
 
 class Shown:
@@ -28,26 +30,27 @@ class Shown:
         """Return that gangs are on."""
         return {"gangs": True}
 
-    def pod(self, _pod: Pod, page: Facts) -> Facts:
-        """Return why the gang of a pod waits; nothing if this evaluator does not know."""
-        gangs, name = self._explainer, page.get("gang")
-        if not name or gangs.waiting_for() or (gang := gangs.find(name)) is None:
-            return {}
+    def pod(self, pod: Pod, page: Facts) -> Facts:
+        """Return the gang of a pod and why it waits, if this evaluator knows."""
+        gangs, facts = self._explainer, gang_of_pod(pod, page)
+        if not facts or gangs.waiting_for() or (gang := gangs.find(facts["gang"])) is None:
+            return facts
         head = gangs.head(gang, ())
-        return {"gangState": head["state"], "gangMessage": head["message"]}
+        return {**facts, "gangState": head["state"], "gangMessage": head["message"]}
 
 
 def _off() -> Facts:
     return {"gangs": False}
 
 
-NO_GANGS = PagePart(evaluator=_off, section=section(None))
+NO_GANGS = PagePart(evaluator=_off, pod=gang_of_pod, section=section(None))
 """What pages show without --gangs."""
 
 
 def wire(core: Core, options: GangOptions) -> Wired:
     """Release gangs while this replica leads, with --gangs; serve the webhook with --gangWebhookPort."""
-    server = webhook_port.server(core.options, options, core.metrics)
+    metrics = GangMetrics(core.metrics.registry)
+    server = webhook_port.server(core.options, options, core.metrics, metrics)
     ports = []
     if server is not None:
         ports.append(Port("gangs", server, options.gang_webhook_port, secured=True))
@@ -58,8 +61,8 @@ def wire(core: Core, options: GangOptions) -> Wired:
         core.api,
         core.cluster,
         core.loop,
-        core.metrics,
-        inventory=core.all_pods.require(ignored=options.ignored_resources),
+        metrics,
+        inventory=core.all_pods.require(ignored=options.ignored_resources, extra=membership),
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
     )
@@ -71,4 +74,4 @@ def wire(core: Core, options: GangOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="gangs", options=GangOptions, wire=wire)
+FEATURE = Feature(name="gangs", options=GangOptions, metrics=GangMetrics, wire=wire)

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangState
+from evaluator.features.gangs.metrics import GangMetrics
 
 
 def show(
-    metrics: Metrics,
+    metrics: GangMetrics,
     index: GangIndex,
     decisions: Callable[[], GangDecisions],
     clock: Callable[[], float],

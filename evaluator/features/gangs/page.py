@@ -7,10 +7,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
-from evaluator.core.report import Window
+from evaluator.core.report import Facts, Window
 from evaluator.features.gangs.core import explain as explain_gangs
 from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.pods.membership import GATE, GROUP_LABEL
 from plimsoll.http.pieces import unhurried
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -96,3 +99,14 @@ def _fitting(
 ) -> tuple[str, Mapping[str, Any]] | None:
     """Return the entry of a node if it is in the search of a window."""
     return one if window.search in one[0] else None
+
+
+def gang_of_pod(pod: Pod, page: Facts) -> Facts:
+    """Return the gang of a pod that has our gate, and that the gate holds it; nothing for other pods."""
+    if GATE not in page["gates"]:
+        return {}
+    group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
+    gang = {"gang": f"{pod.metadata.namespace}/{group}"}
+    if pod.spec.node_name or pod.status.phase in FINISHED:
+        return gang
+    return {**gang, "turnedAwayByPlimsoll": True}

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.metrics import Metrics
-from evaluator.core.model import pod_record
-from evaluator.core.model.gangs.membership import GROUP_LABEL
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core import ungate
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_among
 from evaluator.features.gangs.core.types import GangReason, GangRelease
+from evaluator.features.gangs.metrics import GangMetrics
+from evaluator.features.gangs.pods import labels
+from evaluator.features.gangs.pods.membership import GROUP_LABEL
 from plimsoll import logs, rfc3339
 from plimsoll.decode import UNREADABLE
 
@@ -55,7 +55,7 @@ class Ungater:
     def __init__(
         self,
         kube: Kube,
-        metrics: Metrics,
+        metrics: GangMetrics,
         *,
         count_all: bool = False,
         clock: Callable[[], float] = time.time,
@@ -108,7 +108,7 @@ class Ungater:
             if number % _STEP == 0:
                 await asyncio.sleep(0)
             try:
-                pod = pod_record.decode(item)
+                pod = labels.decode(item)
                 raw[pod.uid] = ungate.decode(item)
             except UNREADABLE as error:
                 log.warning(

@@ -8,8 +8,8 @@ import asyncio
 import time
 from http import HTTPStatus
 
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs.core import admission
+from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll import logs
 from plimsoll.fairlock import FairLock
 from plimsoll.http.routes import Route, Routes
@@ -28,7 +28,7 @@ CONNECTIONS = 64
 class Webhook:
     """Answers POSTs of an AdmissionReview to PATH."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: GangMetrics) -> None:
         self._admissions = metrics.gang_admissions
         self._limited = RateLimitedLogger(log, overflow="debug", rate=1, burst=100)
         self._turns = FairLock(CONNECTIONS)

@@ -7,6 +7,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
 from evaluator.core.tls import server as tls
 from evaluator.core.tls.reload import CertificateReloader
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import WebhookOptions
 from evaluator.features.gangs.webhook import CONNECTIONS, Webhook
 from plimsoll.http.limits import Limits
@@ -22,11 +23,13 @@ _BODIES_RATE = 16 << 20
 """Clients need no certificate: their bodies must not take the event loop from kube-scheduler."""
 
 
-def server(core: CoreOptions, options: WebhookOptions, metrics: Metrics) -> Server | None:
+def server(
+    core: CoreOptions, options: WebhookOptions, metrics: Metrics, own_metrics: GangMetrics
+) -> Server | None:
     """The listener, None if it is off. Reads the certificates. Raises TlsError."""
     if not options.gang_webhook_port:
         return None
-    webhook = Webhook(metrics)
+    webhook = Webhook(own_metrics)
     secured = rotation(core, options, on_change=metrics.reloaded(_TLS.name))
     return Server(
         webhook.answer,

@@ -8,12 +8,12 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.core.writes.conflict_log import ConflictLog
 from evaluator.core.writes.node_plan import LabelPlan, Step
 from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.features.labels.metrics import LabelMetrics
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
@@ -32,7 +32,7 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: LabelMetrics,
         *,
         bucket: TokenBucket,
         is_leader: Callable[[], bool] = lambda: True,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature
+from evaluator.core.feature import Feature, Written
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
@@ -12,6 +12,8 @@ from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
+from evaluator.features.labels.metrics import LabelMetrics
+from evaluator.features.labels.removal import removals
 
 
 class LabelledNodes(Effects):
@@ -41,11 +43,12 @@ class _Conflicts:
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
+    metrics = LabelMetrics(core.metrics.registry)
     controller = NodeLabelController(
         core.api,
         core.cluster,
         core.loop,
-        core.metrics,
+        metrics,
         bucket=core.node_writes,
         is_leader=core.fence.is_leader,
     )
@@ -58,4 +61,10 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="labels", options=FeatureOptions, wire=wire)
+FEATURE = Feature(
+    name="labels",
+    options=FeatureOptions,
+    metrics=LabelMetrics,
+    wire=wire,
+    written=Written(options=FeatureOptions, removals=removals),
+)

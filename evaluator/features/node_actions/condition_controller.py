@@ -11,12 +11,12 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
 from evaluator.features.node_actions import conditions
 from evaluator.features.node_actions.conditions import ConditionApply
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
@@ -37,7 +37,7 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: NodeActionMetrics,
         planner: NodeActionPlanner,
         *,
         bucket: TokenBucket,

@@ -1,7 +1,7 @@
 """Taints and conditions of nodes that violate a policy, within limits of nodes."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature
+from evaluator.core.feature import Feature, Replayable, Written
 from evaluator.core.model.node import Node
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.actions.names import own_prefixes
@@ -10,12 +10,15 @@ from evaluator.core.report import Facts, PolicyPart
 from evaluator.core.wiring import Wired
 from evaluator.features.node_actions import written
 from evaluator.features.node_actions.condition_controller import NodeConditionController
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
+from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
+from evaluator.features.node_actions.written import RemovalOptions, removals
 
 
 class Shown:
@@ -64,6 +67,7 @@ class Shown:
 
 def wire(core: Core, options: NodeActionOptions) -> Wired:
     """Plan on every replica; write while this one leads."""
+    metrics = NodeActionMetrics(core.metrics.registry)
     settings = ActionSettings(
         taints=options.taints,
         conditions=options.conditions,
@@ -73,9 +77,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         most=options.max_acted_nodes,
     )
     planner = NodeActionPlanner(
-        core.cluster, core.loop, core.metrics, settings, evicts=core.contributions.is_evicting
+        core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_evicting
     )
-    parts = (core.api, core.cluster, core.loop, core.metrics, planner)
+    parts = (core.api, core.cluster, core.loop, metrics, planner)
     taints = NodeTaintController(*parts, bucket=core.node_writes, is_leader=core.fence.is_leader)
     conditions = NodeConditionController(
         *parts, bucket=core.node_writes, is_leader=core.fence.is_leader
@@ -97,4 +101,11 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="node_actions", options=NodeActionOptions, wire=wire)
+FEATURE = Feature(
+    name="node_actions",
+    options=NodeActionOptions,
+    metrics=NodeActionMetrics,
+    wire=wire,
+    written=Written(options=RemovalOptions, removals=removals),
+    replayable=Replayable(options=ReplayOptions, start=replay),
+)

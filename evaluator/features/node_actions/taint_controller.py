@@ -7,11 +7,11 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
 from evaluator.features.node_actions import taints
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.taints import NodePatch
 from plimsoll import logs
@@ -35,7 +35,7 @@ class NodeTaintController(NodeWriter[Node, NodePatch]):
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: NodeActionMetrics,
         planner: NodeActionPlanner,
         *,
         bucket: TokenBucket,

@@ -1,23 +1,28 @@
-"""The taints and conditions that Plimsoll set on a node, as the node has them now."""
+"""The taints and conditions that Plimsoll set on a node, as the node has them now, and the writes that remove them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from evaluator.core.model.node import Node
+from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.actions import names
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.types import Policy
-from evaluator.features.node_actions.conditions import own_conditions
+from evaluator.core.writes.removal import NodeOperations, Removal
+from evaluator.features.node_actions import conditions, taints
 from plimsoll import rfc3339
+from plimsoll.flags import option
 
 
 def of_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
     """Return all taints (with one of our key prefixes) and conditions of a node that are ours."""
     if node is None:
         return {"taints": [], "conditions": []}
-    taints = [taint for taint in node.spec.taints or () if taint.key.startswith(prefixes)]
+    own = [taint for taint in node.spec.taints or () if taint.key.startswith(prefixes)]
     return {
         "taints": [
-            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in taints
+            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in own
         ],
         "conditions": [
             {
@@ -26,7 +31,7 @@ def of_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
                 "reason": condition.reason,
                 "since": None if condition.since is None else rfc3339.seconds(condition.since),
             }
-            for kind, condition in sorted(own_conditions(node).items())
+            for kind, condition in sorted(conditions.own_conditions(node).items())
         ],
     }
 
@@ -41,3 +46,27 @@ def of_policy(node: Node | None, policy: Policy, prefixes: tuple[str, ...]) -> d
         "taints": [taint for taint in written["taints"] if taint["key"] in keys],
         "conditions": [one for one in written["conditions"] if one["type"] == kind],
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalOptions(FeatureOptions):
+    """The flags of `clean` for taints."""
+
+    taint_prefix: str = option(
+        "taintPrefix",
+        names.DOMAIN,
+        "prefix of taint keys beside the usual ones, as the evaluator's flag",
+        metavar="PREFIX",
+        parse=names.taint_prefix,
+    )
+
+
+def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
+    """Yield the writes that remove conditions that our field manager owns, and taints with our prefixes."""
+    name, prefixes = node.metadata.name, names.own_prefixes(options.taint_prefix)
+    if states := conditions.compare(node, {}):
+        kinds = ", ".join(sorted(states.before))
+        yield Removal(f"condition {kinds}", NodeOperations(name, states.removal, "/status"))
+    if patch := taints.compare(node, {}, prefixes):
+        keys = sorted({key for key, _ in taints.own_taints(node, prefixes)})
+        yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))

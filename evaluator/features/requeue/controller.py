@@ -12,12 +12,12 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue import readmitted
+from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.requeue.plan import (
     RejectedPod,
     RejectedPods,
@@ -65,7 +65,7 @@ class RequeueController:
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: RequeueMetrics,
         *,
         is_leader: Callable[[], bool],
         pace: RequeueTimings,

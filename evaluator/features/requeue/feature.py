@@ -4,19 +4,21 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.wiring import Wired
 from evaluator.features.requeue.controller import RequeueController
+from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.requeue.options import RequeueOptions
 from evaluator.features.requeue.plan import RequeueTimings
 
 
 def wire(core: Core, options: RequeueOptions) -> Wired:
     """Requeue pods while this replica leads, with --nudge."""
+    metrics = RequeueMetrics(core.metrics.registry)
     if not options.nudge:
         return Wired()
     controller = RequeueController(
         core.api,
         core.cluster,
         core.loop,
-        core.metrics,
+        metrics,
         is_leader=core.fence.is_leader,
         pace=RequeueTimings(settle=_settling(core)),
     )
@@ -32,4 +34,4 @@ def _settling(core: Core) -> float:
     return 0.1 if only_agents else core.options.sync_period + 0.1
 
 
-FEATURE = Feature(name="requeue", options=RequeueOptions, wire=wire)
+FEATURE = Feature(name="requeue", options=RequeueOptions, metrics=RequeueMetrics, wire=wire)

@@ -1,36 +1,26 @@
 """Scorers: further extenders that rank nodes by overload risk, packing, congestion or outcomes, and their metrics in rules."""
 
 from collections.abc import Iterator, Mapping, Set
+from functools import partial
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Facts
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS
-from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics, Scoring
+from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics
 from evaluator.features.scorers.host import ScorerHost
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.features.scorers.pod_explainer import PodExplainer
 from evaluator.features.scorers.reward_controller import RewardController
 from evaluator.features.scorers.rewards import Rewards
-
-
-class _Layer:
-    """Adds derived metrics to readings."""
-
-    def __init__(self, scoring: Scoring) -> None:
-        self._scoring = scoring
-
-    def over(self, readings: Readings) -> Readings:
-        """Return the readings with derived metrics."""
-        return ScorerMetrics(readings, self._scoring)
 
 
 class _Learned:
@@ -89,9 +79,10 @@ NO_SCORERS = PagePart(evaluator=_no_scorers, node=_no_facts)
 
 def wire(core: Core, options: ScorerOptions) -> Wired:
     """Load and serve the scorers of --scorers; without any, say in policies that use their metrics how to enable them."""
+    metrics = ScoringMetrics(core.metrics.registry)
     scorers = registry.load(options)
     if not scorers:
-        core.loop.derive(_Layer(OFF).over)
+        core.loop.derive(partial(ScorerMetrics, scoring=OFF))
         return Wired(page=NO_SCORERS)
     learned = _Learned(core, options)
     inventory = core.all_pods.require()
@@ -102,11 +93,11 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
         scorers,
         core.cluster,
         core.measured,
-        core.metrics,
+        metrics,
         inventory=inventory,
         rewards=learned.current,
     )
-    core.loop.derive(_Layer(host.scoring).over)
+    core.loop.derive(partial(ScorerMetrics, scoring=host.scoring))
     core.loop.required |= host.metrics_used
     explainer = host.pod_explainer(core.cluster.pods.objects, core.loop.newest)
     shown = _Shown(scorers, explainer)
@@ -140,6 +131,7 @@ def check(options: ScorerOptions) -> Iterator[str]:
 FEATURE = Feature(
     name="scorers",
     options=ScorerOptions,
+    metrics=ScoringMetrics,
     wire=wire,
     check=check,
     vocabulary=Vocabulary(derived=frozenset(DERIVED_METRICS)),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key
 from evaluator.core.policy.decide import Decision, Decisions
@@ -12,6 +11,7 @@ from evaluator.core.protocol import podview
 from evaluator.core.protocol.codec import Args
 from evaluator.core.readings.merged import Readings
 from evaluator.features.scorers.derived_readings import Scoring
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.per_pod import PerPodDecisions
 from evaluator.features.scorers.plugin import Scorer
@@ -31,7 +31,7 @@ class ScorerHost:
         scorers: Mapping[str, Scorer],
         cluster: ClusterCache,
         readings: Readings,
-        metrics: Metrics,
+        metrics: ScoringMetrics,
         *,
         inventory: PodCache,
         rewards: Callable[[], Rewards],

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.protocol import codec, podview
 from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.features.scorers import results
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.runner import CachedResult, ScorerError, ScorerRunner
 from plimsoll import VERSION, logs
 from plimsoll.http.routes import Route
@@ -46,7 +46,9 @@ class ScorerRequest:
 class ScorerRoutes:
     """Serves all scorers of a runner, or the one that has its own port."""
 
-    def __init__(self, runner: ScorerRunner, metrics: Metrics, *, only: str | None = None) -> None:
+    def __init__(
+        self, runner: ScorerRunner, metrics: ScoringMetrics, *, only: str | None = None
+    ) -> None:
         self._runner = runner
         self._metrics = metrics
         self._errors = ErrorResponder()

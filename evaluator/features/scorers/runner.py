@@ -12,9 +12,9 @@ from typing import Protocol
 
 import numpy as np
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod_demand import Amounts, PodView, Resource
 from evaluator.features.scorers.demand import Demands
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.plugin import Scorer, ScorerResult
 from evaluator.features.scorers.results import check
 from evaluator.features.scorers.snapshot import ClusterSnapshot
@@ -64,7 +64,7 @@ class ScorerRunner:
         self,
         scorers: Mapping[str, Scorer],
         snapshotter: SnapshotSource,
-        metrics: Metrics,
+        metrics: ScoringMetrics,
         *,
         demands: Demands,
         counting: str = "pigeon",

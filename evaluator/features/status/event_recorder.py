@@ -13,7 +13,6 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writer import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import metrics_found
@@ -21,6 +20,7 @@ from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.report import PartsOf, no_parts
 from evaluator.features.status import event_plan as policy_events
 from evaluator.features.status.event_plan import ReportedState
+from evaluator.features.status.metrics import StatusMetrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -65,7 +65,7 @@ class PolicyEventRecorder:
         self,
         kube: Kube,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: StatusMetrics,
         *,
         similar_to: SimilarTo = lambda _metric: (),
         parts_of: PartsOf = no_parts,

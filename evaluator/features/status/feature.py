@@ -6,6 +6,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.wiring import Wired
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
+from evaluator.features.status.metrics import StatusMetrics
 from evaluator.features.status.pod_controller import PolicyPodController
 
 
@@ -23,10 +24,12 @@ class _Reporting:
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Report while this replica leads."""
+    metrics = StatusMetrics(core.metrics.registry)
+    core.metrics.policy_counters.append(metrics.policy_events)
     contributions, similar_to = core.contributions, core.loop.similar.to
     may_report = _Reporting(core).may_report
     pods = PolicyPodController(
-        core.api, core.cluster, core.loop, core.metrics, is_leader=core.fence.is_leader
+        core.api, core.cluster, core.loop, metrics, is_leader=core.fence.is_leader
     )
     status = StatusController(
         core.api,
@@ -41,7 +44,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     recorder = PolicyEventRecorder(
         core.api,
         core.loop,
-        core.metrics,
+        metrics,
         similar_to=similar_to,
         parts_of=contributions.parts,
         status_of=core.cluster.status_of,
@@ -55,4 +58,4 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     return Wired(loops=[status.run, recorder.run, pods.run])
 
 
-FEATURE = Feature(name="status", options=FeatureOptions, wire=wire)
+FEATURE = Feature(name="status", options=FeatureOptions, metrics=StatusMetrics, wire=wire)

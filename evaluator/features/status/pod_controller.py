@@ -15,10 +15,10 @@ from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.pod_events import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
+from evaluator.features.status.metrics import StatusMetrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
@@ -63,7 +63,7 @@ class PolicyPodController:
         kube: Kube,
         cluster: ClusterCache,
         decider: DecisionLoop,
-        metrics: Metrics,
+        metrics: StatusMetrics,
         *,
         is_leader: Callable[[], bool] = lambda: True,
         timings: EventTimings = _TIMINGS,
@@ -79,7 +79,7 @@ class PolicyPodController:
         self._clock = clock
         self._writer = PodEventWriter(
             kube,
-            lambda reason, result: metrics.pod_events.labels(reason, result).inc(),
+            metrics.pod_events,
             is_leader=is_leader,
             timings=timings,
             bucket=TokenBucket(_RATE, _BURST),

@@ -4,10 +4,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from evaluator.core.policy.types import Policy
+from evaluator.core.replay import StartReplay
 from evaluator.core.runtime import gc_tuning
 from evaluator.core.sources.prometheus import Access
 from evaluator.core.sources.queries import Queries, QueriesError
@@ -20,14 +20,14 @@ from evaluator.tools.backtest.inputs.prometheus import PrometheusHistory
 from evaluator.tools.backtest.inputs.recording import names_of
 from evaluator.tools.backtest.inputs.rules import Rules
 from evaluator.tools.backtest.inputs.source import BacktestError, Request, Source
-from evaluator.tools.backtest.options import PROGRAM, parser
+from evaluator.tools.backtest.options import PROGRAM, parser, replayed
 from evaluator.tools.backtest.page import as_html
 from evaluator.tools.backtest.policies import PoliciesError
 from evaluator.tools.backtest.progress import Progress
 from evaluator.tools.backtest.table import as_csv
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.report import report, sensitivity
-from evaluator.tools.replay.run import ALL_ACTIONS, Backtest, warm_up
+from evaluator.tools.replay.run import Backtest, warm_up
 from evaluator.tools.replay.variants import longest, variants
 
 
@@ -35,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the command; return the exit status."""
     command = parser()
     given = command.parse_args(argv)
+    features = replayed(command, given)
     if given.stale_after < given.step:
         command.error("--staleAfter must be at least --step, or every reading is stale")
     if given.prometheus and given.cache:
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
         source = _source(given, wanted)
         try:
             with gc_tuning.rare_collections():
-                found = _run(wanted, source, given)
+                found = _run(wanted, source, given, features)
         finally:
             source.close()
         sys.stdout.write(_OUTPUTS[given.output](found))
@@ -120,7 +121,12 @@ def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
     return found
 
 
-def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) -> dict[str, Any]:
+def _run(
+    wanted: Sequence[Policy],
+    source: Source,
+    given: argparse.Namespace,
+    features: Sequence[StartReplay],
+) -> dict[str, Any]:
     """Replay policies and return the report as JSON values."""
     progress = Progress(source.start, source.period.end) if sys.stderr.isatty() else None
 
@@ -132,7 +138,7 @@ def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) ->
             source.period,
             start=source.start,
             sources=source.sources,
-            actions=replace(ALL_ACTIONS, most=given.max_acted_nodes),
+            features=features,
             progress=progress.show if progress and show else lambda _now: None,
         )
 

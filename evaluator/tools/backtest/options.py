@@ -4,9 +4,12 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from evaluator.core.policy.actions.types import CLUSTER_LIMIT, node_limit
+from evaluator.core.feature import Replayable
+from evaluator.core.replay import StartReplay
 from evaluator.core.sources.options import header, web_address
+from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest import gate, times
+from plimsoll import flags
 from plimsoll.commandline import Parser
 
 OUTPUTS = ("text", "json", "csv", "html")
@@ -143,14 +146,8 @@ def parser() -> Parser:
         metavar="LABEL",
         help="the label of a series that has the node's name; without it, its `instance` counts (node)",
     )
-    add(
-        "--maxActedNodes",
-        dest="max_acted_nodes",
-        type=_of(node_limit),
-        default=CLUSTER_LIMIT,
-        metavar="N|N%",
-        help=f"as the evaluator's flag ({CLUSTER_LIMIT})".replace("%", "%%"),
-    )
+    for replayable in _replayable():
+        flags.add_options(command, replayable.options)
     add(
         "--fail-if",
         action="append",
@@ -173,6 +170,18 @@ def parser() -> Parser:
         help="also replay with targets at 80 to 120 percent, and with no, the same and twice the for and clearAfter",
     )
     return command
+
+
+def replayed(command: Parser, given: argparse.Namespace) -> list[StartReplay]:
+    """Return the features to replay, as the flags configure them. Exits with status 2 for an invalid flag."""
+    return [
+        replayable.start(flags.from_namespace(replayable.options, command, given, env={}))
+        for replayable in _replayable()
+    ]
+
+
+def _replayable() -> list[Replayable[Any]]:
+    return [feature.replayable for feature in FEATURES if feature.replayable is not None]
 
 
 def _of(parse: Callable[[str], Any]) -> Callable[[str], Any]:

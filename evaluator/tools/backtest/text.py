@@ -128,11 +128,7 @@ def _policy(one: Json, report: Json) -> Iterator[str]:
             f"  closed to new pods: {refused['nodeHours']:.1f} node-hours{more}; no node left for "
             f"{one['noNodeMinutes']:.1f} minutes"
         )
-    writes = one["writes"]
-    yield (
-        f"  would write: {writes['labels']} label changes, {writes['taints']} taint changes, {writes['conditions']} condition "
-        f"changes; pods evicted from nodes {writes['nodesEmptied']} times"
-    )
+    yield f"  would write: {_writes(**one['writes'])}"
     share = one["missingShare"]
     yield f"  missing readings: {'all' if share is None else f'{share:.1%}'}"
     for rule in one["rules"][:_RULES]:
@@ -143,6 +139,11 @@ def _policy(one: Json, report: Json) -> Iterator[str]:
     if len(one["rules"]) > _RULES:
         yield f"  ... and {counted(len(one['rules']) - _RULES, 'more rule')}"
     yield from _intervals(one["nodes"])
+
+
+def _writes(nodesEmptied: int | None = None, **changes: int) -> str:  # noqa: N803 (the field of the report)
+    text = ", ".join(f"{n} {kind.removesuffix('s')} changes" for kind, n in changes.items())
+    return text if nodesEmptied is None else f"{text}; pods evicted from nodes {nodesEmptied} times"
 
 
 def _limit(one: Json) -> Iterator[str]:

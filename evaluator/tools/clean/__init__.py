@@ -1,4 +1,4 @@
 """The command `clean`: takes off the nodes everything that Plimsoll wrote to them.
 
-Imports `kubeapi` and `plans.node_actions`.
+Imports `kube` and the list of features, which know what they wrote.
 """

@@ -1,18 +1,17 @@
-"""Removes our labels, taints and conditions from all nodes, node by node."""
+"""Removes what features wrote from all nodes, node by node."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.resources import NODES
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
-from evaluator.features.node_actions import conditions, taints
+from evaluator.core.model.node_labels import LabelApply
+from evaluator.core.writes.removal import Removal
 from plimsoll.ratelimit import TokenBucket
 
 PASSES = 5
@@ -25,20 +24,14 @@ _GONE = 404
 _RETRYABLE = frozenset({0, 409, 422, 429})
 """Besides 5xx: no answer, the node has changed since the list, too many requests."""
 
+RemovalsOf = Callable[[Node], Iterator[Removal]]
+"""Yields the writes that remove what one feature wrote to a node."""
 Report = Callable[[str, Sequence[str]], None]
 """Receives a node's name and what is removed from it."""
 
 
 class IncompleteError(Exception):
     """Something is left on some nodes after `PASSES` passes; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """One write: what it removes, and the call."""
-
-    what: str
-    call: Callable[[], Awaitable[Node]]
 
 
 @dataclass(slots=True)
@@ -60,9 +53,11 @@ class _Failure:
 class NodeCleaner:
     """Finds what is ours with `plan()` and removes it with `run()`."""
 
-    def __init__(self, kube: Kube, prefixes: tuple[str, ...], *, pause: float = _PAUSE) -> None:
+    def __init__(
+        self, kube: Kube, features: Sequence[RemovalsOf], *, pause: float = _PAUSE
+    ) -> None:
         self._kube = kube
-        self._prefixes = prefixes
+        self._features = features
         self._pause = pause
         self._bucket = TokenBucket(_RATE, _BURST)
 
@@ -100,7 +95,7 @@ class NodeCleaner:
             try:
                 while removal := next(self._removals(node), None):
                     await asyncio.sleep(self._bucket.take(time.monotonic()))
-                    node = await removal.call()  # noqa: PLW2901 (the next write names its version)
+                    node = await self._send(removal)  # noqa: PLW2901 (the next write names its version)
                     done.append(removal.what)
             except KubeError as error:
                 if error.status not in {*_RETRYABLE, _GONE} and error.status < 500:
@@ -123,17 +118,13 @@ class NodeCleaner:
 
     def _removals(self, node: Node) -> Iterator[Removal]:
         """Yield the writes for a node; each is valid for the node as given."""
-        name, kube = node.metadata.name, self._kube
-        if states := conditions.compare(node, {}):
-            kinds = ", ".join(sorted(states.before))
-            yield Removal(
-                f"condition {kinds}", partial(kube.patch_node_status, name, states.removal)
-            )
-        if patch := taints.compare(node, {}, self._prefixes):
-            keys = sorted({key for key, _ in taints.own_taints(node, self._prefixes)})
-            yield Removal(
-                f"taint {', '.join(keys)}", partial(kube.patch_node, name, patch.operations)
-            )
-        if apply := node_labels.compare(name, node.node_labels, {}).apply:
-            labels = ", ".join(sorted(node.metadata.owned_labels))
-            yield Removal(f"label {labels}", partial(kube.apply_node_labels, apply))
+        for removals_of in self._features:
+            yield from removals_of(node)
+
+    async def _send(self, removal: Removal) -> Node:
+        write = removal.write
+        if isinstance(write, LabelApply):
+            return await self._kube.apply_node_labels(write)
+        return await self._kube.patch_node(
+            write.node, write.operations, subresource=write.subresource
+        )

@@ -5,13 +5,15 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.options import CoreOptions
-from evaluator.core.policy.actions import names
-from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner
+from evaluator.features.registry import FEATURES
+from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf
 from evaluator.tools.clean.evaluators import Evaluators, StillRunningError
 from evaluator.tools.clean.policies import remove_statuses
 from plimsoll import durations, flags, logs
@@ -42,7 +44,7 @@ example:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanSettings:
-    """Every flag of plimsoll-evaluator clean."""
+    """The flags of plimsoll-evaluator clean; features have more."""
 
     kube_config: str = option(
         "kubeConfig",
@@ -50,13 +52,6 @@ class CleanSettings:
         "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
         env="KUBECONFIG",
         metavar="FILE",
-    )
-    taint_prefix: str = option(
-        "taintPrefix",
-        names.DOMAIN,
-        "prefix of taint keys beside the usual ones, as the evaluator's flag",
-        metavar="PREFIX",
-        parse=names.taint_prefix,
     )
     namespace: str = option(
         "namespace", "plimsoll", "namespace of the evaluator's pods and Lease", metavar="NAMESPACE"
@@ -83,20 +78,34 @@ class CleanSettings:
     dry_run: bool = option("dry-run", False, "print what would be removed, change nothing")
 
 
+WRITTEN = [feature.written for feature in reversed(FEATURES) if feature.written is not None]
+"""What features write to nodes, the last feature first."""
+SETTINGS: tuple[type[Any], ...] = (CleanSettings, *(written.options for written in WRITTEN))
+"""The classes of flags."""
+
+
 def main(argv: Sequence[str]) -> int:
     """Clean the nodes, or print what would be removed with --dry-run; returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
-    settings = flags.parse_settings(CleanSettings, command, argv=argv, env=os.environ)
+    for part in SETTINGS:
+        flags.add_options(command, part)
+    given = command.parse_args(argv)
+    settings, *options = (
+        flags.from_namespace(part, command, given, env=os.environ) for part in SETTINGS
+    )
+    features = [
+        partial(written.removals, its) for written, its in zip(WRITTEN, options, strict=True)
+    ]
     logs.setup("warn", "logfmt")
     try:
-        asyncio.run(_clean(settings))
+        asyncio.run(_clean(settings, features))
     except (ConfigError, IncompleteError, KubeError, StillRunningError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-async def _clean(settings: CleanSettings) -> None:
+async def _clean(settings: CleanSettings, features: Sequence[RemovalsOf]) -> None:
     """Raises ConfigError, KubeError, IncompleteError, StillRunningError."""
     verb = "would remove" if settings.dry_run else "removed"
     nodes: set[str] = set()
@@ -107,7 +116,7 @@ async def _clean(settings: CleanSettings) -> None:
 
     api = await Kube.connect(settings.kube_config)
     try:
-        cleaner = NodeCleaner(api, names.own_prefixes(settings.taint_prefix))
+        cleaner = NodeCleaner(api, features)
         if settings.dry_run:
             await cleaner.plan(report)
             await _clean_policies(api, verb, dry_run=True)

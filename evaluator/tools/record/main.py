@@ -118,7 +118,6 @@ async def _listening(
             recorder,
             subscriptions,
             interval=options.every,
-            on_report=lambda _changed: None,
             authorizer=port.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )

@@ -1,7 +1,6 @@
 """Records when each rule was violated on each node, and the worst reading meanwhile."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, alike
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.core.replay import Period
 from evaluator.tools.replay.replay import Block, Step
 
 
@@ -30,18 +30,6 @@ class Interval(NamedTuple):
     def seconds(self) -> float:
         """Its length."""
         return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class Period:
-    """The range of a backtest (Unix seconds)."""
-
-    begin: float
-    end: float
-
-    def seconds(self, begin: float, end: float) -> float:
-        """Return how much of (begin, end) is in the range."""
-        return max(0.0, min(end, self.end) - max(begin, self.begin))
 
 
 class Track:

@@ -67,7 +67,7 @@ def sensitivity(
 
 
 def _policy(one: PolicyResult, result: Result) -> dict[str, Any]:
-    totals, actions, policy = one.totals, one.actions, one.policy
+    totals, policy = one.totals, one.policy
     hours = (result.period.end - result.period.begin) / _HOUR
     nodes = len(result.nodes)
     return {
@@ -90,22 +90,31 @@ def _policy(one: PolicyResult, result: Result) -> dict[str, Any]:
         if StrategyName.DONTSCHEDULE in policy.strategies
         else None,
         "noNodeMinutes": _number(totals.no_node_seconds / 60),
-        "limit": None
-        if actions.limit is None
-        else {
-            "nodes": actions.limit,
-            "of": actions.limited_of,
-            "trips": actions.trips,
-            "heldBackHours": _number(actions.held_back_seconds / _HOUR),
-        },
-        "writes": {
-            "labels": totals.label_writes,
-            "taints": actions.taint_writes,
-            "conditions": actions.condition_writes,
-            "nodesEmptied": actions.nodes_emptied,
-        },
+        "limit": _limit(one),
+        "writes": _writes(one),
         "nodes": dict(_nodes(one, result)),
     }
+
+
+def _limit(one: PolicyResult) -> dict[str, Any] | None:
+    """Return how the limit of nodes held the policy back; None if it has none."""
+    for feature in one.features:
+        if (limit := feature.limit) is not None:
+            return {
+                "nodes": limit.nodes,
+                "of": limit.of,
+                "trips": limit.trips,
+                "heldBackHours": _number(limit.held_back_seconds / _HOUR),
+            }
+    return None
+
+
+def _writes(one: PolicyResult) -> dict[str, int]:
+    """Return the numbers of writes by kind."""
+    writes = {"labels": one.totals.label_writes}
+    for feature in one.features:
+        writes |= feature.writes
+    return writes
 
 
 def _without_data(one: PolicyResult, result: Result) -> Iterator[str]:

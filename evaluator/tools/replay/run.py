@@ -7,18 +7,12 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.types import Policy, Strategy
-from evaluator.features.node_actions.types import ActionSettings
-from evaluator.tools.replay.actions import ActionReplay, ActionTotals
+from evaluator.core.replay import Period, ReplayTotals, StartReplay
 from evaluator.tools.replay.coverage import Coverage
-from evaluator.tools.replay.intervals import Period, Track, tracks
+from evaluator.tools.replay.intervals import Track, tracks
 from evaluator.tools.replay.replay import Block, Replay, Step, Timing
 from evaluator.tools.replay.samples import Recording
 from evaluator.tools.replay.totals import PolicyTotals
-
-ALL_ACTIONS = ActionSettings(
-    taints=True, conditions=True, no_execute=True, evict=True, condition_types=("*",)
-)
-"""The evaluator's flags that permit everything that policies ask for."""
 
 Resources = Mapping[str, Mapping[str, float]]
 """Node → resource → allocatable amount."""
@@ -31,7 +25,8 @@ class PolicyResult:
     policy: Policy
     tracks: Sequence[Track]
     totals: PolicyTotals
-    actions: ActionTotals
+    features: Sequence[ReplayTotals]
+    """What each feature that is replayed did for it."""
     missing_share: float
     """Of its readings; NaN without any data."""
 
@@ -62,12 +57,12 @@ class Backtest:
         *,
         start: float,
         sources: int = 1,
-        actions: ActionSettings = ALL_ACTIONS,
+        features: Sequence[StartReplay] = (),
         progress: Callable[[float], None] = lambda _now: None,
     ) -> None:
         """`start`: when the replay begins, before the range (Unix seconds). `sources`: how many each recording has.
 
-        Observed policies are replayed as if enforced.
+        `features`: what acts on the decisions. Observed policies are replayed as if enforced.
         """
         self._policies = [replace(policy, observed_by="") for policy in policies]
         self._written = {policy.key: policy for policy in policies}
@@ -79,7 +74,7 @@ class Backtest:
         )
         self._tracks = [*tracks(self._policies, nodes)]
         self._totals = {p.key: PolicyTotals(p, nodes, period) for p in self._policies}
-        self._actions = ActionReplay(self._policies, nodes, period, actions)
+        self._features = [start(self._policies, nodes, period) for start in features]
         self._coverage = Coverage(period, timing.stale_after, len(nodes))
         self._progress = progress
         self._block: Block | None = None
@@ -99,7 +94,8 @@ class Backtest:
             track.step(step, self._period)
         for totals in self._totals.values():
             totals.step(step)
-        self._actions.step(step)
+        for feature in self._features:
+            feature.step(step.at, step.decisions)
 
     def result(self, allocatable: Resources | None = None) -> Result:
         """End the backtest and return its result. `allocatable`: resources of nodes, if known."""
@@ -107,13 +103,14 @@ class Backtest:
             track.finish(self._period, self._block)
         for totals in self._totals.values():
             totals.finish()
-        self._actions.finish()
+        for feature in self._features:
+            feature.finish()
         found = [
             PolicyResult(
                 self._written[policy.key],
                 [track for track in self._tracks if track.policy == policy.key],
                 self._totals[policy.key],
-                self._actions.totals[policy.key],
+                [feature.totals(policy.key) for feature in self._features],
                 self._coverage.missing_share(policy.metrics),
             )
             for policy in self._policies

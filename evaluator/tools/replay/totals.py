@@ -8,7 +8,7 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.types import Policy, StrategyName
 from evaluator.core.readings.column import Floats
-from evaluator.tools.replay.intervals import Period
+from evaluator.core.replay import Period
 from evaluator.tools.replay.replay import Step
 
 _HOUR = 3600.0

@@ -62,13 +62,27 @@ class ReportSink(Protocol):
         ...
 
 
-class AgentServer:
-    """Receives reports.
+class ReportListener:
+    """Is notified of what agents report, after it is in the sink; this class itself ignores it."""
 
-    `on_report` is called with whether a report changed anything, `on_similar` with the names of a node's series that
-    resemble absent metrics, `on_matching` with its metrics that match `patterns`, `on_failing` with a node and its failing
-    rules (none when its stream ends), `on_refusal` with the code of a rejection.
-    """
+    def reported(self, changed: bool) -> None:
+        """An agent reported; `changed`: a reading differs from the last one."""
+
+    def similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
+        """An agent reported names of its series that resemble absent metrics, by metric."""
+
+    def matching_reported(self, names: Sequence[str]) -> None:
+        """An agent reported names of its metrics that match the server's patterns."""
+
+    def failing_reported(self, node: str, rules: FailingRules) -> None:
+        """An agent reported its failing rules, or its stream ended: then there are none."""
+
+    def refused(self, code: grpc.StatusCode) -> None:
+        """A stream of an agent was rejected."""
+
+
+class AgentServer:
+    """Receives reports. `patterns`: the names of metrics that agents report to `matching_reported`."""
 
     def __init__(
         self,
@@ -76,12 +90,8 @@ class AgentServer:
         subscriptions: Subscriptions,
         *,
         interval: float,
-        on_report: Callable[[bool], None],
-        on_similar: Callable[[Mapping[str, Sequence[str]]], None] = lambda _names: None,
+        listener: ReportListener | None = None,
         patterns: Sequence[str] = (),
-        on_matching: Callable[[Sequence[str]], None] = lambda _names: None,
-        on_failing: Callable[[str, FailingRules], None] = lambda _node, _rules: None,
-        on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
         authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -90,12 +100,8 @@ class AgentServer:
         self._store = store
         self._subscriptions = subscriptions
         self._interval_ms = max(1, round(interval * 1000))
-        self._on_report = on_report
-        self._on_similar = on_similar
+        self._listener = listener or ReportListener()
         self._patterns = patterns
-        self._on_matching = on_matching
-        self._on_failing = on_failing
-        self._on_refusal = on_refusal
         self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
         self._clock = clock
@@ -183,7 +189,7 @@ class AgentServer:
                 code=refusal.code.name,
                 error=refusal.sentence,
             )
-            self._on_refusal(refusal.code)
+            self._listener.refused(refusal.code)
             await _abort(context, refusal)
 
     async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
@@ -215,19 +221,19 @@ class AgentServer:
             return refusal
         finally:
             if self._registry.leave(node, stream):
-                self._on_failing(node, NONE)
+                self._listener.failing_reported(node, NONE)
             log.debug("agent disconnected", node=node)
 
     def _store_report(self, node: str, delta: Delta) -> None:
         version = self._store.version
         self._store.report(node, delta, self._clock())
-        self._on_report(self._store.version != version)
+        self._listener.reported(self._store.version != version)
         if delta.similar:
-            self._on_similar(delta.similar)
+            self._listener.similar_reported(delta.similar)
         if delta.matching:
-            self._on_matching(delta.matching)
+            self._listener.matching_reported(delta.matching)
         if delta.failing is not None:
-            self._on_failing(node, delta.failing)
+            self._listener.failing_reported(node, delta.failing)
 
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
-from evaluator.core.model.gangs.membership import PlacementConstraints
 from evaluator.core.model.node_index import Floats, NodeIndex, Reindex, fixed
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
@@ -17,6 +16,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.eligibility import Eligibility
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import gang_of
+from evaluator.features.gangs.pods.membership import PlacementConstraints, membership_of
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
 _NO_USAGE = NodeUsage()
@@ -44,9 +44,8 @@ class CapacityTracker:
         for pod in inventory.pods.objects.values():
             self._changed(None, pod)
 
-    @property
-    def waiting_for(self) -> Sequence[str]:
-        """The caches that are not synced yet: without them, nodes would seem to have more free capacity."""
+    def unsynced(self) -> Sequence[str]:
+        """Return the caches that are not synced yet: without them, nodes would seem to have more free capacity."""
         kinds = {"nodes": self._cluster.nodes.synced, "all pods": self._inventory.synced}
         return [kind for kind, listed in kinds.items() if not listed]
 
@@ -163,13 +162,14 @@ class _Offered:
 
 def _waiting(pod: PodRecord | None) -> PodRecord | None:
     """Return the pod if it is in a gang or gated, and has no node; else None."""
-    if pod is None or pod.membership is None or pod.node or pod.phase in FINISHED:
+    if pod is None or membership_of(pod) is None or pod.node or pod.phase in FINISHED:
         return None
     return pod if gang_of(pod) is not None else None
 
 
 def _where(pod: PodRecord | None) -> PlacementConstraints | None:
-    return pod.membership.where if pod is not None and pod.membership is not None else None
+    about = membership_of(pod) if pod is not None else None
+    return about.where if about is not None else None
 
 
 def _held(load: NodeUsage, others: Sequence[str]) -> tuple[int, ...]:

@@ -14,12 +14,12 @@ import numpy as np
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.feasible_nodes import NodesForPod
 from evaluator.core.model.feasibility import is_feasible
-from evaluator.core.model.gangs.membership import PlacementConstraints
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, fixed
 from evaluator.core.model.pod import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import ViolationReasons
+from evaluator.features.gangs.pods.membership import PlacementConstraints
 
 K = TypeVar("K")
 

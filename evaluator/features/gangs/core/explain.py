@@ -2,17 +2,17 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from evaluator.core.model.gangs.membership import GATE, QoS
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.features.gangs.core.explain_fit import Fit, requested_amounts
 from evaluator.features.gangs.core.packing import Capacity
-from evaluator.features.gangs.core.pod_shape import shapes
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangTimings, Reservation
+from evaluator.features.gangs.pods.membership import GATE, QoS
+from evaluator.features.gangs.pods.shape import shapes
 from plimsoll import rfc3339
 
 _NAMED = 10
@@ -43,7 +43,7 @@ class GangExplainer:
     catching_up: Callable[[], Iterator[None]] = lambda: iter(())
     """Most of the work of `capacity()`, in steps."""
     blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
-    native: Callable[[], Mapping[Key, PodRecord]] = dict
+    native: Mapping[Key, PodRecord] = field(default_factory=dict)
     decides: Callable[[], bool] = lambda: True
 
     def find(self, name: str) -> PodGroup | None:
@@ -57,7 +57,7 @@ class GangExplainer:
     def unknown(self, name: str) -> str:
         """Return an error for an unknown gang, with the names of some of its namespace."""
         namespace, _, rest = name.partition("/")
-        if (namespace, rest) in self.native():
+        if (namespace, rest) in self.native:
             return f"pod {name} has a spec.schedulingGroup: Kubernetes schedules its group, and its gate is never removed"
         gangs = [key for key in self.gangs() if key.namespace == namespace]
         known = list(map(str, heapq.nsmallest(_NAMED, gangs)))

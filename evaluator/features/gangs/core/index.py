@@ -6,6 +6,7 @@ from typing import Any
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_beside, gang_of
+from evaluator.features.gangs.pods.membership import membership_of
 
 
 class GangIndex:
@@ -47,7 +48,7 @@ class GangIndex:
 
     def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
         """Ignore changes that do not matter to gangs, such as most status updates by kubelets."""
-        concerned = [pod for pod in (before, after) if pod is not None and pod.membership]
+        concerned = [pod for pod in (before, after) if pod is not None and membership_of(pod)]
         if not concerned or (
             before and after and _relevant_fields(before) == _relevant_fields(after)
         ):
@@ -100,14 +101,16 @@ class _Sorted:
 
 
 def _is_held(pod: PodRecord | None) -> bool:
-    return pod is not None and pod.membership is not None and pod.membership.gated
+    about = membership_of(pod) if pod is not None else None
+    return about is not None and about.gated
 
 
 def _is_held_native(pod: PodRecord) -> bool:
-    return _is_held(pod) and pod.membership is not None and pod.membership.native
+    about = membership_of(pod)
+    return about is not None and about.gated and about.native
 
 
 def _relevant_fields(pod: PodRecord) -> tuple[Any, ...]:
     """Return the fields of a pod that matter to its gang."""
-    about = (pod.membership, pod.requests, pod.others, pod.created)
+    about = (pod.extra, pod.requests, pod.others, pod.created)
     return (pod.uid, pod.node, pod.phase, pod.leaving, *about)

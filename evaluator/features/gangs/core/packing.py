@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.core.model.gangs.membership import PlacementConstraints
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
-from evaluator.features.gangs.core.pod_shape import PodShape
+from evaluator.features.gangs.pods.membership import PlacementConstraints
+from evaluator.features.gangs.pods.shape import PodShape
 
 Demand = Mapping[PodShape, int]
 """The number of pods by shape."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from evaluator.core.model.gangs.membership import Membership, QoS
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
-from evaluator.features.gangs.core.pod_shape import PodShape, shapes
+from evaluator.features.gangs.pods.membership import Membership, QoS, membership_of
+from evaluator.features.gangs.pods.shape import PodShape, shapes
 from plimsoll.text import counted
 
 _NO_MEMBERSHIP = Membership()
@@ -40,7 +40,7 @@ def gang_of(pod: PodRecord) -> GangKey | None:
 
     None for all other pods.
     """
-    about = pod.membership
+    about = membership_of(pod)
     if about is None or about.native:
         return None
     if about.minimum:
@@ -51,7 +51,7 @@ def gang_of(pod: PodRecord) -> GangKey | None:
 
 def gang_beside(pod: PodRecord) -> GangKey | None:
     """Return the gang that a pod counts for without waiting for it: it has the label `podGroup` and no minAvailable > 1."""
-    about = pod.membership
+    about = membership_of(pod)
     if about is None or about.native or not about.beside:
         return None
     return GangKey(pod.namespace, about.beside)
@@ -222,7 +222,7 @@ def gang_among(key: GangKey, pods: Iterable[PodRecord], *, count_all: bool = Fal
 
 def about(pod: PodRecord) -> Membership:
     """Return a pod's membership; an empty one if it has none."""
-    return pod.membership or _NO_MEMBERSHIP
+    return membership_of(pod) or _NO_MEMBERSHIP
 
 
 def _listed(numbers: Iterable[int]) -> str:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator.core.model.gangs.membership import Owner
 from evaluator.core.model.pod_spec_view import OwnerReference
 from evaluator.features.gangs.diagnosis import create_failures
+from evaluator.features.gangs.pods.membership import Owner
 
 KINDS = {
     ("batch/v1", "Job"): "jobs",

@@ -9,7 +9,6 @@ import numpy as np
 from evaluator.core.cache import policy_pods
 from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.feasibility import obstacles
-from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.steps import Steps
@@ -62,7 +61,7 @@ def explain_pod(
         "node": pod.spec.node_name or None,
         "phase": pod.status.phase,
         "policy": policy,
-        **_gates(pod),
+        "gates": [gate.name for gate in pod.spec.scheduling_gates or ()],
         "scheduler": pod.spec.scheduler_name,
         **attempt(pod),
         "nodeCounts": {
@@ -142,14 +141,6 @@ def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[
             else:
                 found.left.append(name)
         yield
-    return found
-
-
-def _gates(pod: Pod) -> dict[str, Any]:
-    found: dict[str, Any] = {"gates": [gate.name for gate in pod.spec.scheduling_gates or ()]}
-    if GATE in found["gates"]:
-        group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
-        found["gang"] = f"{pod.metadata.namespace}/{group}"
     return found
 
 

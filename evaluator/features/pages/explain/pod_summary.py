@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluator.core.cache.pods_by_policy import policy_of
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_spec_view import FINISHED
@@ -68,7 +67,7 @@ def summary(
         return False, f"it is bound to {pod.spec.node_name}"
     if gates:
         held = f"it is held by {counted(len(gates), 'scheduling gate')}: {', '.join(gates)}"
-        return GATE in gates, held
+        return False, held
     if context.waiting_for and policy is not None:
         return None, f"unknown: the evaluator waits for {', '.join(context.waiting_for)}"
     feasible = len(context.decisions.table.nodes) - len(checked.obstacles)

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex
+from evaluator.core.replay import Period
 from evaluator.core.sources.formats import prometheus_vector
 from evaluator.core.sources.formats.answer import SourceError
 from evaluator.core.sources.formats.prometheus_vector import MatrixSeries
@@ -23,7 +24,6 @@ from evaluator.tools.backtest.inputs.recording import (
     one_series,
 )
 from evaluator.tools.backtest.inputs.source import BacktestError, Request
-from evaluator.tools.replay.intervals import Period
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Merge, Recording, Samples, Series
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.replay import Period
 from evaluator.tools.backtest import times
-from evaluator.tools.replay.intervals import Period
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Recording
 from plimsoll.text import SentenceError

@@ -137,7 +137,7 @@ async def test_metrics_are_prometheus_text(world, get, demo):
     status, text = await get("/metrics")
     families = {family.name for family in text_string_to_metric_families(text)}
     assert status == 200
-    assert {"plimsoll_policies", "plimsoll_ready", "plimsoll_extender_requests"} <= families
+    assert {"plimsoll_policies", "plimsoll_ready", "plimsoll_agent_reports"} <= families
     assert all(name.startswith(("plimsoll_", "process_", "python_")) for name in families)
 
 

@@ -5,12 +5,12 @@ import inspect
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.resources import NODES
 from evaluator.core.leader.write_fence import NotLeaderError, WriteFence
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeStatus
@@ -19,6 +19,7 @@ from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.controller import EvictionController
+from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 from evaluator.features.status.controller import StatusController
 
@@ -104,7 +105,6 @@ class Replica:
         self.now = 1000.0
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
-        self.metrics = Metrics()
         self.reporter = StatusController(
             kube, self.decided, is_leader=lambda: self.leading, pause=0.001
         )
@@ -112,7 +112,7 @@ class Replica:
             kube,
             self.cluster,
             self.decided,
-            self.metrics,
+            EvictionMetrics(CollectorRegistry()),
             pace=EvictionRate(period=60.0, limit=1),
             is_leader=lambda: self.leading,
             clock=lambda: self.now,

@@ -76,7 +76,7 @@ def make(background):
             found.subscriptions,
             found.metrics,
             timings=pace,
-            nodes=lambda: NODES,
+            nodes=NODES,
             on_change=lambda: found.changes.append(found.polls.version),
             clock=lambda: 0.0,
         )

@@ -16,7 +16,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.authn import Authorizer
 from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from evaluator.core.sources.agents.tls import Certificates, Files
 from evaluator.core.tls.reload import TlsError
 from tests.patience import PATIENCE
@@ -78,12 +78,12 @@ def pki(tmp_path_factory):
     return made
 
 
-class Port:
+class Port(ReportListener):
     """The evaluator's agent server with TLS."""
 
     def __init__(self, check, **limits):
         self.nodes = {"node-a", "node-b"}
-        self.refused = []
+        self.refusals = []
         self.store = Store(stale_after=30.0, started=0.0)
         self.store.subscribe(["a"])
         self.subscriptions = Subscriptions()
@@ -93,12 +93,17 @@ class Port:
             self.store,
             self.subscriptions,
             interval=1.0,
-            on_report=self.reports.put_nowait,
-            on_refusal=self.refused.append,
+            listener=self,
             limits=AgentLimits(**limits),
             authorizer=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
+
+    def reported(self, changed):
+        self.reports.put_nowait(changed)
+
+    def refused(self, code):
+        self.refusals.append(code)
 
 
 @pytest.fixture
@@ -192,7 +197,7 @@ async def test_certificate_of_another_node_is_rejected_and_changes_nothing(port,
     code, details = await node.ended()
     assert code is Code.PERMISSION_DENIED
     assert details == "the client certificate is for node-b, not for node node-a"
-    assert open_port.refused == [Code.PERMISSION_DENIED]
+    assert open_port.refusals == [Code.PERMISSION_DENIED]
     assert not open_port.store.knows("node-a")
     assert open_port.agents.connected == 0
 

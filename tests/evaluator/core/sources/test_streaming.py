@@ -11,12 +11,12 @@ from agent.stream.client import StreamClient, Target
 from collectors.textfile import Options, TextFile
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
-from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE
 
 
-class RealEvaluator:
+class RealEvaluator(ReportListener):
     """The evaluator's end of the stream."""
 
     def __init__(self, *patterns):
@@ -28,16 +28,18 @@ class RealEvaluator:
             self.store,
             self.subscriptions,
             interval=3600.0,
-            on_report=self._heard,
+            listener=self,
             patterns=patterns,
-            on_matching=self.matching.extend,
         )
 
     def want(self, *metrics):
         self.store.subscribe(metrics)
         self.subscriptions.want(metrics)
 
-    def _heard(self, _changed):
+    def matching_reported(self, names):
+        self.matching.extend(names)
+
+    def reported(self, _changed):
         self._task = asyncio.get_running_loop().create_task(self._tell())
 
     async def _tell(self):

@@ -14,6 +14,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.tls import server
 from evaluator.core.tls.reload import TlsError
+from evaluator.features.extender.metrics import ExtenderMetrics
 from evaluator.features.extender.policies import PolicyVerbs
 from tests.patience import PATIENCE
 
@@ -60,7 +61,7 @@ async def listening(serve):
 
     async def start(found, names=()):
         metrics = Metrics()
-        extender = SharedRoutes([PolicyVerbs(Decisions, metrics).routes])
+        extender = SharedRoutes([PolicyVerbs(Decisions, ExtenderMetrics(metrics.registry)).routes])
         rotation = server.rotation(found, names=names, on_change=metrics.reloaded("extender"))
         site = await serve(extender.routes.answer, refuse=extender.refuse, tls=rotation.current)
         return site.address.port

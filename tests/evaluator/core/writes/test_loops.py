@@ -4,47 +4,58 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.controller import EvictionController
+from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.gangs.core.types import GangDecisions
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.labels.controller import NodeLabelController
+from evaluator.features.labels.metrics import LabelMetrics
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.controller import RequeueController
+from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
+from evaluator.features.status.metrics import StatusMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 
 @pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "event_recorder"])
 def loop(request):
-    cluster, metrics = ClusterCache(), Metrics()
+    cluster, registry = ClusterCache(), CollectorRegistry()
     decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
     match request.param:
         case "labeler":
-            return NodeLabelController(None, cluster, decided, metrics, bucket=TokenBucket(1.0, 1))
+            return NodeLabelController(
+                None, cluster, decided, LabelMetrics(registry), bucket=TokenBucket(1.0, 1)
+            )
         case "evictor":
             return EvictionController(
-                None, cluster, decided, metrics, pace=evictions.EvictionRate(1.0, 1)
+                None,
+                cluster,
+                decided,
+                EvictionMetrics(registry),
+                pace=evictions.EvictionRate(1.0, 1),
             )
         case "nudger":
             pace = requeue.RequeueTimings()
             return RequeueController(
-                None, cluster, decided, metrics, is_leader=lambda: True, pace=pace
+                None, cluster, decided, RequeueMetrics(registry), is_leader=lambda: True, pace=pace
             )
         case "recorder":
-            return PolicyEventRecorder(None, decided, metrics)
+            return PolicyEventRecorder(None, decided, StatusMetrics(registry))
         case "reporter":
             return StatusController(None, decided)
         case "event_recorder":
-            return GangEventRecorder(None, metrics, dict, GangDecisions)
+            return GangEventRecorder(None, GangMetrics(registry), dict, GangDecisions, tuple, {})
 
 
 async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
@@ -54,7 +65,11 @@ async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
     decided.waiting_for = []
     for turns in range(4):
         evictor = EvictionController(
-            None, ClusterCache(), decided, Metrics(), pace=evictions.EvictionRate(60.0, 1)
+            None,
+            ClusterCache(),
+            decided,
+            EvictionMetrics(CollectorRegistry()),
+            pace=evictions.EvictionRate(60.0, 1),
         )
         evictor.start_over()
         running = asyncio.create_task(evictor.run())

@@ -3,15 +3,16 @@
 import json
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
 from evaluator.features.custom_metrics.api import CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists
+from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
 from evaluator.features.custom_metrics.readings import CurrentReadings
 from plimsoll.http.types import Parts, Request
@@ -32,7 +33,9 @@ class World:
         self.unready = []
         self.store = Store(stale_after=30.0, started=0.0)
         self.store.subscribe(metrics)
-        self.cluster, self.pods, self.metrics = ClusterCache(), PodsByNamespace(), Metrics()
+        self.cluster, self.pods = ClusterCache(), PodsByNamespace()
+        self.registry = CollectorRegistry()
+        self.metrics = ApiMetrics(self.registry)
         readings = CurrentReadings(
             self.store,
             lambda: self.cluster.names,
@@ -112,7 +115,7 @@ class World:
         return int(response.status), found["reason"], found["message"]
 
     def count(self, name, **labels):
-        return self.metrics.registry.get_sample_value(name, labels)
+        return self.registry.get_sample_value(name, labels)
 
 
 @pytest.fixture

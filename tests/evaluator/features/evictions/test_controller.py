@@ -3,16 +3,17 @@
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import LINKED_PODS, NODES
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.controller import EvictionController
+from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 
 KEY = PolicyKey("default", "demo")
@@ -30,7 +31,8 @@ class Evicting:
     """An eviction controller in a fake environment: given violations, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = EvictionMetrics(self.registry)
         self.clock = Clock()
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
@@ -55,7 +57,7 @@ class Evicting:
 
     def counted(self, result):
         labels = {"namespace": "default", "policy": "demo", "result": result}
-        return self.metrics.registry.get_sample_value("plimsoll_evictions_total", labels) or 0
+        return self.registry.get_sample_value("plimsoll_evictions_total", labels) or 0
 
 
 @pytest.fixture

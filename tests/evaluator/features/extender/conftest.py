@@ -5,12 +5,13 @@ import contextlib
 from dataclasses import dataclass
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.http.scheduler_port import SharedRoutes
-from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
 from evaluator.core.tls import server as tls
+from evaluator.features.extender.metrics import ExtenderMetrics
 from evaluator.features.extender.policies import PolicyVerbs
 from evaluator.features.extender.verbs import for_any
 from plimsoll.http.addresses import Address
@@ -74,9 +75,9 @@ class Connection:
 
 
 class Server:
-    def __init__(self, port, metrics, http):
+    def __init__(self, port, registry, http):
         self.port = port
-        self.metrics = metrics
+        self.registry = registry
         self._http = http
 
     @property
@@ -103,7 +104,7 @@ class Server:
 
     def counted(self, verb, code, outcome):
         labels = {"verb": verb, "code": str(code), "outcome": outcome}
-        return self.metrics.registry.get_sample_value("plimsoll_extender_requests_total", labels)
+        return self.registry.get_sample_value("plimsoll_extender_requests_total", labels)
 
 
 @pytest.fixture
@@ -115,9 +116,9 @@ async def extender():
             decisions=None, *, tls=lambda: None, scoring=lambda _: (), for_pod=for_any, **limits
         ):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
-            metrics = Metrics()
-            verbs = PolicyVerbs(source, metrics, for_pod=for_pod)
-            shared = SharedRoutes([verbs.routes, *scoring(metrics)])
+            registry = CollectorRegistry()
+            verbs = PolicyVerbs(source, ExtenderMetrics(registry), for_pod=for_pod)
+            shared = SharedRoutes([verbs.routes, *scoring(registry)])
             server = HttpServer(
                 shared.routes.answer,
                 check=shared.routes.check,
@@ -127,7 +128,7 @@ async def extender():
             )
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
-            return Server(address.port, metrics, server)
+            return Server(address.port, registry, server)
 
         yield start
 

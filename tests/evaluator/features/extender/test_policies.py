@@ -59,7 +59,7 @@ async def test_observed_policy_rejects_no_node_and_its_rejections_are_counted(ex
     assert (filtered["NodeNames"], filtered["FailedNodes"]) == (list(NODES), {})
     assert json.loads((await server.post(VERBS[1], body())).body) == []
     assert server.counted("filter", 200, "observed") == 1
-    value = server.metrics.registry.get_sample_value
+    value = server.registry.get_sample_value
     nodes = "plimsoll_extender_filtered_nodes_total"
     assert [value(nodes, {"mode": mode}) for mode in ("enforce", "observe")] == [0, 1]
 

@@ -8,6 +8,7 @@ import pytest
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import Resource
 from evaluator.features.scorers.demand import Demands
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.routes import ScorerRoutes
@@ -72,11 +73,13 @@ async def server(extender, snapshotter, stub_scorer):
     """An extender with three scorers beside its policies."""
     scorers = {"picky": stub_scorer, "template": Template(), "broken": Broken()}
     return await extender(
-        scoring=lambda metrics: ScorerRoutes(
-            ScorerRunner(scorers, snapshotter, metrics, demands=Demands()),
-            metrics,
-        ).groups()
+        scoring=lambda registry: _routes(scorers, snapshotter, ScoringMetrics(registry))
     )
+
+
+def _routes(scorers, snapshotter, metrics):
+    runner = ScorerRunner(scorers, snapshotter, metrics, demands=Demands())
+    return ScorerRoutes(runner, metrics).groups()
 
 
 def body(names=NODES, *, requests=None, whole=False, **metadata):
@@ -99,7 +102,7 @@ def is_error(reply, status):
 
 def counted(server, scorer, verb, code, outcome):
     labels = {"scorer": scorer, "verb": verb, "code": str(code), "outcome": outcome}
-    return server.metrics.registry.get_sample_value("plimsoll_scorer_requests_total", labels)
+    return server.registry.get_sample_value("plimsoll_scorer_requests_total", labels)
 
 
 @pytest.mark.parametrize("path", ["/scorers/picky/filter", "/scheduler/predicates/fits"])
@@ -180,7 +183,7 @@ async def test_requests_about_one_pod_share_one_assessment(server, snapshotter, 
 
 async def test_missing_nodes_and_duration_are_measured(server):
     await server.post("/scorers/picky/filter", body())
-    value = server.metrics.registry.get_sample_value
+    value = server.registry.get_sample_value
     assert value("plimsoll_scorer_missing_nodes", {"scorer": "picky"}) == 1
     assert value("plimsoll_scorer_duration_seconds_count", {"scorer": "picky"}) == 1
 

@@ -5,13 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from evaluator.core.model.gangs.membership import GATE, Membership, Owner, PlacementConstraints, QoS
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import PodGroup, gang_of
+from evaluator.features.gangs.pods.membership import (
+    GATE,
+    Membership,
+    Owner,
+    PlacementConstraints,
+    QoS,
+)
 from tests.evaluator.features.gangs.outcomes import NOW, SEEN, TERMS
 from tests.evaluator.features.gangs.replicas import PODS, Replica, node
 
@@ -42,7 +48,7 @@ def _resident(name, group="", minimum=0, *, cpu=1.0, node="", **more):
         "crashed": None,
     } | more
     about = Membership(group=group, minimum=minimum, **members)
-    return PodRecord(name=name, node=node, membership=about, **fields)
+    return PodRecord(name=name, node=node, extra=about, **fields)
 
 
 def _gangs(pods, *, count_all=False):
@@ -95,9 +101,9 @@ def with_membership():
     """The same pod with other gang fields."""
 
     def change(pod, **said):
-        about = {name: getattr(pod.membership, name) for name in Membership.__struct_fields__}
+        about = {name: getattr(pod.extra, name) for name in Membership.__struct_fields__}
         fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
-        return PodRecord(**{**fields, "membership": Membership(**{**about, **said})})
+        return PodRecord(**{**fields, "extra": Membership(**{**about, **said})})
 
     return change
 

@@ -6,12 +6,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from evaluator.core.model.gangs.membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_of
+from evaluator.features.gangs.pods.membership import Membership, Owner, PlacementConstraints, QoS
 
 CPU = 1000
 ROOMY = 110
@@ -93,7 +93,7 @@ class Pod:
             restarts=0,
             crashing=False,
             crashed=None,
-            membership=about if self.group or self.gated or self.admitted is not None else None,
+            extra=about if self.group or self.gated or self.admitted is not None else None,
         )
 
 

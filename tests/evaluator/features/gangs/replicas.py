@@ -1,7 +1,8 @@
 """A replica that decides on gangs, and its environment: pods that are created, bound and ungated."""
 
 import asyncio
-from types import SimpleNamespace
+
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
@@ -9,13 +10,13 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.metrics import Metrics
-from evaluator.core.model import pod_record
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.build import GangManager
 from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.pods import labels
+from evaluator.features.gangs.pods.membership import GATE
 from tests.patience import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -23,18 +24,29 @@ TRAIN = GangKey("default", "train")
 ROOM = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
+class Decided:
+    """The decisions on policies, set by hand."""
+
+    def __init__(self):
+        self.latest, self.waiting_for, self.listeners = Decisions(), [], []
+
+    def newest(self):
+        return self.latest
+
+
 class Replica:
     """An evaluator's gang controller with its own watches. `decided` replaces the decisions on policies."""
 
     def __init__(self, kube, rng, background, **options):
         self.kube = kube
-        self.metrics = Metrics()
-        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[], listeners=[])
+        self.registry = CollectorRegistry()
+        self.metrics = GangMetrics(self.registry)
+        self.decided = Decided()
         self.fence = WriteFence()
         kube.fence = self.fence.write
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.pods = Reflector(kube, ALL_PODS, pod_record.decode, self.inventory.pods, rng=rng)
+        self.pods = Reflector(kube, ALL_PODS, labels.decode, self.inventory.pods, rng=rng)
         nodes = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
         self.gangs = GangManager(
             GangOptions(gangs=True, **options),
@@ -60,7 +72,7 @@ class Replica:
         return next((said.state for key, said in verdicts.items() if key.name == name), None)
 
     def sample(self, name, **labels):
-        return self.metrics.registry.get_sample_value(f"plimsoll_{name}", labels)
+        return self.registry.get_sample_value(f"plimsoll_{name}", labels)
 
 
 async def node(api, name):

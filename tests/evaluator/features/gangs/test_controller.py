@@ -2,13 +2,13 @@
 
 import asyncio
 
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Policy
 from evaluator.features.gangs.controller import ANOTHER, UNLISTED
 from evaluator.features.gangs.core.types import GangState
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from tests.evaluator.features.gangs.replicas import PODS, bind, free, going, node, pods
 
 
@@ -88,7 +88,7 @@ async def test_node_rejected_by_the_policy_has_no_capacity(api, replica, held, u
 
 async def test_only_the_leader_decides(api, replica, held, until):
     one, other = await replica(leads=False), await replica()
-    assert one.gang_controller.waiting_for == (ANOTHER,)
+    assert one.gang_controller.undecided() == (ANOTHER,)
     await held("train", "a", "b")
     await free(api, "a", "b")
     await until(lambda: other.state("train") is GangState.RELEASED)
@@ -103,7 +103,7 @@ async def test_nothing_is_decided_on_a_stale_cache(api, replica, held, until):
     await held("train", "a", "b")
     one.fence.extend()
     await until(lambda: len(one.inventory.pods.objects) == 2)
-    await until(lambda: list(one.gang_controller.waiting_for) == ["news of nodes"])
+    await until(lambda: list(one.gang_controller.undecided()) == ["news of nodes"])
     one.gang_controller.wake()
     await until(lambda: not one.gang_controller._wakeup.is_set())
     assert await going(api) == set()
@@ -124,7 +124,7 @@ async def test_nothing_is_decided_before_a_list_begun_later(api, replica, held, 
     await until(lambda: asked)
     one.gang_controller.wake()
     await until(lambda: not one.gang_controller._wakeup.is_set())
-    assert one.gang_controller.waiting_for == (UNLISTED,)
+    assert one.gang_controller.undecided() == (UNLISTED,)
     assert await going(api) == set()
     tell.set_result(None)
     await free(api, "a", "b")

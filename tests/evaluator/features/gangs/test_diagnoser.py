@@ -6,12 +6,12 @@ import pytest
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model.gangs.membership import GATE
-from evaluator.core.model.pod_record import decode
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser, DiagnosisTimings
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.membership import GATE
 
 TRAIN = GangKey("ns", "train")
 TOO_FEW = (
@@ -163,10 +163,10 @@ async def test_diagnosis_is_repeated_and_listeners_are_called_on_changes_only(wo
 
 async def test_gang_that_has_become_complete_has_no_blockers(world):
     await world.diagnosed()
-    assert world.diagnoser.blocked == 1
+    assert world.diagnoser.count_blocked() == 1
     world.add(pod("c"), pod("d"))
     assert world.diagnoser.blockers(TRAIN) == ()
-    assert world.diagnoser.blocked == 0
+    assert world.diagnoser.count_blocked() == 0
     world.requests.clear()
     await world.after(60.0)
     assert world.requests == []

@@ -3,13 +3,14 @@
 import asyncio
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.metrics import Metrics
 from evaluator.features.gangs.core.events import native, overdue
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
+from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
@@ -29,7 +30,8 @@ class World:
 
     def __init__(self, kube, rng, gangs_of, *, pace=AT_ONCE, **more):
         self.kube = kube
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = GangMetrics(self.registry)
         self.gangs = {}
         self.verdicts = {}
         self.blockers = {}
@@ -43,7 +45,7 @@ class World:
             lambda: self.gangs,
             lambda: GangDecisions(self.verdicts),
             lambda key: self.blockers.get(key, ()),
-            lambda: self.native,
+            self.native,
             is_leader=lambda: self.is_leader,
             pace=pace,
             pause=0.01,
@@ -62,7 +64,7 @@ class World:
 
     def counted(self, reason, result):
         of = {"reason": reason, "result": result}
-        return self.metrics.registry.get_sample_value("plimsoll_gang_events_total", of)
+        return self.registry.get_sample_value("plimsoll_gang_events_total", of)
 
 
 async def until(predicate):
@@ -192,7 +194,7 @@ async def test_expired_event_is_created_again(api, world, told, train):
 async def test_own_gate_on_a_native_pod_group_is_a_warning(api, world, told, a_pod):
     gang = await world(api.url)
     pod = a_pod("both", native=True)
-    gang.native = {pod.key: pod}
+    gang.native[pod.key] = pod
     gang.event_recorder.wake()
     (event,) = await told({("both", "GangNative"): (native().message, 1)})
     assert event["type"] == "Warning"
@@ -299,10 +301,10 @@ async def test_pod_gone_before_its_event_gets_none(stub_server, answer, world, t
     stub_server.otherwise(answer.says(200, {"count": 1}))
     gang = await world(stub_server.url, pace=EventTimings(settle=2.0))
     both = a_pod("both", native=True)
-    gang.native = {both.key: both}
+    gang.native[both.key] = both
     gang.see(train[0], message="1 of 4 exist")
     await until(lambda: not gang.event_recorder._wakeup.is_set())
-    gang.native = {}
+    gang.native.clear()
     gang.see(a_pod("other-0", "other", 2), message="1 of 2 exist")
     await until(lambda: not gang.event_recorder._wakeup.is_set())
     gang.clock.now += 1000

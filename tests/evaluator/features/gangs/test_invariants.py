@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from evaluator.core.model.gangs.membership import Membership, Owner, QoS
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.core.types import GangReason, GangState
+from evaluator.features.gangs.pods.membership import Membership, Owner, QoS
 from tests.evaluator.features.gangs import invariants
 from tests.evaluator.features.gangs.model import ANYWHERE
 from tests.evaluator.features.gangs.state_machine import GangMachine
@@ -33,7 +33,7 @@ def saying(pod: PodRecord, **other: object) -> PodRecord:
     """The same pod with other gang fields."""
     told = {name: getattr(about(pod), name) for name in Membership.__struct_fields__}
     fields = {name: getattr(pod, name) for name in PodRecord.__struct_fields__}
-    return PodRecord(**fields | {"membership": Membership(**told | other)})
+    return PodRecord(**fields | {"extra": Membership(**told | other)})
 
 
 def changed(gangs, change):

@@ -1,11 +1,12 @@
 """The ungater over a real socket: its requests, and each way in which an API server rejects them."""
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from evaluator.core.metrics import Metrics
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
+from evaluator.features.gangs.metrics import GangMetrics
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from evaluator.features.gangs.ungater import Ungater
 
 TRAIN = GangKey("default", "train")
@@ -29,20 +30,22 @@ def pod(name, *, gated=True, uid="", group="train", minimum="2", **meta):
 
 
 @pytest.fixture
-def metrics():
-    return Metrics()
+def registry():
+    return CollectorRegistry()
 
 
 @pytest.fixture
-async def ungater(stub_server, connect, metrics):
-    return Ungater(await connect(stub_server.url), metrics, clock=lambda: 1_800_000_000.0)
+async def ungater(stub_server, connect, registry):
+    return Ungater(
+        await connect(stub_server.url), GangMetrics(registry), clock=lambda: 1_800_000_000.0
+    )
 
 
 @pytest.fixture
-def counted(metrics):
+def counted(registry):
     def count(result):
         name = "plimsoll_gang_gates_lifted_total"
-        return metrics.registry.get_sample_value(name, {"result": result}) or 0
+        return registry.get_sample_value(name, {"result": result}) or 0
 
     return count
 

@@ -12,11 +12,12 @@ import pytest
 
 from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.options import CoreOptions
 from evaluator.core.tls.reload import TlsError
 from evaluator.features.gangs import webhook_port as gang_webhook
+from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.pods.membership import GATE
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 
@@ -83,7 +84,9 @@ async def start(pair):
         async def started(cert=pair[0], key=pair[1], **flags):
             metrics = Metrics()
             told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
-            server = gang_webhook.server(told.of(CoreOptions), told.of(GangOptions), metrics)
+            server = gang_webhook.server(
+                told.of(CoreOptions), told.of(GangOptions), metrics, GangMetrics(metrics.registry)
+            )
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
             return Port(address.port, metrics)
@@ -238,7 +241,9 @@ class TestResponses:
 
 
 def test_webhook_port_is_off_by_default():
-    assert gang_webhook.server(CoreOptions(), GangOptions(), Metrics()) is None
+    metrics = Metrics()
+    own_metrics = GangMetrics(metrics.registry)
+    assert gang_webhook.server(CoreOptions(), GangOptions(), metrics, own_metrics) is None
 
 
 def test_timeouts_come_from_the_flags_and_sizes_fit_pods():

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
@@ -15,13 +16,13 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import NODES
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.metrics import Metrics
 from evaluator.core.model import node_labels
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.labels.controller import NodeLabelController, conflicting_keys
+from evaluator.features.labels.metrics import LabelMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
@@ -37,7 +38,8 @@ class Labeling:
     """A label controller in a fake environment: given decisions, nodes from the API server."""
 
     def __init__(self, kube, rng, bucket=None):
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = LabelMetrics(self.registry)
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.clock = Clock()
@@ -64,7 +66,7 @@ class Labeling:
 
     def written(self, result="ok"):
         name = "plimsoll_label_writes_total"
-        return self.metrics.registry.get_sample_value(name, {"result": result}) or 0
+        return self.registry.get_sample_value(name, {"result": result}) or 0
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
-from evaluator.core.metrics import Metrics
 from evaluator.core.policy import parse
 from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
@@ -47,7 +48,7 @@ class Tainting:
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         settings = ActionSettings(taints=True, most=NodeLimit(100, percent=True))
-        self.metrics = Metrics()
+        self.metrics = NodeActionMetrics(CollectorRegistry())
         self.planner = NodeActionPlanner(self.cluster, self.decided, self.metrics, settings)
         bucket = TokenBucket(rate=1e6, burst=1000)
         self.controller = NodeTaintController(

@@ -17,6 +17,7 @@ from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
 from evaluator.features.gangs.feature import Shown as GangsShown
 from evaluator.features.node_actions.feature import Shown
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
@@ -89,7 +90,9 @@ class PagesOfPolicies:
             clock=lambda: self.now,
         )
         self.decider.followers.append(times.update)
-        planner = NodeActionPlanner(self.cluster, self.decider, metrics, ActionSettings())
+        planner = NodeActionPlanner(
+            self.cluster, self.decider, NodeActionMetrics(metrics.registry), ActionSettings()
+        )
         gangs = GangsShown(gang_explainer).page() if gang_explainer else NO_GANGS
         parts = [Shown(planner).page(), NO_SCORERS, gangs]
         given = PageSources(

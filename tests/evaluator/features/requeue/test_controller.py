@@ -9,18 +9,19 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import LINKED_PODS, NODES
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue.controller import RequeueController
+from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
 from tests.examples import examples
 
@@ -46,7 +47,8 @@ class RequeueWorld:
     """A requeue controller in a fake environment: given rejections, nodes and pods from the API server."""
 
     def __init__(self, kube, rng):
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = RequeueMetrics(self.registry)
         self.clock = Clock()
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
@@ -79,9 +81,7 @@ class RequeueWorld:
         self.requeuer.decided()
 
     def counted(self, result):
-        return (
-            self.metrics.registry.get_sample_value("plimsoll_nudges_total", {"result": result}) or 0
-        )
+        return self.registry.get_sample_value("plimsoll_nudges_total", {"result": result}) or 0
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from evaluator.features.pages.sources import PageSources
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.demand import Demands
 from evaluator.features.scorers.derived_readings import OFF
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.per_pod import PerPodDecisions
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.plugins.pigeon import Pigeon
@@ -63,7 +64,7 @@ class Broken(CpuScorer):
 
 
 def assessing(scorers, snapshotter, metrics):
-    return ScorerRunner(scorers, snapshotter, metrics, demands=Demands())
+    return ScorerRunner(scorers, snapshotter, ScoringMetrics(metrics.registry), demands=Demands())
 
 
 class FixedSnapshots:

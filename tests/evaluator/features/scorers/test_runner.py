@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import PodView, Resource
 from evaluator.features.scorers.demand import Demands
+from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.runner import ScorerError, ScorerRunner
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
@@ -39,7 +40,9 @@ def pod(number=1, cpu=100.0, kind="web"):
 def runner(scorer, *, name="pigeon"):
     snapshotter = SimpleNamespace(waiting_for=[], now=ClusterSnapshot(NODES))
     snapshotter.view = lambda: snapshotter.now
-    made = ScorerRunner({name: scorer}, snapshotter, Metrics(), demands=Demands())
+    made = ScorerRunner(
+        {name: scorer}, snapshotter, ScoringMetrics(CollectorRegistry()), demands=Demands()
+    )
     return made, snapshotter
 
 

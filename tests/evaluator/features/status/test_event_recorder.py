@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import CollectorRegistry
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
@@ -18,6 +18,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.report import PolicyPart
 from evaluator.features.labels.conflicts import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
+from evaluator.features.status.metrics import StatusMetrics
 from wire.codec import Delta
 
 NOW = 1000.0
@@ -50,7 +51,8 @@ class Recording:
         self.status = {}
         self.similar = {}
         self.is_leader = True
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = StatusMetrics(self.registry)
         self.recorder = PolicyEventRecorder(
             kube,
             self.decided,
@@ -76,7 +78,7 @@ class Recording:
 
     def counted(self, reason):
         of = {"namespace": "default", "policy": "demo", "reason": reason}
-        return self.metrics.registry.get_sample_value("plimsoll_policy_events_total", of)
+        return self.registry.get_sample_value("plimsoll_policy_events_total", of)
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.parse import parse
+from evaluator.features.status.metrics import StatusMetrics
 from evaluator.features.status.pod_controller import PolicyPodController
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -29,7 +30,8 @@ class World:
         self.decided = SimpleNamespace(waiting_for=[])
         self.is_leader = True
         self.now = 5000.0
-        self.metrics = Metrics()
+        self.registry = CollectorRegistry()
+        self.metrics = StatusMetrics(self.registry)
         self.woken = 0
         self.controller = PolicyPodController(
             kube,
@@ -55,7 +57,7 @@ class World:
 
     def gauge(self, state):
         of = {"namespace": "default", "policy": "demo", "state": state}
-        return self.metrics.registry.get_sample_value("plimsoll_policy_pods", of)
+        return self.registry.get_sample_value("plimsoll_policy_pods", of)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import server
 from evaluator.core.sources.agents.authn import StreamRejection
 from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
@@ -26,7 +26,7 @@ class Clock:
         return self.now
 
 
-class Evaluator:
+class Evaluator(ReportListener):
     """The evaluator's agent server, with recorded reports."""
 
     def __init__(self, **limits):
@@ -40,8 +40,7 @@ class Evaluator:
             self.store,
             self.subscriptions,
             interval=2.5,
-            on_report=self._heard,
-            on_failing=self.failing.__setitem__,
+            listener=self,
             limits=AgentLimits(**limits),
             clock=self.clock,
         )
@@ -51,7 +50,10 @@ class Evaluator:
         self.store.subscribe(metrics)
         self.subscriptions.want(metrics)
 
-    def _heard(self, changed):
+    def failing_reported(self, node, rules):
+        self.failing[node] = rules
+
+    def reported(self, changed):
         self.reports.append(changed)
         self._task = asyncio.get_running_loop().create_task(self._tell())
 

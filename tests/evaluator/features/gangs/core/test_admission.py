@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.features.gangs.core import admission
 from evaluator.features.gangs.core.admission import BadReviewError, Result
+from evaluator.features.gangs.pods.membership import GATE
 from tests.examples import examples
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

@@ -10,17 +10,18 @@ from hypothesis import strategies as st
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model.gangs.membership import GATE
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_record import PodRecord, decode
+from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import Violations
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.gangs.core.capacity import CapacityTracker
-from evaluator.features.gangs.core.pod_shape import shape
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.membership import GATE
+from evaluator.features.gangs.pods.shape import shape
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")

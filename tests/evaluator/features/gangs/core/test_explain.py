@@ -10,7 +10,6 @@ from evaluator.core.http import ops
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.gangs.membership import QoS
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.core.readings.store import Store
@@ -18,6 +17,7 @@ from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.explain import GangExplainer
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.features.gangs.feature import Shown
+from evaluator.features.gangs.pods.membership import QoS
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports
 from evaluator.features.pages.sources import PageSources
@@ -46,7 +46,7 @@ class World:
             waiting_for=lambda: self.waits,
             undecided=lambda: self.undecided,
             blockers=lambda key: self.blockers.get(key, ()),
-            native=lambda: self.native,
+            native=self.native,
             decides=lambda: self.decides,
         )
 
@@ -318,7 +318,7 @@ async def test_unknown_gang_is_a_404_with_the_known_ones(world, get, a_pod):
 async def test_native_pod_group_is_explained(world, get, a_pod):
     pod = a_pod("both", native=True)
     world.see(a=4)
-    world.native = {pod.key: pod}
+    world.native[pod.key] = pod
     status, page = await get("default/both")
     assert status == 404
     assert "spec.schedulingGroup" in page["error"]

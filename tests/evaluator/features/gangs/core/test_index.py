@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model.gangs.membership import ADMITTED, GATE
-from evaluator.core.model.pod_record import PodRecord, decode
+from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.podgroup import GangKey, gang_among
+from evaluator.features.gangs.pods.labels import decode
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
@@ -226,7 +227,7 @@ def test_incremental_index_equals_index_from_scratch(soak: bool) -> None:
 
 
 def _is_held(pod: PodRecord) -> bool:
-    return pod.membership is not None and pod.membership.gated
+    return pod.extra is not None and pod.extra.gated
 
 
 def _all(index: GangIndex) -> Any:
@@ -234,4 +235,4 @@ def _all(index: GangIndex) -> Any:
 
 
 def _matters(pods: Any) -> Any:
-    return [(one.name, one.uid, one.node, one.phase, one.leaving, one.membership) for one in pods]
+    return [(one.name, one.uid, one.node, one.phase, one.leaving, one.extra) for one in pods]

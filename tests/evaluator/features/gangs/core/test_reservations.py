@@ -1,10 +1,10 @@
 """One gang at a time: for which gang and how long capacity is reserved, without starving others."""
 
-from evaluator.core.model.gangs.membership import Owner
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.decide import deciding
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangState
+from evaluator.features.gangs.pods.membership import Owner
 from tests.evaluator.features.gangs.outcomes import (
     NOW,
     SEEN,

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from evaluator.core.model.gangs.membership import Membership, Owner
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.diagnosis.controllers import ControllerObject, PodController
 from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
+from evaluator.features.gangs.pods.membership import Membership, Owner
 
 KINDS = {
     "Job": "batch/v1",
@@ -35,7 +35,7 @@ def pod(name, owner="train", *, minimum=4, gated=True, phase="Pending", leaving=
         restarts=0,
         crashing=False,
         crashed=None,
-        membership=Membership("train", minimum, owner=controlled_by, gated=gated),
+        extra=Membership("train", minimum, owner=controlled_by, gated=gated),
     )
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.model.feasibility import is_feasible, obstacles
-from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus, SchedulingGate
@@ -33,13 +32,11 @@ def pod(
     *,
     requests=True,
     phase="Pending",
-    group="",
     said=("Unschedulable", SCHEDULER),
     **spec,
 ):
     """A pod; `said`: reason and message of kube-scheduler's condition, None for no attempt."""
     labels = {POLICY_LABEL: policy} if policy else {}
-    labels |= {GROUP_LABEL: group} if group else {}
     conditions = [PodCondition("PodScheduled", "False", *said)] if said else []
     meta = PodMeta(name="web", namespace="ns", labels=labels)
     return Pod(meta, PodSpec(requests_extender=requests, **spec), PodStatus(phase, conditions))
@@ -260,12 +257,11 @@ def test_refusal_of_a_scorer_counts_if_kube_scheduler_reports_it(explained):
     assert page["turnedAwayByPlimsoll"] is False
 
 
-@pytest.mark.parametrize(("gate", "ours"), [(GATE, True), ("example.com/quota", False)])
-def test_gate_is_named_and_only_the_gang_gate_is_ours(explained, gate, ours):
-    page = explained(pod(group="train", scheduling_gates=[SchedulingGate(gate)]))
-    assert page["turnedAwayByPlimsoll"] is ours
-    assert page["summary"] == f"it is held by 1 scheduling gate: {gate}"
-    assert page.get("gang") == ("ns/train" if ours else None)
+def test_gate_is_named(explained):
+    page = explained(pod(scheduling_gates=[SchedulingGate("example.com/quota")]))
+    assert page["turnedAwayByPlimsoll"] is False
+    assert page["summary"] == "it is held by 1 scheduling gate: example.com/quota"
+    assert page["gates"] == ["example.com/quota"]
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,17 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
 from evaluator.core.policy.actions.types import NodeLimit
+from evaluator.core.replay import Period
 from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.replay import ActionReplay
 from evaluator.features.node_actions.types import VALUE, ActionSettings
-from evaluator.tools.replay.actions import ActionReplay
-from evaluator.tools.replay.intervals import Period
 from evaluator.tools.replay.replay import Replay, Timing
 from plimsoll import rfc3339
 from tests.evaluator.conftest import make_tas
@@ -57,7 +58,11 @@ class LiveActions:
         self.live = Live(wanted, START)
         self.cluster = self.live.cluster
         self.planner = NodeActionPlanner(
-            self.cluster, self.live.loop, Metrics(), settings_, clock=lambda: self.live.now
+            self.cluster,
+            self.live.loop,
+            NodeActionMetrics(CollectorRegistry()),
+            settings_,
+            clock=lambda: self.live.now,
         )
         self.cluster.listeners.actions.append(self.planner.changed)
         self.writes = Counter()
@@ -143,7 +148,7 @@ async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
     end = len(table) + 8
     period = Period(START, START + STEP * end)
     replay = Replay(wanted, NODES, Timing(STEP, STALE), start=START)
-    actions = ActionReplay(wanted, NODES, period, flags)
+    actions = ActionReplay(flags, wanted, NODES, period)
     live, delivered = LiveActions(wanted, flags), 0
     steps = {step.at: step for step in replay.run(recording(table), period.end)}
     for now in sorted({*steps, *(START + STEP * tick for tick in range(end + 1))}):
@@ -153,18 +158,18 @@ async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
             for node, values in table[delivered - 1].items():
                 report(live.live.store, node, values, START + STEP * delivered)
         if now in steps:
-            actions.step(steps[now])
+            actions.step(now, steps[now].decisions)
         await live.decide(now)
         assert state(actions.plan) == state(live.planner.latest), now - START
     for policy in wanted:
-        totals = actions.totals[policy.key]
+        writes = actions.totals(policy.key).writes
         assert (
-            totals.taint_writes
+            writes["taints"]
             == live.writes["taint", f"plimsoll.io/{policy.key.namespace}.{policy.key.name}"]
         )
         owned = live.planner.latest.owners.get(policy.actions.condition) == policy.key
         written = live.writes["condition", policy.actions.condition] if owned else 0
-        assert totals.condition_writes == written
+        assert writes["conditions"] == written
 
 
 def parse_limit(text):

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from evaluator.core.model.gangs.labels import membership
-from evaluator.core.model.gangs.membership import ADMITTED, GATE, Membership, Owner, QoS
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_spec_view import decode
+from evaluator.features.gangs.pods.labels import membership
+from evaluator.features.gangs.pods.membership import ADMITTED, GATE, Membership, Owner, QoS
 from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

@@ -1,7 +1,8 @@
-"""What the policies would do to nodes over time: taints, conditions, evictions, and how often a limit holds them back."""
+"""What policies would do to nodes over a backtest: taints, conditions, evictions, and how often a limit holds them back."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -9,10 +10,13 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import finished
+from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.actions import names
-from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit, node_limit
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.replay import LimitTotals, Period, ReplayTotals, StartReplay
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import (
     ActionPlan,
@@ -21,13 +25,30 @@ from evaluator.features.node_actions.types import (
     OwnTaint,
     PolicyActions,
 )
-from evaluator.tools.replay.intervals import Period
-from evaluator.tools.replay.replay import Step
 from plimsoll import rfc3339
+from plimsoll.flags import option
+
+ALL_ACTIONS = ActionSettings(
+    taints=True, conditions=True, no_execute=True, evict=True, condition_types=("*",)
+)
+"""The evaluator's flags that permit everything that policies ask for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(FeatureOptions):
+    """The flags of `backtest` for actions on nodes."""
+
+    max_acted_nodes: NodeLimit = option(
+        "maxActedNodes",
+        CLUSTER_LIMIT,
+        "as the evaluator's flag",
+        metavar="N|N%",
+        parse=node_limit,
+    )
 
 
 @dataclass(slots=True)
-class ActionTotals:
+class _Totals:
     """Sums of one policy. `limit` and `limited_of`: the limit at the last evaluation, None if none applies."""
 
     limit: int | None = None
@@ -50,12 +71,12 @@ class ActionReplay:
 
     def __init__(
         self,
+        settings: ActionSettings,
         policies: Sequence[Policy],
         nodes: NodeIndex,
         period: Period,
-        settings: ActionSettings,
     ) -> None:
-        self.totals = {policy.key: ActionTotals() for policy in policies}
+        self._totals = {policy.key: _Totals() for policy in policies}
         self._settings = settings
         self._period = period
         self._nodes = nodes
@@ -73,47 +94,60 @@ class ActionReplay:
         """The plan after the last step."""
         return self._plan
 
-    def step(self, step: Step) -> None:
-        """Advance to the decisions of a step."""
+    def totals(self, policy: PolicyKey) -> ReplayTotals:
+        """Return what was done for a policy so far."""
+        sums = self._totals[policy]
+        limit = None
+        if sums.limit is not None:
+            limit = LimitTotals(sums.limit, sums.limited_of, sums.trips, sums.held_back_seconds)
+        writes = {
+            "taints": sums.taint_writes,
+            "conditions": sums.condition_writes,
+            "nodesEmptied": sums.nodes_emptied,
+        }
+        return ReplayTotals(limit, writes)
+
+    def step(self, at: float, decisions: Decisions) -> None:
+        """Advance to the decisions at a moment (Unix seconds)."""
         if not self._acting:
             return
-        inputs = _inputs(step)
+        inputs = _inputs(decisions)
         if len(inputs) == len(self._inputs) and all(
             one is other for one, other in zip(inputs, self._inputs, strict=True)
         ):
             return
         self._inputs = inputs
-        self._until(step.at)
-        inside = self._period.begin <= step.at <= self._period.end
-        before, plan = self._plan, self._settle(step, inside=inside)
-        for key, totals in self.totals.items():
+        self._until(at)
+        inside = self._period.begin <= at <= self._period.end
+        before, plan = self._plan, self._settle(at, decisions, inside=inside)
+        for key, totals in self._totals.items():
             after, earlier = plan.policies.get(key), before.policies.get(key)
             if after is None or after.choice is None:
                 continue
             totals.limit, totals.limited_of = after.limit, after.of
-            emptied = self._emptied(after, step.decisions.policies[key])
+            emptied = self._emptied(after, decisions.policies[key])
             if inside:
                 totals.trips += bool(after.held_back) and not (earlier and earlier.held_back)
                 known = self._emptying.get(key, self._nodes.none)
                 totals.nodes_emptied += int(np.count_nonzero(emptied & ~known))
             self._emptying[key] = emptied
 
-    def _settle(self, step: Step, *, inside: bool) -> ActionPlan:
+    def _settle(self, at: float, decisions: Decisions, *, inside: bool) -> ActionPlan:
         """Plan until there is nothing to write, as after each write live."""
         for _ in range(_MOST_PLANS):
             before = self._plan
             plan = self._plan = finished(
-                planning(step.decisions, self._observed, before, self._settings, now=step.at)
+                planning(decisions, self._observed, before, self._settings, now=at)
             )
             if plan.taints is before.taints and plan.conditions is before.conditions:
                 break
             if inside:
                 self._count_writes(before, plan)
-            self._observed = Observed(_taints(plan.taints), self._conditions(plan, step.at))
+            self._observed = Observed(_taints(plan.taints), self._conditions(plan, at))
         return self._plan
 
     def _count_writes(self, before: ActionPlan, plan: ActionPlan) -> None:
-        for key, totals in self.totals.items():
+        for key, totals in self._totals.items():
             taints = {names.taint_key(self._settings.prefix, key)}
             totals.taint_writes += self._changed(before.taints, plan.taints, taints)
             kinds = {
@@ -159,7 +193,7 @@ class ActionReplay:
         self._at = now
         for key, actions in self._plan.policies.items():
             if actions.held_back:
-                self.totals[key].held_back_seconds += seconds
+                self._totals[key].held_back_seconds += seconds
 
     def _emptied(self, actions: PolicyActions, decision: Decision) -> Mask:
         state = decision.states.get(StrategyName.DESCHEDULE)
@@ -168,12 +202,12 @@ class ActionReplay:
         return actions.choice.acted & state.found.violated
 
 
-def _inputs(step: Step) -> list[object]:
+def _inputs(decisions: Decisions) -> list[object]:
     """Return the objects that a plan depends on; equal parts of decisions are the same objects."""
     found: list[object] = []
-    for one in step.decisions.policies.values():
+    for one in decisions.policies.values():
         found += [one.dontschedule, one.deschedule, one.unreported]
-    found += [column.unusable for column in step.decisions.table.prepared.values()]
+    found += [column.unusable for column in decisions.table.prepared.values()]
     return found
 
 
@@ -185,3 +219,8 @@ def _taints(assignments: LabelAssignments) -> Mapping[str, frozenset[OwnTaint]]:
         for node in nodes.names:
             found.setdefault(node, set()).add((key, effect))
     return {node: frozenset(taints) for node, taints in found.items()}
+
+
+def replay(options: ReplayOptions) -> StartReplay:
+    """Return what starts a replay with these flags."""
+    return partial(ActionReplay, replace(ALL_ACTIONS, most=options.max_acted_nodes))

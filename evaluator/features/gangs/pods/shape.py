@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evaluator.core.model.gangs.membership import PlacementConstraints
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
+from evaluator.features.gangs.pods.membership import PlacementConstraints, membership_of
 
 
 class PodShape(NamedTuple):
@@ -26,6 +26,6 @@ def shapes(pods: Iterable[PodRecord]) -> Counter[PodShape]:
 
 def shape(pod: PodRecord) -> PodShape:
     """Return the shape of a pod."""
-    about = pod.membership
+    about = membership_of(pod)
     where, policy = (about.where, about.policy) if about else (PlacementConstraints(), None)
     return PodShape(pod.requests, pod.others, where, policy)

@@ -5,13 +5,18 @@ invalid or at most 1, there is no gang; an invalid priority is 0. Invalid labels
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import msgspec
 
-from evaluator.core.model import feasibility, qos
-from evaluator.core.model.gangs.membership import (
+from evaluator.core.model import feasibility, pod_record
+from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.model.pod import Affinity, PodSpec, Toleration
+from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView
+from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
+from evaluator.features.gangs.pods import qos
+from evaluator.features.gangs.pods.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
@@ -21,10 +26,6 @@ from evaluator.core.model.gangs.membership import (
     Owner,
     PlacementConstraints,
 )
-from evaluator.core.model.names import POLICY_LABEL, PolicyKey
-from evaluator.core.model.pod import Affinity, PodSpec, Toleration
-from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView
-from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
 from plimsoll import int64, rfc3339
 from plimsoll.text import shown
 
@@ -45,6 +46,13 @@ class Numbers(NamedTuple):
     problems: tuple[str, ...]
 
 
+class _Annotations(msgspec.Struct):
+    admitted: str | None = msgspec.field(default=None, name=ADMITTED)
+
+
+_decode_annotations = msgspec.json.Decoder(_Annotations | None).decode
+
+
 def membership(pod: PodSpecView) -> Membership | None:
     """Return a pod's gang membership.
 
@@ -55,7 +63,8 @@ def membership(pod: PodSpecView) -> Membership | None:
     labels = meta.labels or {}
     gates = [gate.name for gate in spec.scheduling_gates or ()]
     gated = GATE in gates
-    admitted = _admitted(pod)
+    admitted_text = _admitted_text(pod)
+    admitted = None if admitted_text is None else rfc3339.parse_or_none(admitted_text)
     # Hot path: most pods of a cluster return here.
     if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
         return None
@@ -65,7 +74,7 @@ def membership(pod: PodSpecView) -> Membership | None:
         minimum=found.minimum,
         beside="" if found.minimum else group,
         priority=found.priority,
-        problems=(*found.problems, *_admitted_problems(pod)),
+        problems=(*found.problems, *_admitted_problems(admitted_text)),
         qos=qos.of(pod),
         owner=_owner(meta),
         gated=gated,
@@ -75,6 +84,10 @@ def membership(pod: PodSpecView) -> Membership | None:
         policy=_policy(meta.namespace, labels.get(POLICY_LABEL, "")),
         where=_where(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations)),
     )
+
+
+decode = partial(pod_record.decode, extra=membership)
+"""Returns the PodRecord of a Pod's JSON, with its membership; see `pod_record.decode`."""
 
 
 def numbers(labels: Mapping[str, str]) -> Numbers:
@@ -111,16 +124,14 @@ def _number(
 
 
 def _admitted_text(pod: PodSpecView) -> str | None:
-    annotations = pod.metadata.annotations
+    if not (raw := pod.metadata.annotations):
+        return None
+    annotations = _decode_annotations(raw)
     return annotations.admitted if annotations else None
 
 
-def _admitted(pod: PodSpecView) -> float | None:
-    return None if (text := _admitted_text(pod)) is None else rfc3339.parse_or_none(text)
-
-
-def _admitted_problems(pod: PodSpecView) -> Iterable[str]:
-    if (text := _admitted_text(pod)) is not None and rfc3339.parse_or_none(text) is None:
+def _admitted_problems(text: str | None) -> Iterable[str]:
+    if text is not None and rfc3339.parse_or_none(text) is None:
         yield f"its annotation {ADMITTED} is {shown(text)}, which is not a time: ignored"
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
-from evaluator.core.model.gangs.membership import QoS
 from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_spec_view import PodSpecView, Requests
+from evaluator.features.gangs.pods.membership import QoS
 from plimsoll import quantity
 
 _NAMES = {

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod_record import PodRecord
 
 GATE = "plimsoll.io/gang"
 """The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
@@ -79,3 +80,9 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
     def held(self) -> bool:
         """Whether the pod has any scheduling gate."""
         return self.gated or bool(self.foreign)
+
+
+def membership_of(pod: PodRecord) -> Membership | None:
+    """Return the membership of a cached pod; None for a pod that names no gang and does not have the gate."""
+    found: Membership | None = pod.extra
+    return found

@@ -1,1 +1,0 @@
-"""Labels and annotations of gangs' pods, as decoded. Pure."""

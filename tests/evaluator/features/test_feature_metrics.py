@@ -1,0 +1,41 @@
+"""Each feature declares its metrics; the evaluator exposes those of all features, whatever its flags."""
+
+import pytest
+from prometheus_client import Counter
+
+from evaluator.app import Service
+from evaluator.config import Settings
+from evaluator.features.registry import documented_metrics
+
+
+@pytest.fixture(params=[{}, {"evict": True, "gangs": True, "scorers": ("pigeon",)}], ids=str)
+async def metrics(request, connect):
+    settings = Settings(unsafe=True, bind_address="127.0.0.1", **request.param)
+    return Service(settings, await connect("http://127.0.0.1:1")).core.metrics
+
+
+def families(registry):
+    return {(family.name, family.type, family.documentation) for family in registry.collect()}
+
+
+async def test_documented_metrics_are_those_exposed(metrics):
+    assert families(metrics.registry) == families(documented_metrics())
+
+
+async def test_counters_of_a_deleted_policy_are_removed(metrics):
+    """Otherwise the series of deleted policies accumulate."""
+    counted = 0
+    for collector in list(metrics.registry._collector_to_names):
+        if isinstance(collector, Counter) and {"namespace", "policy"} <= {*collector._labelnames}:
+            labels = dict.fromkeys(collector._labelnames, "x")
+            collector.labels(**labels | {"policy": "deleted"}).inc()
+            counted += 1
+    assert counted
+    metrics.forget("x", "deleted")
+    left = [
+        sample.name
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.labels.get("policy") == "deleted"
+    ]
+    assert left == []
