@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from operator import is_not
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy.types import Policy, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy, Strategy
 from evaluator.core.readings.column import Column, unknown
 from evaluator.core.readings.merged import Readings
 

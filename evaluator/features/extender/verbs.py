@@ -13,7 +13,7 @@ from evaluator.core.feature import ForPod
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.protocol.codec import Args
 
 

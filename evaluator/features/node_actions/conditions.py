@@ -15,7 +15,7 @@ from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.rule_options import formatted
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from plimsoll import rfc3339
 from plimsoll.text import one_line
 

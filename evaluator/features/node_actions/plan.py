@@ -10,7 +10,7 @@ from evaluator.core.model.steps import Steps
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.node_actions.limit import ClusterLimit
 from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.policy import ActingPolicy

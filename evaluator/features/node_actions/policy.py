@@ -11,7 +11,7 @@ from evaluator.core.policy.actions import names
 from evaluator.core.policy.actions.types import Action, Actions, TaintEffect
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, assignments_of
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.node_actions.limit import ClusterLimit, choose
 from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.types import (

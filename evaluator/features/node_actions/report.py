@@ -8,7 +8,7 @@ from evaluator.core.model.node_index import union
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.report import Effect, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.features.node_actions.types import PolicyActions
 from plimsoll.text import counted
@@ -54,9 +54,8 @@ class ActionEffects(Effects):
 
 
 def _violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
-    """Return the nodes that violate dontschedule or deschedule, which taints and conditions are set on."""
-    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-    states = (decision.states[name] for name in strategies if name in decision.states)
+    """Return the nodes that violate the policy, which taints and conditions are set on."""
+    states = (decision.states[name] for name in COMPLIANCE if name in decision.states)
     return table.nodes.at(union((state.found.violated for state in states), table.nodes))
 
 

@@ -12,19 +12,12 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Strategy
 from evaluator.core.report import PolicyCondition, listed
 from plimsoll.text import counted
 
 VALID = "Valid"
-
-TYPES: Mapping[StrategyName, str] = {
-    StrategyName.DONTSCHEDULE: "DontScheduleViolated",
-    StrategyName.SCHEDULEONMETRIC: "ScheduleOnMetricReady",
-    StrategyName.DESCHEDULE: "DescheduleViolated",
-    StrategyName.LABELING: "LabelingViolated",
-}
-"""Condition type of each strategy."""
 
 _MOST_PROBLEMS = 60
 _MOST_CHARACTERS = 30_000
@@ -57,11 +50,11 @@ def _joined(problems: Sequence[str]) -> str:
 
 def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
     for name, strategy in decision.policy.strategies.items():
-        if name is StrategyName.SCHEDULEONMETRIC:
+        if name.row.ranks:
             status, reason, message = _ranking(decision, table)
         else:
             status, reason, message = _violation(name, strategy, decision, table)
-        yield PolicyCondition(TYPES[name], status, reason, message)
+        yield PolicyCondition(name.row.condition, status, reason, message)
 
 
 def _violation(

@@ -7,7 +7,8 @@ from typing import Any
 from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.labeling import rules_by_label
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from plimsoll.text import counted
 
 _EXACT = 2**53
@@ -33,7 +34,7 @@ def _of_strategy(name: StrategyName, strategy: Strategy) -> Iterator[str]:
             yield f"rule {number} is a duplicate"
         if abs(rule.target) > _EXACT:
             yield f"rule {number}: numbers beyond 2^53 are compared as doubles, not exactly"
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         return
     if strategy.all_of and _contradict(rules):
         yield "no reading matches all of its rules at once, so it is never violated"
@@ -66,12 +67,12 @@ def _contradictory(one: Rule, other: Rule) -> bool:
 
 def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:
     rules = body["rules"]
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         if len(rules) > 1:
             yield f"{name}: only the first rule ranks nodes; ignored: {counted(len(rules) - 1, 'rule')}"
         if isinstance(rules[0] if rules else None, Mapping) and rules[0].get("target"):
             yield f"{name}: a ranking has no target; it is ignored"
-    if name is not StrategyName.LABELING:
+    if not name.row.sets_labels:
         for number, rule in enumerate(rules, start=1):
             if isinstance(rule, Mapping) and rule.get("labels"):
                 yield f"{name}: rule {number}: labels are set by the strategy labeling only"

@@ -7,7 +7,7 @@ from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_n
 from evaluator.core.policy import rule_options
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, is_counter, reduction, shipped, uses_of
-from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule
 from evaluator.core.readings import node_conditions
 from plimsoll.text import NearNames
 
@@ -55,7 +55,7 @@ def warnings(
         elif metric not in known:
             yield from _unknown(metric, catalog, recorded)
     for name, strategy in policy.strategies.items():
-        if name is not StrategyName.SCHEDULEONMETRIC:
+        if not name.row.ranks:
             for number, rule in enumerate(strategy.rules, start=1):
                 yield from (f"{name}: rule {number}: {x}" for x in _target(rule, catalog, recorded))
 

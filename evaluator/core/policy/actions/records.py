@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from evaluator.core.policy.actions import names
 from evaluator.core.policy.actions.types import Action, TaintEffect
-from evaluator.core.policy.types import VIOLATING, Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import VIOLATING, Policy
 
 
 def records_of(policy: Policy, name: StrategyName) -> Iterator[tuple[str, str]]:

@@ -11,12 +11,13 @@ from evaluator.core.feature import Effects
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.model.steps import Steps
+from evaluator.core.pages import joined
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
@@ -53,8 +54,7 @@ def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any
     return {
         "policy": str(key),
         "explain": f"/explain/{key.namespace}/{key.name}",
-        **_violators(decision, StrategyName.DONTSCHEDULE, table),
-        **_violators(decision, StrategyName.DESCHEDULE, table),
+        **joined(_violators(decision, name, table) for name in COMPLIANCE),
         "enforcement": "observe" if decision.policy.observed else "enforce",
         "problems": list(decision.problems),
     }
@@ -90,7 +90,7 @@ def explain(
     yield
     strategies = {}
     for name, strategy in decision.policy.strategies.items():
-        if name is StrategyName.SCHEDULEONMETRIC:
+        if name.row.ranks:
             continue
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):

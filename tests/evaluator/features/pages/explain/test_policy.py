@@ -9,7 +9,7 @@ import pytest
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.polled import PolledReadings
