@@ -16,8 +16,7 @@ from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, 
 from evaluator.core.model.steps import Steps, finished
 from evaluator.core.policy import durations, labeling
 from evaluator.core.policy import ranking as scheduleonmetric
-from evaluator.core.policy.actions.records import records_of
-from evaluator.core.policy.actions.types import Action
+from evaluator.core.policy.actions import LABEL
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.label_sets import (
@@ -39,7 +38,7 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 LabelsOf = Callable[[str], Mapping[str, str]]
-"""Node → the labels that Plimsoll owns on it now, and its records (`actions.names`)."""
+"""Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""
 
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
@@ -214,7 +213,9 @@ class _History:
         labels = [(label.key, label.value) for label in rule.labels]
         if name.row.marks:
             labels.append((policy.key.name, VIOLATING))
-        return self._applied.by(nodes, [*labels, *records_of(policy, name)])
+        for part in policy.actions.parts:
+            labels += part.records(policy, name)
+        return self._applied.by(nodes, labels)
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""
@@ -320,7 +321,7 @@ def _labeling(
     policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
 ) -> Steps[LabelingResult]:
     state = states.get(StrategyName.LABELING)
-    if state is None or Action.LABEL not in policy.actions.kinds:
+    if state is None or LABEL not in policy.actions.kinds:
         return LabelingResult()
     strategy = policy.strategies[StrategyName.LABELING]
     return (yield from labeling.assign_labels(strategy, table, state.found))
@@ -334,7 +335,7 @@ def _labels(
 ) -> LabelAssignments:
     assignments = []
     marking = [state.found.violated for name, state in states.items() if name.row.marks]
-    if marking and Action.LABEL in policy.actions.kinds:
+    if marking and LABEL in policy.actions.kinds:
         marked = NodeMask(table.nodes, union(marking, table.nodes))
         assignments.append(LabelAssignment(policy.key.name, VIOLATING, marked))
     return LabelAssignments(table.nodes, (*assignments, *labeled.assignments))

@@ -12,7 +12,7 @@ from typing import Any
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import ENFORCEMENT, PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.parse import parse_actions
+from evaluator.core.policy.actions import parse_actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.strategies import STRATEGIES, StrategyName
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
@@ -61,9 +61,13 @@ def parse(
             strategies[strategy] = _Reader(key.name, strategy, problems, vocabulary).read(body)
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
-    violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
-    annotations = meta.get("annotations") or {}
-    actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
+    actions = parse_actions(
+        key.name,
+        meta.get("annotations") or {},
+        problems,
+        vocabulary.actions,
+        can_violate=any(name.row.determines_compliance for name in strategies),
+    )
     return replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
 
 

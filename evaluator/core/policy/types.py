@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.types import LABELS_ONLY, Actions
+from evaluator.core.policy.actions import LABELS_ONLY, Actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.strategies import PER_POD, StrategyName
 

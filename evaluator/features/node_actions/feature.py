@@ -4,11 +4,13 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Wired
 from evaluator.core.model.node import Node
 from evaluator.core.pages import Facts, PagePart
-from evaluator.core.policy.actions.names import own_prefixes
 from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import PolicyPart
 from evaluator.features.node_actions import written
+from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndConditions
 from evaluator.features.node_actions.condition_controller import NodeConditionController
+from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
@@ -37,12 +39,12 @@ class Shown:
 
     def policy(self, decision: Decision) -> Facts:
         """Return the actions of a policy, for its page."""
-        actions = decision.policy.actions
+        actions = decision.policy.actions.part(TaintsAndConditions)
         plan = self._planner.latest.policies.get(decision.policy.key)
         limited = plan is not None and plan.choice is not None
         return {
             "actions": {
-                "kinds": sorted(kind.value for kind in actions.kinds),
+                "kinds": sorted(decision.policy.actions.kinds),
                 "effect": actions.effect.value,
                 "condition": actions.condition,
                 "limit": plan.limit if plan and limited else None,
@@ -95,4 +97,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="node_actions", options=NodeActionOptions, wire=wire)
+FEATURE = Feature(
+    name="node_actions",
+    options=NodeActionOptions,
+    wire=wire,
+    vocabulary=Vocabulary(actions=(NODE_ACTIONS,)),
+)

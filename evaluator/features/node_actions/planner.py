@@ -11,8 +11,8 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.actions.names import own_prefixes
 from evaluator.features.node_actions.conditions import own_conditions
+from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.taints import own_taints
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint

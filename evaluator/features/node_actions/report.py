@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from evaluator.core.feature import Effects
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import union
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.report import Effect, Episode, PolicyCondition, PolicyPart, listed
+from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 from evaluator.features.node_actions.types import PolicyActions
 from plimsoll.text import counted
 
@@ -43,13 +43,13 @@ class ActionEffects(Effects):
 
     def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effects of enforcing a policy now."""
-        actions = decision.policy.actions
-        acted = _violating_nodes(decision, table) if actions.kinds - {Action.LABEL} else ()
+        actions = decision.policy.actions.part(TaintsAndConditions)
+        acted = _violating_nodes(decision, table) if actions.kinds else ()
         nodes = listed(acted, len(table.nodes))
-        if Action.TAINT in actions.kinds:
+        if TAINT in actions.kinds:
             phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
             yield Effect("nodesTainted", phrase, acted)
-        if Action.CONDITION in actions.kinds:
+        if CONDITION in actions.kinds:
             yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
 
 

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from evaluator.core.policy.actions.types import CLUSTER_LIMIT, node_limit
 from evaluator.core.sources.options import header, web_address
+from evaluator.features.node_actions.limit import CLUSTER_LIMIT, node_limit
 from evaluator.tools.backtest import gate, times
 from plimsoll.commandline import Parser
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.labeling import rules_by_label
 from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
@@ -21,7 +20,8 @@ def advice(policy: Policy, obj: Mapping[str, Any]) -> Iterator[str]:
     for name, strategy in policy.strategies.items():
         yield from (f"{name}: {sentence}" for sentence in _of_strategy(name, strategy))
         yield from _of_manifest(name, obj["spec"]["strategies"][name])
-    yield from _of_actions(policy)
+    for part in policy.actions.parts:
+        yield from part.advice(policy)
     yield from _of_descheduling(policy)
 
 
@@ -76,17 +76,6 @@ def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:
         for number, rule in enumerate(rules, start=1):
             if isinstance(rule, Mapping) and rule.get("labels"):
                 yield f"{name}: rule {number}: labels are set by the strategy labeling only"
-
-
-def _of_actions(policy: Policy) -> Iterator[str]:
-    """Yield a warning for a taint that would be set and taken off again with each change of a reading."""
-    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-    rules = [r for name in strategies if (s := policy.strategies.get(name)) for r in s.rules]
-    if Action.TAINT in policy.actions.kinds and any(r.options.clear_after == 0 for r in rules):
-        yield (
-            "plimsoll.io/actions: taint: without clearAfter, the taint goes as soon as a reading is good: where load moves away "
-            "with the pods, it comes and goes"
-        )
 
 
 def _of_descheduling(policy: Policy) -> Iterator[str]:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.names import DOMAIN, taint_key
-from evaluator.core.policy.actions.types import Action, TaintEffect
+from evaluator.core.policy.actions import LABEL
 from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import VIOLATING, Operator, Policy, Rule, Strategy
@@ -21,7 +20,8 @@ def describe(policy: Policy) -> Iterator[str]:
     """Yield a line for each strategy of a policy, and an indented line for each rule."""
     if policy.observed:
         yield f"only observed, by {policy.observed_by}: nothing of the following is enforced"
-    yield from _actions(policy)
+    for part in policy.actions.parts:
+        yield from part.described(policy)
     for name, strategy in policy.strategies.items():
         yield f"{name}: {_where(name, strategy)}{_consequence(policy, name)}"
         for number, rule in enumerate(strategy.rules, start=1):
@@ -29,27 +29,12 @@ def describe(policy: Policy) -> Iterator[str]:
 
 
 def _consequence(policy: Policy, name: StrategyName) -> str:
-    row, labels = name.row, Action.LABEL in policy.actions.kinds
+    row, labels = name.row, LABEL in policy.actions.kinds
     if row.sets_labels and not labels:
         return "no labels: plimsoll.io/actions does not name label"
     if row.marks and labels:
         return f"the node is labelled {policy.key.name}={VIOLATING}, and {row.consequence}"
     return row.consequence
-
-
-def _actions(policy: Policy) -> Iterator[str]:
-    """Yield a line for the taint and one for the condition of a policy."""
-    actions = policy.actions
-    if Action.TAINT in actions.kinds:
-        effect, key = actions.effect, taint_key(DOMAIN, policy.key)
-        more = ""
-        if effect is TaintEffect.NO_EXECUTE:
-            effect, more = TaintEffect.NO_SCHEDULE, f", {effect} where deschedule is violated"
-        limited = effect.hard or actions.limits_all
-        limit = f", on at most {actions.limit} of the nodes with its metrics" if limited else ""
-        yield f"taint {key}:{effect} on violating nodes{more}{limit}, for every pod (needs --taints)"
-    if Action.CONDITION in actions.kinds:
-        yield f"condition {actions.condition}: True on violating nodes (needs --conditions)"
 
 
 def _where(name: StrategyName, strategy: Strategy) -> str:

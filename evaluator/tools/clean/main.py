@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.policy.actions import names
+from evaluator.features.node_actions import names
 from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser

@@ -9,11 +9,11 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import finished
-from evaluator.core.policy.actions import names
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.features.node_actions import names
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import (
     ActionPlan,
