@@ -209,7 +209,7 @@ class _History:
         )
 
     def _labeled(self, policy: Policy, name: StrategyName, rule: Rule, nodes: Mask) -> Mask:
-        """Return which of the nodes have our label, taint or condition for a violated rule."""
+        """Return which of the nodes have our label, or the record of an action, for a violated rule."""
         labels = [(label.key, label.value) for label in rule.labels]
         if name.row.marks:
             labels.append((policy.key.name, VIOLATING))
