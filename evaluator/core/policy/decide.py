@@ -16,7 +16,6 @@ from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, 
 from evaluator.core.model.steps import Steps, finished
 from evaluator.core.policy import durations, labeling
 from evaluator.core.policy import ranking as scheduleonmetric
-from evaluator.core.policy.actions import LABEL
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.label_sets import (
@@ -31,6 +30,7 @@ from evaluator.core.policy.reductions import uses_of
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import VIOLATING, Policy, Rule
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
+from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 

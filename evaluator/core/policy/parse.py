@@ -12,11 +12,10 @@ from typing import Any
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import ENFORCEMENT, PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions import parse_actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.strategies import STRATEGIES, StrategyName
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
-from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary, parse_actions
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100

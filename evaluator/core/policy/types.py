@@ -8,9 +8,9 @@ from typing import Any
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions import LABELS_ONLY, Actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.strategies import PER_POD, StrategyName
+from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
 
 VIOLATING = "violating"
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions import LABEL
 from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import VIOLATING, Operator, Policy, Rule, Strategy
+from evaluator.core.policy.vocabulary import LABEL
 from plimsoll.durations import format_duration
 
 _COMPARED = {

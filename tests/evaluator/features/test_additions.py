@@ -53,7 +53,7 @@ from dataclasses import dataclass
 
 from evaluator.core.feature import Feature, Wired
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.actions import ActionPart, NodeActions
+from evaluator.core.policy.vocabulary import ActionPart, NodeActions
 from evaluator.core.policy.vocabulary import Vocabulary
 
 UNTIL = "plimsoll.io/cordon-until"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
-from evaluator.core.policy.actions import LABEL, Actions
+from evaluator.core.policy.vocabulary import LABEL, Actions
 from evaluator.features.node_actions import written
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 
