@@ -12,10 +12,10 @@ from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
-from evaluator.core.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from evaluator.features.gangs.core import ungate
 from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
 from sandbox.controllers.nodes import node_object

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.core.policy.findings.condition_types import TYPES
+from evaluator.core.policy.strategies import STRATEGIES
 from evaluator.tools.check import main
 
 ROOT = Path(__file__).parents[2]
@@ -40,5 +40,5 @@ def test_first_policy_of_the_readme_has_its_pod_and_no_mistake(tmp_path: Path) -
 
 
 def test_every_condition_is_in_the_table() -> None:
-    for name in TYPES.values():
+    for name in (strategy.row.condition for strategy in STRATEGIES.values()):
         assert f"`{name}`" in PAGE

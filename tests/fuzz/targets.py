@@ -27,7 +27,7 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.protocol import codec as messages
 from evaluator.core.protocol import podview
 from evaluator.core.readings.store import Store

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL, PolicyKey
-from evaluator.core.policy.types import PER_POD_STRATEGIES, Policy
+from evaluator.core.policy.strategies import PER_POD
+from evaluator.core.policy.types import Policy
 from plimsoll.text import NearNames
 
 _COMPARED = 200
@@ -34,7 +35,7 @@ class NotApplied(StrEnum):
 
 def needs_request(policy: Policy) -> bool:
     """Return whether a policy acts when a pod is scheduled; kube-scheduler then has to call the extender."""
-    return any(name in policy.strategies for name in PER_POD_STRATEGIES)
+    return any(name in policy.strategies for name in PER_POD)
 
 
 def pod_counts(

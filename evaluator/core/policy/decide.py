@@ -16,8 +16,6 @@ from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, 
 from evaluator.core.model.steps import Steps, finished
 from evaluator.core.policy import durations, labeling
 from evaluator.core.policy import ranking as scheduleonmetric
-from evaluator.core.policy.actions.records import records_of
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.findings import first_evaluation, problems
@@ -29,8 +27,10 @@ from evaluator.core.policy.label_sets import (
 )
 from evaluator.core.policy.labeling import LabelingResult
 from evaluator.core.policy.ranking import Ranking
-from evaluator.core.policy.types import VIOLATING, Policy, Rule, StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.core.policy.types import VIOLATING, Policy, Rule
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
+from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 
@@ -38,25 +38,28 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
 LabelsOf = Callable[[str], Mapping[str, str]]
-"""Node → the labels that Plimsoll owns on it now, and its records (`actions.names`)."""
+"""Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""
 
-_NO_VIOLATIONS: Mapping[str, str] = {}
+_NO_NODES: Mapping[str, str] = {}
+_NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The result for one policy.
 
-    `dontschedule` and `deschedule` map each violating node to a reason that is constant for a rule. `stable_problems`:
-    problems an operator can fix at the metrics source or in the policy; the text is constant (used in Events).
-    `not_found`: the metrics that no node has; each is one of `problems`, not of `stable_problems`. `refuses_all`: whether it
-    refused every node from its first evaluation on; None before that. `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet; they
-    get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision needs.
+    `violations`: strategy that determines compliance → violating node → a reason that is constant for a rule.
+    `stable_problems`: problems an operator can fix at the metrics source or in the policy; the text is constant (used in
+    Events). `not_found`: the metrics that no node has; each is one of `problems`, not of `stable_problems`. `refuses_all`:
+    whether it refused every node from its first evaluation on; None before that. `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet;
+    they get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision
+    needs.
     """
 
     policy: Policy
-    dontschedule: Mapping[str, str] = field(default_factory=dict)
-    deschedule: Mapping[str, str] = field(default_factory=dict)
+    violations: Mapping[StrategyName, Mapping[str, str]] = field(
+        default_factory=lambda: _NO_VIOLATIONS
+    )
     ranking: Ranking | None = None
     labels: NodeLabels = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -68,12 +71,14 @@ class Decision:
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
 
     @property
-    def violations(self) -> Mapping[StrategyName, Mapping[str, str]]:
-        """Strategy → violating node → reason."""
-        return {
-            StrategyName.DONTSCHEDULE: self.dontschedule,
-            StrategyName.DESCHEDULE: self.deschedule,
-        }
+    def dontschedule(self) -> Mapping[str, str]:
+        """The nodes that the policy's pods are not scheduled on, with the reason."""
+        return self.violations.get(StrategyName.DONTSCHEDULE, _NO_NODES)
+
+    @property
+    def deschedule(self) -> Mapping[str, str]:
+        """The nodes that the policy's pods should leave, with the reason."""
+        return self.violations.get(StrategyName.DESCHEDULE, _NO_NODES)
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
         for name, strategy in policy.strategies.items():
             for rule in strategy.rules:
                 rules = found.setdefault(rule.metric, [])
-                if name is not StrategyName.SCHEDULEONMETRIC:
+                if not name.row.ranks:
                     rules.append(rule)
         yield
     return found
@@ -207,11 +212,13 @@ class _History:
         )
 
     def _labeled(self, policy: Policy, name: StrategyName, rule: Rule, nodes: Mask) -> Mask:
-        """Return which of the nodes have our label, taint or condition for a violated rule."""
+        """Return which of the nodes have our label, or the record of an action, for a violated rule."""
         labels = [(label.key, label.value) for label in rule.labels]
-        if name is StrategyName.DESCHEDULE:
+        if name.row.marks:
             labels.append((policy.key.name, VIOLATING))
-        return self._applied.by(nodes, [*labels, *records_of(policy, name)])
+        for part in policy.actions.parts:
+            labels += part.records(policy, name)
+        return self._applied.by(nodes, labels)
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""
@@ -251,7 +258,7 @@ def _decision(
 ) -> Steps[Decision]:
     states: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
-        if name is not StrategyName.SCHEDULEONMETRIC:
+        if not name.row.ranks:
             previous = history.previous(policy, name)
             states[name] = yield from durations.advance(strategy, table, previous, now=now)
             yield
@@ -270,8 +277,7 @@ def _decision(
     from_start = (first_evaluation.problem(policy),) if refuses_all else ()
     return Decision(
         policy,
-        dontschedule=_violation_reasons(policy, StrategyName.DONTSCHEDULE, states, table, before),
-        deschedule=_violation_reasons(policy, StrategyName.DESCHEDULE, states, table, before),
+        {name: _violation_reasons(policy, name, states, table, before) for name in COMPLIANCE},
         ranking=scheduleonmetric.rank(preferred.rules[0], table)
         if preferred and preferred.rules
         else None,
@@ -294,7 +300,7 @@ def _violation_reasons(
     before: Decision,
 ) -> Mapping[str, str]:
     if name not in states:
-        return _NO_VIOLATIONS
+        return _NO_NODES
     strategy, found = policy.strategies[name], states[name].found
     reasons_of = ViolationReasons(policy.key.name, strategy, table.nodes, found)
     return reasons_of.reuse(before.violations[name])
@@ -304,7 +310,7 @@ def _labeling(
     policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
 ) -> Steps[LabelingResult]:
     state = states.get(StrategyName.LABELING)
-    if state is None or Action.LABEL not in policy.actions.kinds:
+    if state is None or LABEL not in policy.actions.kinds:
         return LabelingResult()
     strategy = policy.strategies[StrategyName.LABELING]
     return (yield from labeling.assign_labels(strategy, table, state.found))
@@ -317,11 +323,10 @@ def _labels(
     table: MetricTable,
 ) -> LabelAssignments:
     assignments = []
-    state = states.get(StrategyName.DESCHEDULE)
-    if state is not None and Action.LABEL in policy.actions.kinds:
-        assignments.append(
-            LabelAssignment(policy.key.name, VIOLATING, NodeMask(table.nodes, state.found.violated))
-        )
+    marking = [state.found.violated for name, state in states.items() if name.row.marks]
+    if marking and LABEL in policy.actions.kinds:
+        marked = NodeMask(table.nodes, union(marking, table.nodes))
+        assignments.append(LabelAssignment(policy.key.name, VIOLATING, marked))
     return LabelAssignments(table.nodes, (*assignments, *labeled.assignments))
 
 

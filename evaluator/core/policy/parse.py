@@ -12,19 +12,11 @@ from typing import Any
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import ENFORCEMENT, PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.parse import parse_actions
 from evaluator.core.policy.findings import counters
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
-from evaluator.core.policy.types import (
-    PER_POD_STRATEGIES,
-    Label,
-    Operator,
-    Policy,
-    Rule,
-    Strategy,
-    StrategyName,
-)
-from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
+from evaluator.core.policy.strategies import STRATEGIES, StrategyName
+from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary, parse_actions
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100
@@ -59,20 +51,23 @@ def parse(
         by_name = {}
     if len(by_name) > _MOST_STRATEGIES:
         problems.append(f"it names {len(by_name)} strategies: unknown ones are left out")
-        by_name = {name: by_name[name] for name in StrategyName if name in by_name}
+        by_name = {name: by_name[name] for name in STRATEGIES if name in by_name}
     for name, body in sorted(by_name.items()):
-        if name not in tuple(StrategyName):
-            known = ", ".join(StrategyName)
+        if (strategy := STRATEGIES.get(name)) is None:
+            known = ", ".join(STRATEGIES)
             problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
-            reader = _Reader(key.name, StrategyName(name), problems, vocabulary)
-            strategies[StrategyName(name)] = reader.read(body)
+            strategies[strategy] = _Reader(key.name, strategy, problems, vocabulary).read(body)
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
-    violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
-    annotations = meta.get("annotations") or {}
-    actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
+    actions = parse_actions(
+        key.name,
+        meta.get("annotations") or {},
+        problems,
+        vocabulary.actions,
+        can_violate=any(name.row.determines_compliance for name in strategies),
+    )
     policy = replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
     return replace(policy, warnings=_limited([*counters.warnings(policy).values()], "warnings"))
 
@@ -150,6 +145,7 @@ class _Reader:
     ) -> None:
         self._policy = policy
         self._name = name
+        self._row = name.row
         self._problems = problems
         self._vocabulary = vocabulary
         self._label_texts = _MOST_LABEL_TEXTS
@@ -163,15 +159,15 @@ class _Reader:
         logical = body.get("logicalOperator") or "anyOf"
         if logical not in ("anyOf", "allOf"):
             raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
-        if self._name is StrategyName.DESCHEDULE and (flaw := node_labels.key_flaw(self._policy)):
+        if self._row.marks and (flaw := node_labels.key_flaw(self._policy)):
             raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
         items, common = body["rules"], _options(body, PLAIN)
-        if self._name is StrategyName.SCHEDULEONMETRIC:
+        if self._row.ranks:
             items = items[:1]  # as TAS does
         rules = tuple(self._rules(items, common))
-        if self._name is StrategyName.SCHEDULEONMETRIC:
+        if self._row.ranks:
             self._check_ranking(rules)
-        if self._name is StrategyName.LABELING:
+        if self._row.sets_labels:
             rules = self._within_label_limit(rules)
         return Strategy(rules, logical == "allOf", impossible=len(rules) < len(items))
 
@@ -211,14 +207,13 @@ class _Reader:
         written, options = body.get("target"), _options(body, common)
         target = _target(written)
         derived = metric in self._vocabulary.derived
-        if derived and self._name in PER_POD_STRATEGIES:
+        if derived and self._row.per_pod:
             options = self._untimed(where, metric, options)
-        labeling = self._name is StrategyName.LABELING
         return Rule(
             metric,
             Operator(operator),
             target,
-            self._labels(where, body.get("labels")) if labeling else (),
+            self._labels(where, body.get("labels")) if self._row.sets_labels else (),
             options,
             written if isinstance(written, str) else "",
             derived,

@@ -12,7 +12,8 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.types import Operator, Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy
 
 PREFIX = "node_"
 
@@ -28,7 +29,7 @@ class Use(NamedTuple):
 def uses_of(policy: Policy, metric: str) -> tuple[Use, ...]:
     """Return how the rules of a policy use a metric."""
     return tuple(
-        Use(rule.operator, rule.target, ranks=name is StrategyName.SCHEDULEONMETRIC)
+        Use(rule.operator, rule.target, ranks=name.row.ranks)
         for name, strategy in policy.strategies.items()
         for rule in strategy.rules
         if rule.metric == metric

@@ -8,8 +8,9 @@ from typing import Any
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.types import LABELS_ONLY, Actions
 from evaluator.core.policy.rule_options import PLAIN, RuleOptions
+from evaluator.core.policy.strategies import PER_POD, StrategyName
+from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
 
 VIOLATING = "violating"
 
@@ -20,19 +21,6 @@ class Operator(StrEnum):
     LESS_THAN = "LessThan"
     GREATER_THAN = "GreaterThan"
     EQUALS = "Equals"
-
-
-class StrategyName(StrEnum):
-    """The four strategies of a policy."""
-
-    DONTSCHEDULE = "dontschedule"
-    SCHEDULEONMETRIC = "scheduleonmetric"
-    DESCHEDULE = "deschedule"
-    LABELING = "labeling"
-
-
-PER_POD_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
-"""The strategies that are evaluated per pod, in requests of kube-scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +110,6 @@ class Policy:
     @cached_property
     def per_pod_metrics(self) -> frozenset[str]:
         """The derived metrics that are evaluated for each pod."""
-        strategies = [self.strategies.get(name) for name in PER_POD_STRATEGIES]
+        strategies = [self.strategies.get(name) for name in PER_POD]
         rules = (rule for strategy in strategies if strategy for rule in strategy.rules)
         return frozenset(rule.metric for rule in rules if rule.derived)

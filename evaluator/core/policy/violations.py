@@ -1,18 +1,76 @@
-"""Mappings over masks: names and texts are built on first access, and cached. The texts are made in `reasons`."""
+"""The texts of violations, as kube-scheduler shows them in FailedNodes and the pod's condition, by node.
+
+Mappings over masks: names and texts are built on first access, and cached.
+"""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask
-from evaluator.core.policy import reasons as texts
 from evaluator.core.policy.evaluate import Violations
-from evaluator.core.policy.types import Strategy
+from evaluator.core.policy.types import Rule, Strategy
 
 _FEW = 0.25
 """Share of changed nodes up to which a copy of the earlier dict is updated; above, a new one is as fast."""
+
+
+def reason_prefix(policy: str) -> str:
+    """Return the text that each reason of a policy starts with; it identifies the policy in a pod's condition."""
+    return f"violating {policy}: "
+
+
+def refuses(policy: str, message: str) -> bool:
+    """Return whether a message of kube-scheduler has a reason of this policy."""
+    return reason_prefix(policy) in message
+
+
+def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations) -> dict[str, str]:
+    """Map each violating node to a reason that is constant for a rule.
+
+    It contains no reading: kube-scheduler writes the text to the pod, and retries a pod at once when it changes.
+    """
+    names = nodes.at(found.violated)
+    if not names:
+        return {}
+    texts, which = _texts(strategy, found)
+    prefixed = [f"{reason_prefix(policy)}{text}" for text in texts]
+    if len(prefixed) == 1:
+        return dict.fromkeys(names, prefixed[0])
+    return dict(zip(names, map(prefixed.__getitem__, which.tolist()), strict=True))
+
+
+def _texts(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """Return the distinct reasons, and for each violating node the index of its reason."""
+    if (len(strategy.rules) == 1 or strategy.all_of) and not found.missing.any():
+        text = " and ".join(map(str, strategy.rules))
+        return [text], np.zeros(np.count_nonzero(found.violated), np.intp)
+    if strategy.all_of:
+        return _texts_of_all(strategy, found)
+    first = found.first()
+    by_missing = found.missing[found.violated.nonzero()[0], first]
+    codes = 2 * first + by_missing
+    used_codes = np.bincount(codes).nonzero()[0]
+    texts = [
+        _text(strategy.rules[code // 2], missing=code % 2 == 1) for code in used_codes.tolist()
+    ]
+    return texts, np.searchsorted(used_codes, codes)
+
+
+def _texts_of_all(strategy: Strategy, found: Violations) -> tuple[list[str], npt.NDArray[np.intp]]:
+    patterns, which = np.unique(found.missing[found.violated], axis=0, return_inverse=True)
+    texts = []
+    for pattern in patterns.tolist():
+        parts = zip(strategy.rules, pattern, strict=True)
+        texts.append(" and ".join(_text(rule, missing=missing) for rule, missing in parts))
+    return texts, which.reshape(-1)
+
+
+def _text(rule: Rule, *, missing: bool) -> str:
+    return f"{rule.metric} is missing" if missing else str(rule)
 
 
 class ViolationReasons(Mapping[str, str]):
@@ -41,7 +99,7 @@ class ViolationReasons(Mapping[str, str]):
             changed = self.found.changed_since(found)
             if np.count_nonzero(changed) <= _FEW * len(changed):
                 return self._updated(by_name, changed)
-        return texts.reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
+        return reasons(self.policy, self.strategy, self.nodes.nodes, self.found)
 
     def _updated(self, earlier: dict[str, str], changed: Mask) -> dict[str, str]:
         """Return a copy of an earlier dict, with the changed nodes updated."""
@@ -54,7 +112,7 @@ class ViolationReasons(Mapping[str, str]):
     def some(self, among: Mask) -> dict[str, str]:
         """Return the reasons of the violating nodes in a mask, without building those of the others."""
         found = replace(self.found, violated=self.found.violated & among)
-        return texts.reasons(self.policy, self.strategy, self.nodes.nodes, found)
+        return reasons(self.policy, self.strategy, self.nodes.nodes, found)
 
     def reuse(self, before: Mapping[str, str]) -> Mapping[str, str]:
         """Return `before` if it is equal, else self, which reuses the dict of `before` if that was built."""

@@ -1,7 +1,60 @@
-"""What rules of policies may name beside the metrics of nodes: what the features of this evaluator provide."""
+"""What policies may name beside strategies and the metrics of nodes: what the features of this evaluator provide.
 
-from collections.abc import Iterable
+Actions on nodes are annotations, and not fields of the spec: TAS's own CRD prunes fields that it does not know.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from plimsoll.text import shown
+
+if TYPE_CHECKING:
+    from evaluator.core.policy.types import Policy
+
+ACTIONS = "plimsoll.io/actions"
+LABEL = "label"
+"""The action that needs no feature: labels are part of the decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPart:
+    """What one feature read from a policy's annotations. This class itself has no actions.
+
+    `kinds`: the feature's actions that the policy takes, without those that an error disables.
+    """
+
+    kinds: frozenset[str] = frozenset()
+
+    def records(self, policy: "Policy", strategy: StrategyName) -> Iterator[tuple[str, str]]:
+        """Yield the records of nodes that violated a strategy, with their values, as `Wired.records` names them."""
+        yield from ()
+
+    def described(self, policy: "Policy") -> Iterator[str]:
+        """Yield a sentence for each action, for `check`."""
+        yield from ()
+
+    def advice(self, policy: "Policy") -> Iterator[str]:
+        """Yield a warning for each valid part that the policy's author probably did not intend."""
+        yield from ()
+
+
+Part = TypeVar("Part", bound=ActionPart)
+
+ParseActions = Callable[[str, Mapping[str, object], frozenset[str], list[str]], ActionPart]
+"""Parses a feature's annotations: policy name, all annotations, the feature's actions that the policy names, problems.
+
+Errors are added to the problems, and disable their action: nothing is done that the author did not write.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeActions:
+    """One row of the table of actions: the names of a feature's actions on nodes, and what parses their annotations."""
+
+    names: tuple[str, ...]
+    parse: ParseActions
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,16 +62,77 @@ class Vocabulary:
     """The words of policies that features define.
 
     `derived`: metrics that a feature computes for a node and a pod. They are not requested from sources, and are
-    compared for each pod where kube-scheduler asks about one.
+    compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes.
     """
 
     derived: frozenset[str] = frozenset()
+    actions: tuple[NodeActions, ...] = ()
 
 
 NO_FEATURES = Vocabulary()
-"""Without features, every metric is one of nodes."""
+"""Without features, every metric is one of nodes, and the only action is the label."""
 
 
 def merged(parts: Iterable[Vocabulary]) -> Vocabulary:
     """Return the words of several features."""
-    return Vocabulary(frozenset[str]().union(*(part.derived for part in parts)))
+    parts = tuple(parts)
+    return Vocabulary(
+        frozenset[str]().union(*(part.derived for part in parts)),
+        tuple(row for part in parts for row in part.actions),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The actions of one policy. `kinds`: their names; `parts`: what features read about theirs."""
+
+    kinds: frozenset[str] = frozenset({LABEL})
+    parts: tuple[ActionPart, ...] = ()
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return the part of a feature; an empty one if the policy was parsed without the feature."""
+        return next((part for part in self.parts if isinstance(part, kind)), kind())
+
+
+LABELS_ONLY = Actions()
+"""Telemetry Aware Scheduling's behaviour."""
+
+
+def parse_actions(
+    policy: str,
+    annotations: Mapping[str, object],
+    problems: list[str],
+    table: Sequence[NodeActions],
+    *,
+    can_violate: bool,
+) -> Actions:
+    """Return the actions of a policy; errors are added to `problems`.
+
+    `table`: what features provide. `can_violate`: the policy has a strategy that determines compliance.
+    """
+    named = _named(annotations.get(ACTIONS), problems, table)
+    others = ", ".join(sorted(named - {LABEL}))
+    if others and not can_violate:
+        neither = " nor ".join(COMPLIANCE)
+        problems.append(
+            f"annotation {ACTIONS}: {others}: the policy has neither {neither}: no node is acted on"
+        )
+        named &= {LABEL}
+    parts = tuple(
+        row.parse(policy, annotations, named.intersection(row.names), problems) for row in table
+    )
+    return Actions((named & {LABEL}).union(*(part.kinds for part in parts)), parts)
+
+
+def _named(text: object, problems: list[str], table: Sequence[NodeActions]) -> frozenset[str]:
+    """Return the known actions that the annotation names."""
+    if text is None:
+        return frozenset({LABEL})
+    known = (LABEL, *(name for row in table for name in row.names))
+    words = [word.strip() for word in str(text).split(",")]
+    unknown = [word for word in words if word and word not in known]
+    problems += (
+        f"annotation {ACTIONS}: {shown(word)} is unknown (one of {', '.join(known)}): left out"
+        for word in unknown[:3]
+    )
+    return frozenset(words).intersection(known)

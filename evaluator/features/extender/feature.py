@@ -7,7 +7,7 @@ from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.report import Effect, Effects, listed
 from evaluator.core.wiring import Wired

@@ -12,7 +12,7 @@ from enum import StrEnum
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.protocol.codec import Args
 from evaluator.core.protocol.podview import ForPod
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from evaluator.core.model.node import Node, NodeCondition
-from evaluator.core.policy.actions import names
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.rule_options import formatted
-from evaluator.core.policy.types import StrategyName
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.names import STRONGEST_FIRST
 from plimsoll import rfc3339
 from plimsoll.text import one_line
 
@@ -114,7 +114,7 @@ def message(decision: Decision, table: MetricTable, node: str) -> str:
     """Return why a node violates a policy: each rule with the reading."""
     position, policy = table.nodes.position.get(node), decision.policy
     rules = []
-    for name in (StrategyName.DESCHEDULE, StrategyName.DONTSCHEDULE):
+    for name in STRONGEST_FIRST:
         state = decision.states.get(name)
         if state is None or position is None or not state.found.violated[position]:
             continue

@@ -4,13 +4,15 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Replayable, Written
 from evaluator.core.model.node import Node
 from evaluator.core.pages import PagePart
-from evaluator.core.policy.actions.names import own_prefixes
 from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import Facts, PolicyPart
 from evaluator.core.wiring import Wired
 from evaluator.features.node_actions import written
+from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndConditions
 from evaluator.features.node_actions.condition_controller import NodeConditionController
 from evaluator.features.node_actions.metrics import NodeActionMetrics
+from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.records import Records
@@ -41,12 +43,12 @@ class Shown:
 
     def policy(self, decision: Decision) -> Facts:
         """Return the actions of a policy, for its page."""
-        actions = decision.policy.actions
+        actions = decision.policy.actions.part(TaintsAndConditions)
         plan = self._planner.latest.policies.get(decision.policy.key)
         limited = plan is not None and plan.choice is not None
         return {
             "actions": {
-                "kinds": sorted(kind.value for kind in actions.kinds),
+                "kinds": sorted(decision.policy.actions.kinds),
                 "effect": actions.effect.value,
                 "condition": actions.condition,
                 "limit": plan.limit if plan and limited else None,
@@ -108,4 +110,5 @@ FEATURE = Feature(
     wire=wire,
     written=Written(options=RemovalOptions, removals=removals),
     replayable=Replayable(options=ReplayOptions, start=replay),
+    vocabulary=Vocabulary(actions=(NODE_ACTIONS,)),
 )

@@ -4,11 +4,46 @@ Nodes that have the action keep it while they violate the policy, also over the 
 off count until it is gone. Then come the nodes that have violated the policy longest, by name if equal.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, Mask
+from plimsoll.text import shown
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLimit:
+    """A number of nodes, or a percentage of them that is rounded up."""
+
+    number: float
+    percent: bool = False
+
+    def of(self, nodes: int) -> int:
+        """Return the limit among this many nodes."""
+        return math.ceil(self.number * nodes / 100) if self.percent else int(self.number)
+
+    def __str__(self) -> str:
+        return f"{self.number:g}%" if self.percent else f"{self.number:g}"
+
+
+def node_limit(text: str) -> NodeLimit:
+    """Return the limit written as `5` or `20%`. Raises ValueError."""
+    digits = text.removesuffix("%")
+    try:
+        number = float(digits) if digits != text else float(int(digits))
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= (100 if digits != text else 1e6):
+        raise ValueError(f"{shown(text)} is neither a number of nodes (5) nor a percentage (20%)")
+    return NodeLimit(number, digits != text)
+
+
+DEFAULT_LIMIT = NodeLimit(20, percent=True)
+"""Of the nodes that a policy can match."""
+CLUSTER_LIMIT = NodeLimit(30, percent=True)
+"""Of all nodes, over all policies."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluator.core.model.node_index import Mask, NodeIndex, union
-from evaluator.core.policy.actions.types import TaintEffect
+from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.types import Observed, OwnTaint
 
 

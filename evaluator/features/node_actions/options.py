@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit, node_limit
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from plimsoll.flags import option
 
 

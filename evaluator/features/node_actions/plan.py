@@ -7,10 +7,10 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Reindex
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import ClusterLimit
 from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.policy import ActingPolicy
@@ -67,6 +67,5 @@ def planning(
 
 
 def _acts(decision: Decision, settings: ActionSettings) -> bool:
-    kinds = decision.policy.actions.kinds
     evicts = settings.evict and StrategyName.DESCHEDULE in decision.policy.strategies
-    return evicts or Action.TAINT in kinds or Action.CONDITION in kinds
+    return evicts or bool(decision.policy.actions.part(TaintsAndConditions).kinds)

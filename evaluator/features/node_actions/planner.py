@@ -10,9 +10,9 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.actions.names import own_prefixes
 from evaluator.features.node_actions.conditions import foreign_conditions, own_conditions
 from evaluator.features.node_actions.metrics import NodeActionMetrics
+from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.taints import own_taints
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint

@@ -7,11 +7,16 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeMask, Reindex, union
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import Action, Actions, TaintEffect
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, assignments_of
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.annotations import (
+    CONDITION,
+    TAINT,
+    TaintEffect,
+    TaintsAndConditions,
+)
 from evaluator.features.node_actions.limit import ClusterLimit, choose
 from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.report import condition_conflicts
@@ -22,14 +27,6 @@ from evaluator.features.node_actions.types import (
     PolicyActions,
     taint_name,
 )
-
-_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-"""The strategies that taints and conditions are set for, as in the status."""
-
-_TRUE_DESCHEDULE = f"True/{names.DESCHEDULE_VIOLATED}"
-_TRUE_DONTSCHEDULE = f"True/{names.DONTSCHEDULE_VIOLATED}"
-_FALSE = f"False/{names.CLEARED}"
-_CONDITIONS = (_TRUE_DESCHEDULE, _TRUE_DONTSCHEDULE, _FALSE)
 
 
 class ActingPolicy:
@@ -43,24 +40,26 @@ class ActingPolicy:
         settings: ActionSettings,
     ) -> None:
         self.key = decision.policy.key
-        self._actions: Actions = decision.policy.actions
+        self._actions = decision.policy.actions.part(TaintsAndConditions)
         self._settings = settings
         self._where = where
         self._nodes = nodes = decisions.table.nodes
         states = decision.states
-        violated = {name: states[name].found.violated for name in _STRATEGIES if name in states}
-        self._evicting: Mask = violated.get(StrategyName.DESCHEDULE, nodes.none)
-        self._violating = union(violated.values(), nodes)
+        self._violated = {
+            name: states[name].found.violated for name in names.STRONGEST_FIRST if name in states
+        }
+        self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
+        self._violating = union(self._violated.values(), nodes)
         self._kept = decisions.table.unreported(decision.policy.metrics)
         metrics = sorted(decision.policy.metrics)
         usable = union((decisions.table.column(m).usable for m in metrics), nodes)
         self._matchable = int(np.count_nonzero(usable | self._violating))
         self._taint = names.taint_key(settings.prefix, decision.policy.key)
         self.condition = self._actions.condition
-        self._sets_taint = settings.taints and Action.TAINT in self._actions.kinds
+        self._sets_taint = settings.taints and TAINT in self._actions.kinds
         self.sets_condition = (
             settings.conditions
-            and Action.CONDITION in self._actions.kinds
+            and CONDITION in self._actions.kinds
             and names.permitted(self.condition, settings.condition_types)
         )
         self._foreign = where.foreign(self.condition) if self.sets_condition else {}
@@ -162,15 +161,17 @@ class ActingPolicy:
             [*present.values(), *(reindex.mask(m.mask) for (k, _), m in past.items() if k == kind)],
             self._nodes,
         )
-        wanted = {
-            _TRUE_DESCHEDULE: made.violating & self._evicting,
-            _TRUE_DONTSCHEDULE: made.violating & ~self._evicting,
-            _FALSE: ever & ~made.violating,
-        }
+        wanted: dict[str, Mask] = {}
+        unnamed = made.violating
+        for strategy in names.STRONGEST_FIRST:
+            violated = self._violated.get(strategy, self._nodes.none)
+            wanted[names.violated(strategy)] = unnamed & violated
+            unnamed = unnamed & ~violated
+        wanted[names.NOT_VIOLATED] = ever & ~made.violating
         found = []
-        for value in _CONDITIONS:
+        for value, where in wanted.items():
             kept = present.get(value, self._nodes.none) & self._kept
-            mask = (wanted[value] & ~self._kept) | kept
+            mask = (where & ~self._kept) | kept
             found.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask & free)))
         return found
 
@@ -182,16 +183,16 @@ class ActingPolicy:
         """Return the actions that are not taken because of flags or other policies."""
         kinds, kind = self._actions.kinds, self._actions.condition
         found = []
-        if Action.TAINT in kinds and not self._settings.taints:
+        if TAINT in kinds and not self._settings.taints:
             found.append(
                 "plimsoll.io/actions: taint: the evaluator runs without --taints: no taint is set"
             )
-        if Action.CONDITION in kinds and not self._settings.conditions:
+        if CONDITION in kinds and not self._settings.conditions:
             found.append(
                 "plimsoll.io/actions: condition: the evaluator runs without --conditions: no condition is set"
             )
         if (
-            Action.CONDITION in kinds
+            CONDITION in kinds
             and self._settings.conditions
             and not names.permitted(kind, self._settings.condition_types)
         ):

@@ -1,7 +1,7 @@
 """Reads from a node the taints and conditions that show that it violated a policy before this process started."""
 
 from evaluator.core.model.node import Node
-from evaluator.core.policy.actions import names
+from evaluator.features.node_actions import names
 from evaluator.features.node_actions.conditions import own_conditions
 
 

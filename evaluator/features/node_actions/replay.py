@@ -11,12 +11,13 @@ from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import finished
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 from evaluator.core.replay import LimitTotals, Period, ReplayTotals, StartReplay
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import (
     ActionPlan,

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import Mask, NodeIndex, union
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.report import Effect, Effects, Episode, PolicyCondition, PolicyPart, listed
+from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 from evaluator.features.node_actions.types import PolicyActions
 from plimsoll.text import counted, printable
 
@@ -46,20 +46,19 @@ class ActionEffects(Effects):
 
     def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effects of enforcing a policy now."""
-        actions = decision.policy.actions
-        acted = _violating_nodes(decision, table) if actions.kinds - {Action.LABEL} else ()
+        actions = decision.policy.actions.part(TaintsAndConditions)
+        acted = _violating_nodes(decision, table) if actions.kinds else ()
         nodes = listed(acted, len(table.nodes))
-        if Action.TAINT in actions.kinds:
+        if TAINT in actions.kinds:
             phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
             yield Effect("nodesTainted", phrase, acted)
-        if Action.CONDITION in actions.kinds:
+        if CONDITION in actions.kinds:
             yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
 
 
 def _violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
-    """Return the nodes that violate dontschedule or deschedule, which taints and conditions are set on."""
-    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-    states = (decision.states[name] for name in strategies if name in decision.states)
+    """Return the nodes that violate the policy, which taints and conditions are set on."""
+    states = (decision.states[name] for name in COMPLIANCE if name in decision.states)
     return table.nodes.at(union((state.found.violated for state in states), table.nodes))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.core.model.node import Node, Taint
-from evaluator.core.policy.actions.types import TaintEffect
+from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.types import VALUE, OwnTaint, taint_name
 
 

@@ -8,10 +8,9 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import CLUSTER_LIMIT, NodeLimit
 from evaluator.core.policy.label_sets import LabelAssignments
-from evaluator.features.node_actions.limit import Choice
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.limit import CLUSTER_LIMIT, Choice, NodeLimit
 
 OwnTaint = tuple[str, str]
 """Key and effect of a taint of ours."""

@@ -6,11 +6,10 @@ from typing import Any
 
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.types import Policy
 from evaluator.core.writes.removal import NodeOperations, Removal
-from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions import conditions, names, taints
+from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 from plimsoll import rfc3339
 from plimsoll.flags import option
 
@@ -39,9 +38,9 @@ def of_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
 def of_policy(node: Node | None, policy: Policy, prefixes: tuple[str, ...]) -> dict[str, Any]:
     """Return the part of it that one policy caused: its taint and its condition."""
     written = of_node(node, prefixes)
-    actions, suffix = policy.actions, names.taint_suffix(policy.key)
-    keys = {prefix + suffix for prefix in prefixes} if Action.TAINT in actions.kinds else set()
-    kind = actions.condition if Action.CONDITION in actions.kinds else None
+    actions, suffix = policy.actions.part(TaintsAndConditions), names.taint_suffix(policy.key)
+    keys = {prefix + suffix for prefix in prefixes} if TAINT in actions.kinds else set()
+    kind = actions.condition if CONDITION in actions.kinds else None
     return {
         "taints": [taint for taint in written["taints"] if taint["key"] in keys],
         "conditions": [one for one in written["conditions"] if one["type"] == kind],

@@ -8,6 +8,7 @@ from typing import Any
 
 from evaluator.core.http.responses import parts
 from evaluator.core.pages import Report
+from evaluator.core.policy.strategies import COMPLIANCE
 from plimsoll.html import headers
 from plimsoll.html.templates import Templates
 from plimsoll.http.pieces import unhurried
@@ -31,14 +32,17 @@ class Drawing:
         around: Mapping[str, Any],
         status: HTTPStatus = HTTPStatus.OK,
     ) -> Response:
-        """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`."""
+        """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`.
+
+        `compliance` has the strategies whose violations are shown as such.
+        """
         await self._templates.load()
         page = dict(report.head)
         for name, entries in report.objects.items():
             page[name] = dict(await unhurried(entries))
         for name, items in report.arrays.items():
             page[name] = await unhurried(items)
-        texts = self._templates.pieces(template, {**around, "page": page})
+        texts = self._templates.pieces(template, {**around, "page": page, "compliance": COMPLIANCE})
         pieces = await unhurried(_encoded(texts))
         extra = (*headers.PAGE, *NEGOTIATED)
         return Response(status, parts(pieces), "text/html; charset=utf-8", extra)

@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, Reindex
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 
 
 class _Began(NamedTuple):

@@ -15,7 +15,7 @@ from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT, Pod
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.reasons import refuses
+from evaluator.core.policy.violations import refuses
 from evaluator.features.requeue.readmitted import ReadmittedNodes
 from plimsoll import rfc3339
 

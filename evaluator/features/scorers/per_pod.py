@@ -15,7 +15,7 @@ from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.scorers import derived
 from evaluator.features.scorers import derived_readings as scorer_metrics
@@ -79,7 +79,10 @@ def for_values(decision: Decision, table: MetricTable, values: Mapping[str, Floa
     columns = {name: _prepared(name, table, found) for name, found in values.items()}
     return replace(
         decision,
-        dontschedule=_violation_reasons(decision, table, columns),
+        violations={
+            **decision.violations,
+            StrategyName.DONTSCHEDULE: _violation_reasons(decision, table, columns),
+        },
         ranking=_ranking(decision, table, columns),
     )
 

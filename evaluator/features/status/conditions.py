@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.findings.condition_types import AWAITED, TYPES, VALID
+from evaluator.core.policy.findings.condition_types import AWAITED, VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Policy, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy, Strategy
 from evaluator.core.report import PolicyCondition, listed
 from plimsoll.text import counted
 
@@ -56,11 +57,11 @@ def _joined(problems: Sequence[str]) -> str:
 
 def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
     for name, strategy in decision.policy.strategies.items():
-        if name is StrategyName.SCHEDULEONMETRIC:
+        if name.row.ranks:
             status, reason, message = _ranking(decision, table)
         else:
             status, reason, message = _violation(name, strategy, decision, table)
-        yield PolicyCondition(TYPES[name], status, reason, message)
+        yield PolicyCondition(name.row.condition, status, reason, message)
 
 
 def _violation(

@@ -14,7 +14,8 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.metrics_found import SimilarTo
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 from evaluator.core.report import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.features.status.plan import PolicyStatus, statuses
 from plimsoll import logs

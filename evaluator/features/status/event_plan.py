@@ -10,20 +10,16 @@ from typing import Any
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.findings.condition_types import TYPES, VALID
+from evaluator.core.policy.findings.condition_types import VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.report import Episode, PolicyPart
 from evaluator.features.status.conditions import WARNINGS
-
-VIOLATIONS = {
-    name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC
-}
 
 
 def violated(name: StrategyName, *, observed: bool = False) -> EventSpec:
     """Return the event of a strategy's first violation."""
-    where = f"the condition {TYPES[name]} names the nodes"
+    where = f"the condition {name.row.condition} names the nodes"
     mode = " (only observed)" if observed else ""
     return EventSpec("Warning", "StrategyViolated", f"{name} is violated{mode}: {where}")
 
@@ -108,7 +104,7 @@ def previously_reported(
     warned = flawed or any(c.get("reason") == WARNINGS for c in valid)
     unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
     return ReportedState(
-        frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
+        frozenset(x for x in StrategyName if not x.row.ranks and x.row.condition in true),
         now.problems if flawed else frozenset(),
         now.observed,
         now.not_found if unknown else {},

@@ -12,7 +12,8 @@ from evaluator.core.model.node_index import union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.metrics_found import SimilarTo
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.policy.types import Policy
 from evaluator.core.report import (
     Effects,
     PartsOf,
@@ -24,9 +25,6 @@ from evaluator.core.report import (
 from evaluator.features.status import enforcement
 from evaluator.features.status.conditions import conditions, missing, missing_phrases
 from plimsoll.text import counted
-
-_COMPLIANCE_STRATEGIES = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-"""The strategies that determine compliance; labels are not violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,7 @@ def _status(
     parts: Sequence[PolicyPart],
 ) -> PolicyStatus:
     nodes = len(table.nodes)
-    states = [s for name in _COMPLIANCE_STRATEGIES if (s := decision.states.get(name)) is not None]
+    states = [s for name in COMPLIANCE if (s := decision.states.get(name)) is not None]
     violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
     problems = (
         *decision.problems,

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from evaluator.core.policy.actions.types import Action
 from evaluator.core.policy.labeling import rules_by_label
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from plimsoll.text import counted
 
 _EXACT = 2**53
@@ -20,7 +20,8 @@ def advice(policy: Policy, obj: Mapping[str, Any]) -> Iterator[str]:
     for name, strategy in policy.strategies.items():
         yield from (f"{name}: {sentence}" for sentence in _of_strategy(name, strategy))
         yield from _of_manifest(name, obj["spec"]["strategies"][name])
-    yield from _of_actions(policy)
+    for part in policy.actions.parts:
+        yield from part.advice(policy)
     yield from _of_descheduling(policy)
 
 
@@ -33,7 +34,7 @@ def _of_strategy(name: StrategyName, strategy: Strategy) -> Iterator[str]:
             yield f"rule {number} is a duplicate"
         if abs(rule.target) > _EXACT:
             yield f"rule {number}: numbers beyond 2^53 are compared as doubles, not exactly"
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         return
     if strategy.all_of and _contradict(rules):
         yield "no reading matches all of its rules at once, so it is never violated"
@@ -66,26 +67,15 @@ def _contradictory(one: Rule, other: Rule) -> bool:
 
 def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:
     rules = body["rules"]
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         if len(rules) > 1:
             yield f"{name}: only the first rule ranks nodes; ignored: {counted(len(rules) - 1, 'rule')}"
         if isinstance(rules[0] if rules else None, Mapping) and rules[0].get("target"):
             yield f"{name}: a ranking has no target; it is ignored"
-    if name is not StrategyName.LABELING:
+    if not name.row.sets_labels:
         for number, rule in enumerate(rules, start=1):
             if isinstance(rule, Mapping) and rule.get("labels"):
                 yield f"{name}: rule {number}: labels are set by the strategy labeling only"
-
-
-def _of_actions(policy: Policy) -> Iterator[str]:
-    """Yield a warning for a taint that would be set and taken off again with each change of a reading."""
-    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
-    rules = [r for name in strategies if (s := policy.strategies.get(name)) for r in s.rules]
-    if Action.TAINT in policy.actions.kinds and any(r.options.clear_after == 0 for r in rules):
-        yield (
-            "plimsoll.io/actions: taint: without clearAfter, the taint goes as soon as a reading is good: where load moves away "
-            "with the pods, it comes and goes"
-        )
 
 
 def _of_descheduling(policy: Policy) -> Iterator[str]:

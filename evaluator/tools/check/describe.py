@@ -3,18 +3,10 @@
 from collections.abc import Iterator
 
 from evaluator.core.policy import rule_options
-from evaluator.core.policy.actions.names import DOMAIN, taint_key
-from evaluator.core.policy.actions.types import Action, TaintEffect
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import (
-    PER_POD_STRATEGIES,
-    VIOLATING,
-    Operator,
-    Policy,
-    Rule,
-    Strategy,
-    StrategyName,
-)
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import VIOLATING, Operator, Policy, Rule, Strategy
+from evaluator.core.policy.vocabulary import LABEL
 from plimsoll.durations import format_duration
 
 _COMPARED = {
@@ -28,7 +20,8 @@ def describe(policy: Policy) -> Iterator[str]:
     """Yield a line for each strategy of a policy, and an indented line for each rule."""
     if policy.observed:
         yield f"only observed, by {policy.observed_by}: nothing of the following is enforced"
-    yield from _actions(policy)
+    for part in policy.actions.parts:
+        yield from part.described(policy)
     for name, strategy in policy.strategies.items():
         yield f"{name}: {_where(name, strategy)}{_consequence(policy, name)}"
         for number, rule in enumerate(strategy.rules, start=1):
@@ -36,42 +29,16 @@ def describe(policy: Policy) -> Iterator[str]:
 
 
 def _consequence(policy: Policy, name: StrategyName) -> str:
-    match name:
-        case StrategyName.DONTSCHEDULE:
-            return "no new pod of this policy is scheduled on the node"
-        case StrategyName.DESCHEDULE:
-            evicted = "pods of this policy are to be evicted"
-            if Action.LABEL not in policy.actions.kinds:
-                return evicted
-            return f"the node is labelled {policy.key.name}={VIOLATING}, and {evicted}"
-        case StrategyName.LABELING:
-            labels = Action.LABEL in policy.actions.kinds
-            return (
-                "the node gets the labels"
-                if labels
-                else "no labels: plimsoll.io/actions does not name label"
-            )
-        case StrategyName.SCHEDULEONMETRIC:
-            return "nodes are ranked for new pods of this policy"
-
-
-def _actions(policy: Policy) -> Iterator[str]:
-    """Yield a line for the taint and one for the condition of a policy."""
-    actions = policy.actions
-    if Action.TAINT in actions.kinds:
-        effect, key = actions.effect, taint_key(DOMAIN, policy.key)
-        more = ""
-        if effect is TaintEffect.NO_EXECUTE:
-            effect, more = TaintEffect.NO_SCHEDULE, f", {effect} where deschedule is violated"
-        limited = effect.hard or actions.limits_all
-        limit = f", on at most {actions.limit} of the nodes with its metrics" if limited else ""
-        yield f"taint {key}:{effect} on violating nodes{more}{limit}, for every pod (needs --taints)"
-    if Action.CONDITION in actions.kinds:
-        yield f"condition {actions.condition}: True on violating nodes (needs --conditions)"
+    row, labels = name.row, LABEL in policy.actions.kinds
+    if row.sets_labels and not labels:
+        return "no labels: plimsoll.io/actions does not name label"
+    if row.marks and labels:
+        return f"the node is labelled {policy.key.name}={VIOLATING}, and {row.consequence}"
+    return row.consequence
 
 
 def _where(name: StrategyName, strategy: Strategy) -> str:
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         return ""
     if not strategy.rules:
         return "never (no rules), "
@@ -86,7 +53,7 @@ def _where(name: StrategyName, strategy: Strategy) -> str:
 
 def sentence(name: StrategyName, rule: Rule) -> str:
     """Return the meaning of one rule."""
-    if name is StrategyName.SCHEDULEONMETRIC:
+    if name.row.ranks:
         return _ranked(rule, _subject(name, rule))
     text = f"Matches {_when(rule, _subject(name, rule))}."
     if rule.options.when_missing is WhenMissing.VIOLATE:
@@ -98,7 +65,7 @@ def sentence(name: StrategyName, rule: Rule) -> str:
 
 
 def _subject(name: StrategyName, rule: Rule) -> str:
-    per_pod = rule.derived and name in PER_POD_STRATEGIES
+    per_pod = rule.derived and name.row.per_pod
     return f"{rule.metric} (for the pod being scheduled)" if per_pod else rule.metric
 
 

@@ -8,7 +8,7 @@ from evaluator.core.policy import rule_options
 from evaluator.core.policy.findings import counters
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, uses_of
-from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule
 from evaluator.core.readings import node_conditions
 from plimsoll.text import NearNames
 
@@ -61,7 +61,7 @@ def warnings(
 
 def _targets(policy: Policy, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     for name, strategy in policy.strategies.items():
-        if name is not StrategyName.SCHEDULEONMETRIC:
+        if not name.row.ranks:
             for number, rule in enumerate(strategy.rules, start=1):
                 yield from (f"{name}: rule {number}: {x}" for x in _target(rule, catalog, recorded))
 

@@ -1,13 +1,14 @@
 """Runs the cases of a test file, and compares decisions with what is expected."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import STRATEGIES
+from evaluator.core.policy.types import Policy
 from evaluator.core.sources.formats.node_join import named
 from evaluator.tools.backtest import policies, times
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError, parse_series
@@ -114,18 +115,19 @@ def _decision(where: str, expected: Expectation, decisions: Decisions) -> Decisi
 def _differences(decision: Decision, nodes: NodeIndex, expected: Expectation) -> Iterator[str]:
     """Yield how a decision differs from what is expected."""
     if expected.exp_nodes is not None:
-        names = [StrategyName(expected.strategy)] if expected.strategy else [*decision.states]
+        names = [STRATEGIES[expected.strategy]] if expected.strategy else [*decision.states]
         violated = union((decision.states[name].found.violated for name in names), nodes)
         found = nodes.at(violated)
         if found != sorted(expected.exp_nodes):
             yield f"exp_nodes: {_list(expected.exp_nodes)}, got: {_list(found)}"
     if expected.exp_reasons is not None:
-        reasons: Mapping[str, str] = {**decision.deschedule, **decision.dontschedule}
+        violations = [*decision.violations.values()]
         if expected.strategy:
-            reasons = decision.violations.get(StrategyName(expected.strategy), {})
+            violations = [decision.violations.get(STRATEGIES[expected.strategy], {})]
         for node, text in expected.exp_reasons.items():
-            if reasons.get(node) != text:
-                yield f"exp_reasons of {node}: {text!r}, got: {reasons.get(node, 'no violation')!r}"
+            reason = next((of[node] for of in violations if node in of), "no violation")
+            if reason != text:
+                yield f"exp_reasons of {node}: {text!r}, got: {reason!r}"
     if expected.exp_labels is not None:
         labels = {node: dict(own) for node, own in decision.labels.items()}
         if labels != expected.exp_labels:

@@ -7,7 +7,8 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, alike
-from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.replay import Period
 from evaluator.tools.replay.replay import Block, Step
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.decide import Decisions, decide
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.tools.replay import grid

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.column import Floats
 from evaluator.tools.replay.intervals import Interval, Track
 from evaluator.tools.replay.run import PolicyResult, Resources, Result

@@ -6,7 +6,8 @@ import numpy.typing as npt
 from evaluator.core.model.node_index import Mask, NodeIndex, alike, union
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Floats
 from evaluator.core.replay import Period
 from evaluator.tools.replay.replay import Step

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evaluator.core.policy.rule_options import RuleOptions
-from evaluator.core.policy.types import Policy, Rule, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy, Rule, Strategy
 
 TARGETS = (0.8, 0.9, 1.0, 1.1, 1.2)
 """Factors of all targets."""

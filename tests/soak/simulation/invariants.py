@@ -16,6 +16,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.features.registry import VOCABULARY
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
@@ -140,7 +141,9 @@ class InvariantChecks:
 
     def _from_scratch(self, agents):
         """Decided twice, an hour apart, so that every `for` has expired."""
-        parsed = [parse.parse(obj) for obj in self._admin.policies().values()]
+        parsed = [
+            parse.parse(obj, vocabulary=VOCABULARY) for obj in self._admin.policies().values()
+        ]
         metrics = frozenset().union(*(one.metrics for one in parsed))
         store = Store(stale_after=STALE_AFTER, started=-1e9)
         store.subscribe(metrics)

@@ -6,8 +6,9 @@ The result holds until a node is allowed, or the policy is edited. After a resta
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evaluator.core.policy.findings.condition_types import AWAITED, TYPES, VALID
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.findings.condition_types import AWAITED, VALID
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 
 _EVERY_NODE = "every node at its first evaluation"
 
@@ -31,7 +32,7 @@ def reported(policy: Policy) -> bool | None:
     known = {str(one.get("type")): one for one in _conditions(policy.status, policy.generation)}
     if _EVERY_NODE in str(known.get(VALID, {}).get("message")):
         return True
-    evaluated = known.get(TYPES[StrategyName.DONTSCHEDULE])
+    evaluated = known.get(StrategyName.DONTSCHEDULE.row.condition)
     return False if evaluated is not None and evaluated.get("reason") != AWAITED else None
 
 

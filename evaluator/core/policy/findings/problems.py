@@ -7,7 +7,8 @@ from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricColumn
 from evaluator.core.policy.labeling import LabelingResult
 from evaluator.core.policy.reductions import uses_of
-from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 
 
 def problems(

@@ -10,7 +10,8 @@ from operator import is_not
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.limits.fair_share import Share, divide
-from evaluator.core.policy.types import Policy, Strategy, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy, Strategy
 from plimsoll.text import counted
 
 MOST_RULES = 10_000

@@ -10,7 +10,6 @@ from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.policy.types import StrategyName
 from evaluator.core.policy.violations import some_reasons
 from evaluator.core.readings.merged import Readings
 from evaluator.features.pages.explain.policy_nodes import (
@@ -61,7 +60,7 @@ def nodes(
     violated, labelled = _ByNode(len(names)), _ByNode(len(names))
     for key, decision in decisions.policies.items():
         for strategy, state in decision.states.items():
-            if strategy is not StrategyName.LABELING:
+            if strategy.row.determines_compliance:
                 violated.add(state.found.violated & among, str(key), strategy.value)
                 yield
     for label, value, where in assignments_of(decisions.labels).assignments:

@@ -14,7 +14,8 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy import rule_options
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.types import Rule, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Rule
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Window

@@ -12,7 +12,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.reasons import refuses
+from evaluator.core.policy.violations import refuses
 from plimsoll.text import counted
 
 _FAILED = "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"

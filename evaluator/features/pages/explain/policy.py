@@ -15,11 +15,11 @@ from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
-from evaluator.core.report import Effects
+from evaluator.core.report import Effects, joined
 from evaluator.features.pages.explain import words
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
 
@@ -53,8 +53,7 @@ def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any
     return {
         "policy": str(key),
         "explain": f"/explain/{key.namespace}/{key.name}",
-        **_violators(decision, StrategyName.DONTSCHEDULE, table),
-        **_violators(decision, StrategyName.DESCHEDULE, table),
+        **joined(_violators(decision, name, table) for name in COMPLIANCE),
         "enforcement": "observe" if decision.policy.observed else "enforce",
         "problems": list(decision.problems),
         "warnings": list(decision.policy.warnings),
@@ -91,7 +90,7 @@ def explain(
     yield
     strategies = {}
     for name, strategy in decision.policy.strategies.items():
-        if name is StrategyName.SCHEDULEONMETRIC:
+        if name.row.ranks:
             continue
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):

@@ -10,7 +10,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.report import Facts, Window
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.states import WORDS, Codes, NodeState
@@ -106,8 +106,7 @@ def never(_key: PolicyKey, _name: StrategyName, _node: str) -> None:
 
 
 def _labels(decision: Decision) -> Sequence[str]:
-    strategy = decision.policy.strategies.get(StrategyName.LABELING)
-    rules = strategy.rules if strategy else ()
+    rules = [rule for strategy in decision.policy.strategies.values() for rule in strategy.rules]
     return [decision.policy.key.name, *(label.key for rule in rules for label in rule.labels)]
 
 

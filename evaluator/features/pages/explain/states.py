@@ -11,7 +11,6 @@ from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import StrategyName
 
 Codes = npt.NDArray[np.uint8]
 """A `NodeState` per node, shape (nodes,)."""
@@ -60,7 +59,7 @@ def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
     yield
     for name, state in decision.states.items():
         all_of = decision.policy.strategies[name].all_of
-        violated = NodeState.LABELLED if name is StrategyName.LABELING else NodeState.VIOLATED
+        violated = NodeState.VIOLATED if name.row.determines_compliance else NodeState.LABELLED
         np.maximum(codes, _of_strategy(state, violated, all_of=all_of), out=codes)
         yield
     return codes

@@ -2,19 +2,14 @@
 
 from evaluator.core.policy import rule_options
 from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule
 from plimsoll.durations import format_duration
 
 _COMPARISONS = {
     Operator.LESS_THAN: "is less than",
     Operator.GREATER_THAN: "is greater than",
     Operator.EQUALS: "equals",
-}
-_EFFECTS = {
-    StrategyName.DONTSCHEDULE: "Pods of this policy are not scheduled on nodes where",
-    StrategyName.DESCHEDULE: "Pods of this policy should leave nodes where",
-    StrategyName.LABELING: "Nodes get the labels of each rule that holds",
-    StrategyName.SCHEDULEONMETRIC: "Pods of this policy prefer nodes where",
 }
 _ORDERS = {
     Operator.LESS_THAN: "is lowest",
@@ -40,12 +35,13 @@ def rule(found: Rule) -> str:
 def strategy(policy: Policy, name: StrategyName) -> str:
     """Return what a strategy of a policy does."""
     found = policy.strategies[name]
-    if name is StrategyName.SCHEDULEONMETRIC:
+    row = name.row
+    if row.ranks:
         first = found.rules[0] if found.rules else None
-        return f"{_EFFECTS[name]} {first.metric} {_ORDERS[first.operator]}" if first else ""
-    if name is StrategyName.LABELING:
-        return _EFFECTS[name]
+        return f"{row.explained} {first.metric} {_ORDERS[first.operator]}" if first else ""
+    if row.sets_labels:
+        return row.explained
     joined = "all of these rules hold" if found.all_of else "any of these rules holds"
     if len(found.rules) == 1:
         joined = "this rule holds"
-    return f"{_EFFECTS[name]} {joined}"
+    return f"{row.explained} {joined}"

@@ -17,6 +17,7 @@ from evaluator.core.model.node import Node, NodeCondition, NodeStatus
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.controller import EvictionController
 from evaluator.features.evictions.metrics import EvictionMetrics
@@ -125,7 +126,7 @@ class Replica:
         labels = {"telemetry-policy": "demo"}
         meta = ObjectMeta(name="web", namespace="default", uid="u", labels=labels)
         self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])
-        decision = Decision(Policy(KEY), deschedule={"sick": "violating demo"})
+        decision = Decision(Policy(KEY), {StrategyName.DESCHEDULE: {"sick": "violating demo"}})
         self.decided.latest = Decisions(policies={KEY: decision})
 
 

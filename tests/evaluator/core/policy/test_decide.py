@@ -16,7 +16,8 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.parse import parse as parse_policy
 from evaluator.core.policy.reductions import Use
-from evaluator.core.policy.types import Operator, StrategyName
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
 from wire.codec import Delta

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.parse import parse
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from tests.examples import examples
 from wire.codec import Delta

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.policy import evaluate, reasons
+from evaluator.core.policy import evaluate, violations
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Operator, Rule, Strategy
 from evaluator.core.readings.store import Store
@@ -101,7 +101,7 @@ BOTH = (Rule("a", Operator.GREATER_THAN, 5), Rule("b", Operator.GREATER_THAN, 5)
 def violators(strategy):
     table = view_of(READINGS, ("a", "b"))
     found = evaluate.violations(strategy, table)
-    return reasons.reasons("p", strategy, table.nodes, found)
+    return violations.reasons("p", strategy, table.nodes, found)
 
 
 def test_any_of_fires_on_one_rule_and_names_the_first_match():
@@ -134,7 +134,8 @@ def test_no_node_violates_in_an_empty_cluster():
     table = MetricTable((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
         assert (
-            reasons.reasons("p", strategy, table.nodes, evaluate.violations(strategy, table)) == {}
+            violations.reasons("p", strategy, table.nodes, evaluate.violations(strategy, table))
+            == {}
         )
 
 
@@ -146,7 +147,7 @@ def test_reason_is_stable_while_the_value_changes(values, all_of):
     for value in values:
         table = view_of({"n": {"m": value}})
         texts |= set(
-            reasons.reasons(
+            violations.reasons(
                 "p", strategy, table.nodes, evaluate.violations(strategy, table)
             ).values()
         )

@@ -10,9 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.evaluate import combine
-from evaluator.core.policy.reasons import reasons
 from evaluator.core.policy.types import Operator, Rule, Strategy
-from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.policy.violations import ViolationReasons, reasons
 
 NODES = NodeIndex(f"n{number}" for number in range(12))
 RULES = tuple(Rule(f"m{number}", Operator.GREATER_THAN, 1.0) for number in range(3))

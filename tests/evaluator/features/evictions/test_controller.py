@@ -11,6 +11,7 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import LINKED_PODS, NODES
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.controller import EvictionController
 from evaluator.features.evictions.metrics import EvictionMetrics
@@ -51,7 +52,7 @@ class Evicting:
         ]
 
     def violated(self, *nodes):
-        decision = Decision(Policy(KEY), deschedule=dict.fromkeys(nodes, REASON))
+        decision = Decision(Policy(KEY), {StrategyName.DESCHEDULE: dict.fromkeys(nodes, REASON)})
         self.decided.latest = Decisions(policies={KEY: decision})
         self.evictor.wake()
 

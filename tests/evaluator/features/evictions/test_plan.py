@@ -9,6 +9,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodSpec, PodStatus
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import EvictionRate
@@ -41,8 +42,10 @@ def decided(*, sick=("sick",), unwelcome=(), unreported=(), key=KEY):
         policies={
             key: Decision(
                 Policy(key),
-                deschedule=dict.fromkeys(sick, REASON),
-                dontschedule=dict.fromkeys(unwelcome, REASON),
+                {
+                    StrategyName.DESCHEDULE: dict.fromkeys(sick, REASON),
+                    StrategyName.DONTSCHEDULE: dict.fromkeys(unwelcome, REASON),
+                },
                 unreported=frozenset(unreported),
             )
         }

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.policy.decide import Decisions, NotReadyError, decide
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.protocol.codec import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
@@ -135,7 +136,7 @@ def test_scorer_rules_are_evaluated_for_the_pod(parsed):
 
     def for_pod(asked, decision, decisions):
         assert (asked, decisions) == (args, known)
-        return replace(decision, dontschedule={"b": "too risky"})
+        return replace(decision, violations={StrategyName.DONTSCHEDULE: {"b": "too risky"}})
 
     assert verbs.answer_filter(args, known).failed == {}
     assert verbs.answer_filter(args, known, for_pod).failed == {"b": "too risky"}

@@ -5,6 +5,7 @@ import asyncio
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.gangs.controller import ANOTHER, UNLISTED
 from evaluator.features.gangs.core.types import GangState
@@ -74,7 +75,7 @@ async def test_fitting_gang_passes_one_that_does_not_fit(api, replica, held, unt
 async def test_node_rejected_by_the_policy_has_no_capacity(api, replica, held, until):
     one = await replica(leads=False)
     key = PolicyKey("default", "demo")
-    refused = Decision(Policy(key), dontschedule={"node-a": "too hot"})
+    refused = Decision(Policy(key), {StrategyName.DONTSCHEDULE: {"node-a": "too hot"}})
     one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: refused})
     await held("train", "a", "b", **{"telemetry-policy": "demo"})
     one.fence.extend()

@@ -6,12 +6,13 @@ from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.steps import finished
 from evaluator.core.policy import parse
-from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
+from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.report import limit_conditions
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed
+from evaluator.features.registry import VOCABULARY
 from tests.evaluator.conftest import make_rule, make_tas
 from wire.codec import Delta
 
@@ -26,7 +27,7 @@ def policy(name="demo", namespace="ns", *, observe=False, strategies=None, **ann
     made = make_tas(name, namespace, **(strategies or {"dontschedule": [make_rule("m Equals 1")]}))
     given = {f"plimsoll.io/{k.replace('_', '-')}": text for k, text in annotations.items()}
     made["metadata"]["annotations"] = given
-    return parse.parse(made, observe=observe)
+    return parse.parse(made, observe=observe, vocabulary=VOCABULARY)
 
 
 HARD = {"actions": "taint", "taint_effect": "NoSchedule", "max_nodes": "5"}

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from evaluator.core.cache.cluster import decode_node
 from evaluator.core.model.steps import finished
 from evaluator.core.policy import parse
-from evaluator.core.policy.actions.names import DOMAIN
-from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
 from evaluator.features.node_actions import taints
+from evaluator.features.node_actions.limit import NodeLimit
+from evaluator.features.node_actions.names import DOMAIN
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed
+from evaluator.features.registry import VOCABULARY
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 from tests.evaluator.conftest import make_rule, make_tas
@@ -36,7 +37,7 @@ def policy(name, metric, effect, limit=""):
         "plimsoll.io/taint-effect": effect,
         **({"plimsoll.io/max-nodes": limit} if limit else {}),
     }
-    return parse.parse(made)
+    return parse.parse(made, vocabulary=VOCABULARY)
 
 
 POLICIES = [

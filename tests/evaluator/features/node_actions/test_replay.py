@@ -8,13 +8,15 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
-from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.core.replay import Period
 from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions.annotations import TaintsAndConditions
+from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.replay import ActionReplay
 from evaluator.features.node_actions.types import VALUE, ActionSettings
+from evaluator.features.registry import VOCABULARY
 from evaluator.tools.replay.replay import Replay, Timing
 from plimsoll import rfc3339
 from tests.evaluator.conftest import make_tas
@@ -47,7 +49,7 @@ def policies(draw):
             ),
             "plimsoll.io/max-nodes": draw(limits),
         }
-        found.append(parse.parse(made))
+        found.append(parse.parse(made, vocabulary=VOCABULARY))
     return found
 
 
@@ -167,8 +169,9 @@ async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
             writes["taints"]
             == live.writes["taint", f"plimsoll.io/{policy.key.namespace}.{policy.key.name}"]
         )
-        owned = live.planner.latest.owners.get(policy.actions.condition) == policy.key
-        written = live.writes["condition", policy.actions.condition] if owned else 0
+        kind = policy.actions.part(TaintsAndConditions).condition
+        owned = live.planner.latest.owners.get(kind) == policy.key
+        written = live.writes["condition", kind] if owned else 0
         assert writes["conditions"] == written
 
 

@@ -9,13 +9,14 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
-from evaluator.core.policy.actions.types import NodeLimit
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
+from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket
 from tests.evaluator.conftest import make_rule, make_tas, says
 from wire.codec import Delta
@@ -42,7 +43,7 @@ class Tainting:
             "plimsoll.io/taint-effect": "NoSchedule",
             "plimsoll.io/max-nodes": "1",
         }
-        self.policy = parse.parse(made)
+        self.policy = parse.parse(made, vocabulary=VOCABULARY)
         self.store = Store(stale_after=1e9, started=-1e9)
         self.store.subscribe({"m"})
         self.cluster = ClusterCache()

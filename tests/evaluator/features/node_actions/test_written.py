@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
-from evaluator.core.policy.actions.types import Action, Actions
+from evaluator.core.policy.vocabulary import LABEL, Actions
 from evaluator.features.node_actions import written
+from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 
 PREFIXES = ("plimsoll.io/",)
 
@@ -48,8 +49,8 @@ def test_only_what_is_ours_is_shown(node):
 
 
 def test_a_policy_shows_its_own_part(node, parsed):
-    kinds = frozenset({Action.LABEL, Action.TAINT, Action.CONDITION})
-    actions = Actions(kinds, condition="plimsoll.io/Demo")
+    taken = TaintsAndConditions(frozenset({TAINT, CONDITION}), condition="plimsoll.io/Demo")
+    actions = Actions(frozenset({LABEL, TAINT, CONDITION}), (taken,))
     policy = replace(parsed("demo"), actions=actions)
     found = written.of_policy(node, policy, PREFIXES)
     assert [one["key"] for one in found["taints"]] == ["plimsoll.io/ns.demo"]

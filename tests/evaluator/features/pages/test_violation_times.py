@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.violation_times import ViolationTimes
 from wire.codec import Delta

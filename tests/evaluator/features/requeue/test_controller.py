@@ -19,6 +19,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue.controller import RequeueController
 from evaluator.features.requeue.metrics import RequeueMetrics
@@ -74,7 +75,9 @@ class RequeueWorld:
 
     def decide(self, refused, unreported=frozenset()):
         decision = Decision(
-            Policy(KEY), dontschedule=reasons(frozenset(refused)), unreported=unreported
+            Policy(KEY),
+            {StrategyName.DONTSCHEDULE: reasons(frozenset(refused))},
+            unreported=unreported,
         )
         self.decided.latest = Decisions(MetricTable(("node-a", "node-b"), {}), {KEY: decision})
         self.decided.waiting_for = []

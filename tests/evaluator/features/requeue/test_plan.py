@@ -12,6 +12,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue import readmitted
@@ -26,7 +27,7 @@ TEXT = "0/2 nodes are available: 2 violating demo: heat GreaterThan 50. preempti
 def decisions(*refused, unreported=(), policy=DEMO):
     decision = Decision(
         Policy(policy),
-        dontschedule=dict.fromkeys(refused, "violating demo: heat GreaterThan 50"),
+        {StrategyName.DONTSCHEDULE: dict.fromkeys(refused, "violating demo: heat GreaterThan 50")},
         unreported=frozenset(unreported),
     )
     return Decisions(MetricTable(("a", "b"), {}), {policy: decision})

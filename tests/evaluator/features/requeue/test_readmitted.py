@@ -7,6 +7,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, NodeMask
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue import readmitted
 from evaluator.features.requeue.readmitted import ReadmittedNodes
@@ -16,7 +17,7 @@ MEMORY = 300.0
 
 
 def refusing(*nodes, key=DEMO):
-    return Decision(Policy(key), dontschedule=dict.fromkeys(nodes, "violating"))
+    return Decision(Policy(key), {StrategyName.DONTSCHEDULE: dict.fromkeys(nodes, "violating")})
 
 
 NODES = NodeIndex(["a", "b", "c", "d"])

@@ -18,6 +18,7 @@ from evaluator.features.extender.feature import RefusedNodes
 from evaluator.features.labels.feature import LabelledNodes
 from evaluator.features.node_actions.report import ActionEffects
 from evaluator.features.pages.explain.policy import explain
+from evaluator.features.registry import VOCABULARY
 from evaluator.features.requeue.readmitted import newly_allowed
 from evaluator.features.status import event_plan as policy_events
 from evaluator.features.status.plan import statuses
@@ -179,7 +180,7 @@ def test_taints_and_conditions_are_among_the_changes(demo, store, effects):
         "plimsoll.io/actions": "taint,condition",
         "plimsoll.io/taint-effect": "NoSchedule",
     }
-    decisions = decide([parse(obj)], NODES, store, now=NOW)
+    decisions = decide([parse(obj, vocabulary=VOCABULARY)], NODES, store, now=NOW)
     _, enforced = status_of(decisions, effects)
     assert (
         "; taint 2 of 3 nodes (b, c) with NoSchedule, within the limit of 20%; "

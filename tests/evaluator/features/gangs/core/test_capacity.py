@@ -16,6 +16,7 @@ from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import Violations
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.gangs.core.capacity import CapacityTracker
@@ -51,7 +52,7 @@ class World:
     def refuses(self, *nodes: str, unreported: Any = (), observed: str = "") -> None:
         decision = Decision(
             Policy(COOL, observed_by=observed),
-            dict.fromkeys(nodes, "hot"),
+            {StrategyName.DONTSCHEDULE: dict.fromkeys(nodes, "hot")},
             unreported=frozenset(unreported),
         )
         self.decisions = Decisions(policies={COOL: decision})
@@ -233,7 +234,9 @@ def test_policy_decision_of_other_nodes_is_matched_by_name(world: World) -> None
     none = np.zeros((4, 1), dtype=bool)
     found = Violations(at, at.reshape(4, 1), none, none)
     reasons_of = ViolationReasons("cool", strategy, nodes, found)
-    world.decisions = Decisions(policies={COOL: Decision(Policy(COOL), reasons_of)})
+    world.decisions = Decisions(
+        policies={COOL: Decision(Policy(COOL), {StrategyName.DONTSCHEDULE: reasons_of})}
+    )
     assert world.allowed(follows) == ["b", "c"]
     world.node("bb")
     assert world.allowed(follows) == ["b", "c"]

@@ -10,7 +10,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.findings import first_evaluation
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.polled import PolledReadings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.pages.explain import words
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import KUBERNETES_CONDITIONS
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from plimsoll.text import shown
 
 DOMAIN = "plimsoll.io/"
@@ -20,12 +21,13 @@ _LONGEST = 63
 _LONGEST_OF_POLICY = 43
 _DIGEST = 8
 
-DESCHEDULE_VIOLATED, DONTSCHEDULE_VIOLATED, CLEARED = (
-    "DescheduleViolated",
-    "DontScheduleViolated",
-    "Cleared",
+STRONGEST_FIRST = (
+    StrategyName.DESCHEDULE,
+    *(name for name in COMPLIANCE if name is not StrategyName.DESCHEDULE),
 )
-"""Reasons of node conditions."""
+"""The strategies that taints and conditions are set for. A node condition names the first that the node violates."""
+NOT_VIOLATED = "False/Cleared"
+"""Status and reason of a node condition after the violation."""
 
 RESERVED = KUBERNETES_CONDITIONS
 """Condition types that policies cannot name."""
@@ -77,6 +79,11 @@ def taint_record(suffix: str, effect: str) -> str:
 def condition_record(kind: str) -> str:
     """Return the name of a condition among the records of a node."""
     return f"condition {kind}"
+
+
+def violated(strategy: StrategyName) -> str:
+    """Return status and reason of a node condition where a strategy is violated."""
+    return f"True/{strategy.row.condition}"
 
 
 def condition_type(policy: str) -> str:

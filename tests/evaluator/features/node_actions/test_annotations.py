@@ -4,16 +4,18 @@ import pytest
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse
-from evaluator.core.policy.actions import names
-from evaluator.core.policy.actions.types import (
-    DEFAULT_LIMIT,
-    Action,
-    NodeLimit,
-    TaintEffect,
-    node_limit,
-)
 from evaluator.core.policy.decide import decide
+from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.store import Store
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.annotations import (
+    CONDITION,
+    TAINT,
+    TaintEffect,
+    TaintsAndConditions,
+)
+from evaluator.features.node_actions.limit import DEFAULT_LIMIT, NodeLimit, node_limit
+from evaluator.features.registry import VOCABULARY
 from tests.evaluator.conftest import make_rule, make_tas
 
 
@@ -21,21 +23,25 @@ def policy(*, strategy="deschedule", **annotations):
     made = make_tas("disk-errors", **{strategy: [make_rule("health Equals 1", "a=b")]})
     found = {f"plimsoll.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
     made["metadata"]["annotations"] = found
-    return parse.parse(made)
+    return parse.parse(made, vocabulary=VOCABULARY)
+
+
+def part(made):
+    return made.actions.part(TaintsAndConditions)
 
 
 def test_policy_without_annotations_sets_labels_only():
     made = policy()
-    assert made.actions.kinds == {Action.LABEL}
+    assert made.actions.kinds == {LABEL}
     assert not made.problems
 
 
 def test_actions_are_a_list():
     made = policy(actions="taint, condition")
-    assert made.actions.kinds == {Action.TAINT, Action.CONDITION}
-    assert made.actions.effect is TaintEffect.PREFER_NO_SCHEDULE
-    assert made.actions.condition == "plimsoll.io/DiskErrors"
-    assert made.actions.limit == DEFAULT_LIMIT
+    assert made.actions.kinds == {TAINT, CONDITION}
+    assert part(made).effect is TaintEffect.PREFER_NO_SCHEDULE
+    assert part(made).condition == "plimsoll.io/DiskErrors"
+    assert part(made).limit == DEFAULT_LIMIT
     assert not made.problems
 
 
@@ -50,9 +56,9 @@ def test_all_annotations_are_read():
         condition_type="example.com/DiskBroken",
         max_nodes="3",
     )
-    assert made.actions.effect is TaintEffect.NO_EXECUTE
-    assert made.actions.condition == "example.com/DiskBroken"
-    assert made.actions.limit == NodeLimit(3)
+    assert part(made).effect is TaintEffect.NO_EXECUTE
+    assert part(made).condition == "example.com/DiskBroken"
+    assert part(made).limit == NodeLimit(3)
     assert not made.problems
 
 
@@ -66,12 +72,12 @@ def test_all_annotations_are_read():
         ),
         (
             {"actions": "taint", "taint_effect": "NoRun"},
-            Action.TAINT,
+            TAINT,
             "annotation plimsoll.io/taint-effect: 'NoRun' is unknown (one of PreferNoSchedule, NoSchedule, NoExecute): no taint is set",
         ),
         (
             {"actions": "condition,taint", "condition_type": "Ready"},
-            Action.CONDITION,
+            CONDITION,
             "annotation plimsoll.io/condition-type: Ready is a condition of Kubernetes: no condition is set; write it like "
             "plimsoll.io/MemoryContended",
         ),
@@ -90,12 +96,12 @@ def test_invalid_annotation_disables_its_action_and_is_a_problem(annotations, wi
 
 
 def test_invalid_limit_permits_no_node():
-    assert policy(actions="taint", max_nodes="-1").actions.limit.of(100) == 0
+    assert part(policy(actions="taint", max_nodes="-1")).limit.of(100) == 0
 
 
 def test_actions_on_nodes_need_a_strategy_that_can_be_violated():
     made = policy(strategy="labeling", actions="label,taint")
-    assert made.actions.kinds == {Action.LABEL}
+    assert made.actions.kinds == {LABEL}
     assert "neither dontschedule nor deschedule" in made.problems[0]
 
 
