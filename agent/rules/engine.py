@@ -267,6 +267,7 @@ class RuleEngine:
                 log.exception("rule group is broken", group=part.group)
                 self._groups.broke(part, now, f"{type(error).__name__}: {error}")
             self._groups.took(part, time.perf_counter() - begin)
+        self._groups.count(now)
         self._published = self._groups.published(now)
         self._notices.failing(self._published.errors)
         return time.perf_counter() - began

@@ -1,8 +1,11 @@
 """Schedules all rule groups and combines their results.
 
 A group is evaluated at its interval. While a subscriber uses some of its metrics, the rules behind these are evaluated every
-second or two, as a group of their own with samples of its own; their results are published instead of the group's. If they
-look back far, the whole group is evaluated every second instead: what its samples say has to survive the subscription.
+second or two, as a group of their own; their results are published instead of the group's. If they look back far, the whole
+group is evaluated every second instead: what its samples say has to survive the subscription.
+
+Groups with the same interval share the samples of collectors. A group that would exceed the memory limit with new series is
+stopped before they are taken; if samples of known series exceed it, the group that needs the most memory is stopped.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,11 +18,12 @@ from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import GroupResult, Published
 from agent.rules.groups.schedule import Schedule
+from agent.rules.groups.shared_heads import Move, SharedHeads, Usage
 from agent.rules.groups.tick import Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
-from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import Snapshot
+from agent.rules.storage.store import FullError
 
 _COUNT = 15_000
 """Milliseconds between two counts of stored samples."""
@@ -49,10 +53,10 @@ class _Member:
     duration: float = 0.0
     timestamp: float | None = None
     missed: int = 0
-    samples: int = 0
-    counted: int | None = None
     bytes: int = 0
-    """Approximate bytes of its samples and results."""
+    """Approximate bytes of its results, without the samples that it shares."""
+    usage: Usage | None = None
+    """Series and samples as of the last count; bytes of those it shares."""
 
     @property
     def result(self) -> GroupResult:
@@ -64,15 +68,10 @@ class _Member:
         """Return the metrics that it has evaluated."""
         return self.running.metrics if self.running.result.time else frozenset()
 
-    def measure(self, now: int) -> None:
-        """Update `bytes`, and `samples` at most once in a while."""
+    def measure(self) -> None:
+        """Update `bytes`."""
         history = self.running.history
-        if history is None:
-            self.bytes = self.samples = 0
-            return
-        self.bytes = history.bytes + self.running.held
-        if self.counted is None or now - self.counted >= _COUNT:
-            self.samples, self.counted = history.samples, now
+        self.bytes = 0 if history is None else history.bytes + self.running.held
 
 
 _Members = Mapping[Part, _Member]
@@ -103,11 +102,14 @@ class GroupManager:
         self._shared: frozenset[str] = frozenset()
         self._schedule = Schedule[Part]({}, 0)
         self._subscribed: Collection[str] = frozenset()
+        self._heads = SharedHeads(self._budget)
+        self._counted: int | None = None
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
         before = self._members
         members: dict[Part, _Member] = {}
+        moves: list[Move] = []
         self._groups = dependencies.ordered(groups)
         for group in self._groups:
             part = Part(group.name)
@@ -118,10 +120,18 @@ class GroupManager:
                 known.interval = known.own_interval
                 continue
             members[part] = member = self._member(group)
-            snapshot = history.snapshot() if history is not None else saved.get(group.name)
-            if snapshot is not None:
-                member.running.restore(snapshot)
+            if known is not None and history is not None:
+                self._restore(member, history.snapshot(), now)
+                moves.append((known.running.shared, member.running.shared))
+            elif group.name in saved:
+                self._restore(member, saved[group.name], now)
+        for part, known in before.items():
+            if members.get(part) is not known:
+                known.running.shared.leave(known.running)
         self._members = members
+        if not before:
+            self._heads.restore(saved, self._free(), recorded=dependencies.recorded(groups))
+        self._heads.copy(moves, self._free())
         self._dependencies = dependencies.dependencies(groups)
         self._help = results.help_texts(self._groups)
         self._shared = dependencies.shared(self._groups)
@@ -129,9 +139,21 @@ class GroupManager:
         self._subscribed = frozenset()
 
     def _member(self, group: Group) -> _Member:
-        history = Head(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
         interval = max(group.interval or self._interval, SHORTEST)
-        return _Member(RunningGroup(group, history, self._sources), interval, interval)
+        shared = self._heads.at(interval)
+        running = RunningGroup(group, self._sources, shared, budget=self._budget)
+        return _Member(running, interval, interval)
+
+    def _restore(self, member: _Member, snapshot: Snapshot, now: int, ticks: int = 0) -> None:
+        try:
+            member.running.restore(snapshot, ticks, limit=self._free())
+        except FullError as error:
+            member.running.stop(now, "memory", str(error))
+        member.measure()
+
+    def _free(self) -> int:
+        """Return the bytes that the samples shared by groups may take."""
+        return self._max_memory - sum([member.bytes for member in self._members.values()])
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
         """Evaluate the rules that record these metrics every second or two, and the rules that they depend on."""
@@ -141,6 +163,7 @@ class GroupManager:
         excerpts = dependencies.excerpts(self._groups, metrics)
         members: dict[Part, _Member] = {}
         intervals: dict[str, int] = {}
+        moves: list[Move] = []
         for group in self._groups:
             members[Part(group.name)] = slow = self._members[Part(group.name)]
             part, excerpt = Part(group.name, quick=True), excerpts.get(group.name)
@@ -160,21 +183,26 @@ class GroupManager:
             if excerpt is None or whole or slow.interval <= (excerpt.interval or 0):
                 if before is not None:
                     slow.missed += before.missed
+                    before.running.shared.leave(before.running)
                     self._schedule.remove(part)
             elif before is not None and before.running.group == excerpt:
                 members[part] = before
             else:
-                members[part] = quick = self._quick(excerpt, slow, before)
+                members[part] = quick = self._quick(excerpt, slow, before, now)
+                moves.append((slow.running.shared, quick.running.shared))
                 self._schedule.set(part, quick.interval, now)
         self._members = members
+        self._heads.copy(moves, self._free())
 
-    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None) -> _Member:
-        """Return an excerpt of a group, with its samples, in place of another one."""
+    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None, now: int) -> _Member:
+        """Return an excerpt of a group, with its results, in place of another one."""
         quick = self._member(excerpt)
         quick.own_interval = slow.own_interval
         quick.missed = 0 if before is None else before.missed
+        if before is not None:
+            before.running.shared.leave(before.running)
         if slow.running.history is not None:
-            quick.running.restore(slow.running.history.snapshot(), slow.running.ticks)
+            self._restore(quick, slow.running.history.snapshot(), now, slow.running.ticks)
         return quick
 
     @property
@@ -187,7 +215,18 @@ class GroupManager:
         due = self._schedule.take(now)
         for part, missed in due.items():
             self._members[part].missed += missed
+        self._move(due)
         return [part for part in self._members if part in due]
+
+    def _move(self, due: Iterable[Part]) -> None:
+        """Let groups whose interval has changed share the samples of their new one."""
+        moves: list[Move] = []
+        for member in map(self._members.__getitem__, due):
+            shared = self._heads.at(member.interval)
+            moves.append((member.running.shared, shared))
+            member.running.share(shared)
+        self._heads.copy(moves, self._free())
+        self._heads.prune()
 
     def is_accelerated(self, part: Part) -> bool:
         """Return whether a part is evaluated more often than its group's interval."""
@@ -202,7 +241,7 @@ class GroupManager:
         member = self._members[part]
         reads = self._dependencies[part.group]
         others = {other: m for other, m in self._members.items() if other.group in reads}
-        elsewhere = sum([m.bytes for m in self._members.values()]) - member.bytes
+        elsewhere = self._taken - member.bytes - member.running.shared.bytes
         self._budget.start_group()
         result = member.running.tick(
             Tick(
@@ -217,10 +256,10 @@ class GroupManager:
                 self._max_memory - elsewhere,
             )
         )
-        member.measure(reading.time)
-        if (total := elsewhere + member.bytes) > self._max_memory:
-            text = f"the samples and results of all groups would take {total} bytes"
-            result = self._stop(part, reading.time, "memory", text)
+        member.measure()
+        if self._taken > self._max_memory:
+            self._relieve(reading.time)
+            result = member.running.result
         member.timestamp = (reading.time + reading.epoch) / 1000
         return result
 
@@ -228,26 +267,57 @@ class GroupManager:
         """Record that a group cannot be evaluated at all."""
         self._stop(part, time, "evaluation", text)
 
-    def _stop(self, part: Part, time: int, reason: str, text: str) -> TickResult:
-        result = self._members[part].running.stop(time, reason, text)
-        self._members[part].measure(time)
-        return result
+    @property
+    def _taken(self) -> int:
+        return self._heads.bytes + sum([member.bytes for member in self._members.values()])
+
+    def _relieve(self, time: int) -> None:
+        """Stop the groups that need the most memory until the others have enough."""
+        taken = {part: member.running.taken for part, member in self._members.items()}
+        for part in sorted(taken, key=lambda part: taken[part], reverse=True):
+            if (total := self._taken) <= self._max_memory or not taken[part]:
+                return
+            size = f"{round(taken[part])} of {total} bytes"
+            text = f"the samples and results of all groups would take too much, its own {size}"
+            self._stop(part, time, "memory", text)
+            self._members[part].running.shared.settle_needs()
+
+    def _stop(self, part: Part, time: int, reason: str, text: str) -> None:
+        self._members[part].running.stop(time, reason, text)
+        self._members[part].measure()
 
     def took(self, part: Part, seconds: float) -> None:
         """Record the duration of an evaluation."""
         self._members[part].duration = seconds
+
+    def count(self, now: int) -> None:
+        """Count the series and samples of each group, once in a while."""
+        members = self._members.values()
+        recent = self._counted is not None and now - self._counted < _COUNT
+        if recent and all(member.usage is not None for member in members):
+            return
+        self._counted = now
+        shares = self._heads.usage()
+        for member in members:
+            history = member.running.history
+            own = Usage() if history is None else Usage(history.series, history.samples)
+            shared = shares.get(member.running, Usage())
+            member.usage = Usage(
+                own.series + shared.series, own.samples + shared.samples, shared.bytes
+            )
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
         return results.publish(_results(self._members), now, self._help, self._shared)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """Return the samples of each group that has any."""
-        return {
+        """Return the results of each group, and the samples that groups share."""
+        results = {
             part.group: member.running.history.snapshot()
             for part, member in self._members.items()
             if member.running.history is not None and not part.quick
         }
+        return {**results, **self._heads.snapshots()}
 
     def accounts(self) -> Sequence[GroupAccount]:
         """Return statistics of each group. Any thread may call it."""
@@ -266,7 +336,7 @@ class GroupManager:
 def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
     members = [slow] if quick is None else [slow, quick]
     latest = max(members, key=lambda member: member.timestamp or 0)
-    histories = [m.running.history for m in members if m.running.history is not None]
+    usages = [member.usage or Usage() for member in members]
     return GroupAccount(
         group=slow.running.group.name,
         rules=len(slow.running.group.rules),
@@ -274,9 +344,9 @@ def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
         duration=latest.duration,
         timestamp=latest.timestamp,
         missed=sum(member.missed for member in members),
-        series=sum(history.series for history in histories),
-        samples=sum(member.samples for member in members),
-        bytes=sum(member.bytes for member in members),
+        series=sum(usage.series for usage in usages),
+        samples=sum(usage.samples for usage in usages),
+        bytes=sum(member.bytes for member in members) + sum(usage.bytes for usage in usages),
     )
 
 
