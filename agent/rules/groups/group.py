@@ -13,7 +13,7 @@ from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, Rule, RuleError
 from agent.rules.groups.tick import Tick, TickResult, unknown
 from agent.rules.promql import labels
-from agent.rules.promql.budget import Budget, LimitError
+from agent.rules.promql.budget import SERIES, Budget, LimitError
 from agent.rules.promql.labels import EMPTY, NAME, Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import EvaluationError, Moment, Vector
@@ -175,7 +175,7 @@ class RunningGroup:
     def _fill(self, history: Head, tick: Tick) -> None:
         shared = self.shared
         shared.begin(tick.time)
-        shared.limit = tick.free - history.bytes - self.held
+        shared.limit = tick.free - tick.reserve - history.bytes - self.held
         shared.fill(self, tick.families)
         history.limit = tick.free - shared.bytes - self.held
         history.begin(tick.time)
@@ -199,7 +199,9 @@ class RunningGroup:
                 doubtful.add(rule.record)
             others = held - doing.held
             try:
-                vector = self._results(doing, moment, tick.free - taken - others)
+                left = tick.free - taken - others
+                free = max(left - tick.reserve, min(left, doing.held))
+                vector = self._results(doing, moment, free)
                 held = others + doing.held
             except _RuleFailedError as error:
                 held = others + doing.held
@@ -227,6 +229,9 @@ class RunningGroup:
         budget = moment.budget
         try:
             budget.start_rule(free)
+            for need in doing.rule.expression.needs:
+                # Before the evaluation, which takes at least this: many rules over many series would keep others waiting.
+                budget.must_have(SERIES * len(moment.storage.select(need.selector)))
             vector = self._evaluated(doing, moment)
             budget.take(sum([_RESULT + _RESULT_LABEL * len(found) for found, _ in vector]))
         except LimitError as error:

@@ -27,6 +27,8 @@ from agent.rules.storage.store import FullError
 
 _COUNT = 15_000
 """Milliseconds between two counts of stored samples."""
+_RESERVE = 16
+"""A part of the memory is for samples of known series: a group is stopped when these begin to use it up."""
 
 Sources = Callable[[Iterable[Need]], frozenset[str]]
 """Returns the collectors for needed series."""
@@ -93,6 +95,7 @@ class GroupManager:
         self._budget = budget or Budget()
         self._interval = interval
         self._max_memory = max_memory
+        self._reserve = max_memory // _RESERVE
         self._sources = sources
         self._quick_interval = quick_interval
         self._groups: tuple[Group, ...] = ()
@@ -254,10 +257,11 @@ class GroupManager:
                 tuple(result.now(reading.time) for result in _results(others)),
                 self._budget,
                 self._max_memory - elsewhere,
+                self._reserve,
             )
         )
         member.measure()
-        if self._taken > self._max_memory:
+        if self._taken > self._max_memory - self._reserve:
             self._relieve(reading.time)
             result = member.running.result
         member.timestamp = (reading.time + reading.epoch) / 1000
@@ -275,7 +279,7 @@ class GroupManager:
         """Stop the groups that need the most memory until the others have enough."""
         taken = {part: member.running.taken for part, member in self._members.items()}
         for part in sorted(taken, key=lambda part: taken[part], reverse=True):
-            if (total := self._taken) <= self._max_memory or not taken[part]:
+            if (total := self._taken) <= self._max_memory - self._reserve or not taken[part]:
                 return
             size = f"{round(taken[part])} of {total} bytes"
             text = f"the samples and results of all groups would take too much, its own {size}"

@@ -13,7 +13,8 @@ _VIEWED = 16  # entries of all cached results, as a multiple of the series
 _ENTRY = 8  # bytes of a series in a cached result
 _NAMES = 1 << 12  # cached names of unneeded metrics
 _METRIC = 700  # bytes of a metric without series (measured)
-_PAIRS = 160  # bytes of a cached label set in the exporter's order (measured)
+PAIRS = 160
+"""Bytes of a cached label set in the exporter's order (measured)."""
 
 
 _View = tuple[Selector | None, int, list[StoredSeries]]
@@ -112,7 +113,7 @@ class SeriesIndex:
     @property
     def bytes(self) -> int:
         """Return the approximate memory in bytes, without the series."""
-        return _METRIC * len(self._metrics) + _PAIRS * self._pairs + _ENTRY * self._viewed
+        return _METRIC * len(self._metrics) + PAIRS * self._pairs + _ENTRY * self._viewed
 
     def change_needs(self, needs: Iterable[Need]) -> None:
         """Keep only the series that these need, as long as they need them."""

@@ -18,7 +18,7 @@ from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import LOOKBACK, same
 from agent.rules.storage import merging
-from agent.rules.storage.index import MetricSeries, SeriesIndex
+from agent.rules.storage.index import PAIRS, MetricSeries, SeriesIndex
 from agent.rules.storage.series import STALE, UNKNOWN, StoredSeries
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.storage.store import FullError, SeriesStore
@@ -178,13 +178,15 @@ class SharedHead(SeriesStore):
         series = metric.series.get(labels)
         if series is None:
             reach = metric.reach(labels)
-            if reach is not None and not user.needs_series(labels):
+            if reach is None:
+                if self.bytes + PAIRS <= self.limit:
+                    self._index.remember(metric, pairs, None)
+                return None
+            if not user.needs_series(labels):
                 return None  # created when it is that group's turn
-            self.check()
-            if reach is not None:
-                series = self._new(metric, labels, reach)
-                series.user = user.name
-                created.append(series)
+            series = self._new(metric, labels, reach)
+            series.user = user.name
+            created.append(series)
         self._index.remember(metric, pairs, series)
         return series
 

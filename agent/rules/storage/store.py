@@ -108,4 +108,5 @@ class SeriesStore:
     def check(self, more: int = 0) -> None:
         """Raise FullError if so many bytes more would exceed the limit."""
         if self.bytes + more > self.limit:
-            raise FullError("the samples of all groups would take more than --rules.max-memory")
+            left = max(round(self.limit), 0)
+            raise FullError(f"samples would take more than {left} bytes, all that is left")

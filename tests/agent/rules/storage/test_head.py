@@ -27,7 +27,7 @@ MINUTE = 60_000
 ALL = Selector("m")
 
 
-def history_of(*reaches: int, limit: int | None = None) -> Head:
+def history_of(*reaches: int, limit: float = math.inf) -> Head:
     return Head([Need(ALL, reach) for reach in reaches or (10 * MINUTE,)], limit=limit)
 
 

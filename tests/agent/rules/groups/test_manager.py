@@ -1,0 +1,74 @@
+"""Memory of all groups: the group that needs the most is stopped, others continue."""
+
+from agent.rules.groups.file import Group, Rule
+from agent.rules.groups.manager import GroupManager, Part
+from agent.rules.groups.tick import TickInputs, by_metric
+from agent.rules.promql.expression import parse
+from collectors.base.sample import Family, Sample
+
+SECOND = 1_000
+
+
+def manager(*groups, max_memory):
+    found = GroupManager(
+        interval=SECOND,
+        max_memory=max_memory,
+        sources=lambda _: frozenset(),
+        quick_interval=lambda *_: SECOND,
+    )
+    found.adopt([Group(name, (Rule(name, parse(text)),)) for name, text in groups], 0, {})
+    return found
+
+
+def inputs(second, series):
+    samples = tuple(Sample("m", (("i", str(i)),), float(second)) for i in range(series))
+    return TickInputs(
+        second * SECOND, 0, by_metric([Family("m", "gauge", "", samples)]), frozenset()
+    )
+
+
+def run(groups, seconds, series):
+    for second in seconds:
+        for part in groups.take(second * SECOND):
+            groups.evaluate(part, inputs(second, series))
+        groups.count(second * SECOND)
+    return groups.published(seconds[-1] * SECOND)
+
+
+def test_group_whose_samples_grow_beyond_the_limit_is_stopped_and_named():
+    short, long = 'sum_over_time(m{i="0"}[10s])', "sum(max_over_time(m[10m]))"
+    groups = manager(("short", short), ("long", long), max_memory=400_000)
+    seen = run(groups, range(1, 20), 200)
+    assert seen.results.keys() == {"short", "long"}
+    seen = run(groups, range(20, 300), 200)
+    assert [(error.group, error.rule, error.reason) for error in seen.errors] == [
+        ("long", "long", "memory")
+    ]
+    assert "its own" in seen.errors[0].text
+    assert seen.results["short"] == [((("__name__", "short"), ("i", "0")), sum(range(289, 300)))]
+    assert sum(account.bytes for account in groups.accounts()) < 100_000
+
+
+def test_groups_with_equal_needs_are_accounted_once():
+    one = manager(("a", "sum(rate(m[1m]))"), max_memory=1 << 30)
+    ten = manager(*((f"g{i}", "sum(rate(m[1m]))") for i in range(10)), max_memory=1 << 30)
+    for groups in (one, ten):
+        run(groups, range(1, 10), 500)
+    assert sum(account.series for account in ten.accounts()) == 500
+    (alone,) = one.accounts()
+    results = alone.bytes - 500 * 600
+    assert sum(account.bytes for account in ten.accounts()) < alone.bytes + 10 * results
+
+
+def test_subscription_keeps_the_samples_of_its_group():
+    groups = manager(("a", "count_over_time(m[30s])"), max_memory=1 << 30)
+    groups.adopt([Group("a", (Rule("a", parse("count_over_time(m[30s])")),), 5 * SECOND)], 0, {})
+    run(groups, range(5, 31, 5), 1)
+    groups.accelerate({"a"}, 30 * SECOND)
+    assert groups.take(31 * SECOND) == [Part("a", quick=True)]
+    seen = groups.evaluate(Part("a", quick=True), inputs(31, 1))
+    assert seen.results["a"][0][1] == 7
+    groups.accelerate(frozenset(), 31 * SECOND)
+    run(groups, range(35, 41, 5), 1)
+    seen = groups.published(40 * SECOND)
+    assert seen.results["a"][0][1] == 7
