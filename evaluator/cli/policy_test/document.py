@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from plimsoll import strictyaml
+from plimsoll import strictyaml, userfile
 from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
@@ -61,7 +61,7 @@ class TestFile(msgspec.Struct, forbid_unknown_fields=True):
 def read(name: str) -> TestFile:
     """Return the test file; policy files are relative to it. Raises TestFileError."""
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = userfile.read_text(name)
         body: Any = strictyaml.load_json(text)
     except UnicodeDecodeError as error:
         raise TestFileError(f"{name}: not a text file") from error

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from evaluator.cli.backtest.inputs.rules import NO_RULES, Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.cli.backtest.inputs.spill import Piece, Spill
 from evaluator.model.node_index import NodeIndex, Positions
+from plimsoll import userfile
 
 _PART = 4_000_000
 """Samples of one part."""
@@ -181,7 +181,7 @@ def _series(
     table = SeriesTable((names_of(request.metrics) - rules.records).__contains__, on_full=take)
     for name in files:
         try:
-            with Path(name).open("rb") as file:
+            with userfile.open_binary(name) as file:
                 table.read(name, file)
         except OSError as error:
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error

@@ -17,6 +17,7 @@ from typing import IO
 from evaluator.cli.backtest.inputs.source import BacktestError
 from evaluator.cli.check import documents
 from evaluator.cli.check.main import manifests
+from plimsoll import userfile
 from plimsoll.strictyaml import MalformedError
 
 _AGENT = "agent"
@@ -98,7 +99,7 @@ def _useful(file: str, names: Collection[str]) -> frozenset[str]:
 
 def _recorded(file: str) -> frozenset[str]:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = userfile.read_text(file)
         return frozenset[str]().union(*map(documents.recorded, documents.objects(text)))
     except OSError as error:
         raise BacktestError(f"{file}: cannot be read: {error.strerror}") from error
