@@ -8,7 +8,6 @@ from aiohttp import web
 
 from evaluator.kubeapi.reflector import UNSERVED_PAUSE, Reflector
 from evaluator.kubeapi.resources import NODES
-from evaluator.kubeapi.transport import LONGEST_LINE
 from tests.patience import PATIENCE
 
 
@@ -150,21 +149,6 @@ async def test_410_relists_and_finds_deletions(watch, stub_server, answer, copy,
     await stub_server.until(4)
     assert sorted(copy.objects) == ["b", "c"]
     assert asked_versions(stub_server) == ["list", "2", "list", "9"]
-
-
-async def test_event_larger_than_etcd_stores_is_dropped_and_causes_a_list(
-    watch, stub_server, answer, copy
-):
-    huge = obj("a", 2, data="x" * (LONGEST_LINE + 1))
-    stub_server.then(
-        answer.lists(obj("a", 1), version="1"),
-        answer.streams(("MODIFIED", huge), end="hang"),
-        answer.lists(obj("b", 3), version="3"),
-    )
-    await watch()
-    await copy.until(lambda: "b" in copy.objects)
-    assert asked_versions(stub_server)[:3] == ["list", "1", "list"]
-    assert ("put", "a") not in copy.log
 
 
 async def test_410_between_two_pages_restarts_the_list(watch, stub_server, answer, copy):
