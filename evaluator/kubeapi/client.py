@@ -98,7 +98,7 @@ class Kube:
             **resource.selection,
         }
         # The server ends the watch at its timeout; the client gives up 15 s later, or after `silence`.
-        limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=5, sock_read=silence)
+        limit = aiohttp.ClientTimeout(total=timeout + 15, sock_connect=10, sock_read=silence)
         response = await self._session.send("GET", resource.path, query, timeout=limit)
         opened()
         async for line in lines(response, f"watch of {resource.name}"):

@@ -13,8 +13,8 @@ from evaluator.model import api_status
 from plimsoll.redact import redacted
 from plimsoll.text import SentenceError, one_line
 
-_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5, sock_read=10)
-"""Of a request: an API server that is half open must not hold it for long."""
+_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
+"""Of a request. A busy API server may take many seconds before the first byte of a page; connecting to a live one takes none."""
 LONGEST_LINE = 16 << 20
 """Largest watch event in bytes. etcd stores 1.5 MiB by default and is rarely configured for more than 8; JSON escapes a bit."""
 _RENEWAL_PAUSE = 1.0
