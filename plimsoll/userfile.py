@@ -11,6 +11,8 @@ from plimsoll.sizes import format_size
 LARGEST = 16 << 20
 """Maximum size in bytes of a text that is read as a whole: YAML takes seconds and a hundred times its size in memory."""
 
+_NOT_REGULAR = "it is not a regular file: save its content to one, or pipe it to a command that reads - as standard input"
+
 
 def open_binary(name: str) -> BinaryIO:
     """Open a regular file for reading. Raises OSError, also for a FIFO, a socket or a device."""
@@ -21,7 +23,7 @@ def open_binary(name: str) -> BinaryIO:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", name)
+            raise OSError(errno.EINVAL, _NOT_REGULAR, name)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)

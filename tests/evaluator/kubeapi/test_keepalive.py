@@ -82,7 +82,15 @@ def test_watch_of_a_lost_peer_is_reopened(kubeconfig):
     if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("ip")):
         pytest.skip("needs root, unshare and ip (Debian: util-linux, iproute2)")
     done = subprocess.run(
-        ["unshare", "--net", sys.executable, "-P", "-c", WATCH, kubeconfig("http://127.0.0.1:8001")],
+        [
+            "unshare",
+            "--net",
+            sys.executable,
+            "-P",
+            "-c",
+            WATCH,
+            kubeconfig("http://127.0.0.1:8001"),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
