@@ -30,7 +30,8 @@ _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeEr
 _KEPT = 1 << 12  # cached label sets of results per rule
 # Bytes counted for a recorded series and for each of its labels: estimates that include what the exposition remembers.
 _RESULT, _RESULT_LABEL = 600, 100
-_REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
+# Milliseconds for which a rule that exceeded a limit is not evaluated: doubled each time in a row, since failing takes time too.
+_REST, _LONGEST_REST = 60_000, 16 * 60_000
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class _Evaluation:
     """The limit that it exceeded recently."""
     resume: int = 0
     """Time (ms) at which it is evaluated again after that."""
+    pause: int = _REST
+    """Milliseconds until it is evaluated again if it exceeds a limit now."""
 
     def named(self, found: Labels) -> Labels:
         """Return a result's label set as recorded."""
@@ -62,7 +65,8 @@ class _Evaluation:
     def rest(self, error: LimitError, time: int) -> "_RuleFailedError":
         """Drop the rule's state and skip the rule for a while."""
         self.forget()
-        self.resume = time + _REST
+        self.resume = time + self.pause
+        self.pause = min(2 * self.pause, _LONGEST_REST)
         self.limited = _RuleFailedError(error.reason, str(error))
         return self.limited
 
@@ -239,6 +243,7 @@ class RunningGroup:
                 raise _RuleFailedError(error.reason, str(error)) from error
             raise doing.rest(error, moment.time) from error
         doing.held = budget.used
+        doing.pause = _REST
         return vector
 
     def _evaluated(self, doing: _Evaluation, moment: Moment) -> Vector:

@@ -1,8 +1,11 @@
 """Memory of all groups: the group that needs the most is stopped, others continue."""
 
+import itertools
+
 from agent.rules.groups.file import Group, Rule
 from agent.rules.groups.manager import GroupManager, Part
 from agent.rules.groups.tick import TickInputs, by_metric
+from agent.rules.promql.budget import Budget
 from agent.rules.promql.expression import parse
 from collectors.base.sample import Family, Sample
 
@@ -58,6 +61,28 @@ def test_groups_with_equal_needs_are_accounted_once():
     (alone,) = one.accounts()
     results = alone.bytes - 500 * 600
     assert sum(account.bytes for account in ten.accounts()) < alone.bytes + 10 * results
+
+
+def test_rule_that_exceeds_a_limit_is_evaluated_ever_less_often():
+    groups = manager(("big", "sum by (i) (m)"), max_memory=1 << 30)
+    (part,) = groups.take(SECOND)
+    attempts = []
+
+    class Counting(Budget):
+        def start_rule(self, free):
+            attempts.append(second // 60)
+            super().start_rule(free if second > 4 * 3600 else 0)
+
+    groups._budget = Counting()
+    for second in range(60, 4 * 3600, 60):
+        groups.evaluate(part, inputs(second, 10))
+    assert attempts[:6] == [1, 2, 4, 8, 16, 32]
+    assert {later - earlier for earlier, later in itertools.pairwise(attempts[5:])} == {16}
+    assert groups.published(second * SECOND).errors[0].reason == "memory"
+    for second in range(4 * 3600 + 60, 5 * 3600, 60):
+        found = groups.evaluate(part, inputs(second, 10))
+    assert len(found.results["big"]) == 10
+    assert attempts[-1] == second // 60
 
 
 def test_subscription_keeps_the_samples_of_its_group():
