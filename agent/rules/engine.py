@@ -15,7 +15,8 @@ from agent.rules.failing import FailureTimes
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
-from agent.rules.groups.manager import GroupManager, Part
+from agent.rules.groups.manager import GroupManager
+from agent.rules.groups.members import Part
 from agent.rules.groups.results import Published
 from agent.rules.groups.tick import by_metric
 from agent.rules.inputs import RuleInputs

@@ -8,75 +8,28 @@ Groups with the same interval share the samples of collectors. A group that woul
 stopped before they are taken; if samples of known series exceed it, the group that needs the most memory is stopped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from agent.rules.groups import dependencies, results
 from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.groups.group import RunningGroup
+from agent.rules.groups.members import Member, Members, Part, account, results_of
+from agent.rules.groups.memory import GroupMemory
 from agent.rules.groups.metrics import GroupAccount
-from agent.rules.groups.results import GroupResult, Published
+from agent.rules.groups.results import Published
 from agent.rules.groups.schedule import Schedule
-from agent.rules.groups.shared_heads import Move, SharedHeads, Usage
+from agent.rules.groups.shared_heads import Move, SharedHeads
 from agent.rules.groups.tick import Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.storage.store import FullError
 
-_COUNT = 15_000
-"""Milliseconds between two counts of stored samples."""
-_RESERVE = 16
-"""A part of the memory is for samples of known series: a group is stopped when these begin to use it up."""
-
 Sources = Callable[[Iterable[Need]], frozenset[str]]
 """Returns the collectors for needed series."""
 QuickInterval = Callable[[Group, Collection[str]], int]
 """Returns how often (ms) rules that a subscriber uses are evaluated, given the metrics that rules record."""
-
-
-class Part(NamedTuple):
-    """What is evaluated at once: a group, or those of its rules that subscribers use."""
-
-    group: str
-    quick: bool = False
-
-
-@dataclass(slots=True)
-class _Member:
-    """A group and its statistics."""
-
-    running: RunningGroup
-    own_interval: int
-    """Interval (ms) without subscribers; results are valid for a multiple of it."""
-    interval: int
-    """Its current interval in ms."""
-    duration: float = 0.0
-    timestamp: float | None = None
-    missed: int = 0
-    bytes: int = 0
-    """Approximate bytes of its results, without the samples that it shares."""
-    usage: Usage | None = None
-    """Series and samples as of the last count; bytes of those it shares."""
-
-    @property
-    def result(self) -> GroupResult:
-        """Return the group's latest result."""
-        return GroupResult(self.running.group, self.own_interval, self.running.result)
-
-    @property
-    def metrics(self) -> frozenset[str]:
-        """Return the metrics that it has evaluated."""
-        return self.running.metrics if self.running.result.time else frozenset()
-
-    def measure(self) -> None:
-        """Update `bytes`."""
-        history = self.running.history
-        self.bytes = 0 if history is None else history.bytes + self.running.held
-
-
-_Members = Mapping[Part, _Member]
 
 
 class GroupManager:
@@ -94,24 +47,22 @@ class GroupManager:
         """`interval`: default for groups without one. `max_memory`: bytes of all samples and results."""
         self._budget = budget or Budget()
         self._interval = interval
-        self._max_memory = max_memory
-        self._reserve = max_memory // _RESERVE
         self._sources = sources
         self._quick_interval = quick_interval
         self._groups: tuple[Group, ...] = ()
-        self._members: _Members = {}
+        self._members: Members = {}
         self._dependencies: Mapping[str, frozenset[str]] = {}
         self._help: Mapping[str, str] = {}
         self._shared: frozenset[str] = frozenset()
         self._schedule = Schedule[Part]({}, 0)
         self._subscribed: Collection[str] = frozenset()
         self._heads = SharedHeads(self._budget)
-        self._counted: int | None = None
+        self._memory = GroupMemory(max_memory, self._heads)
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
         before = self._members
-        members: dict[Part, _Member] = {}
+        members: dict[Part, Member] = {}
         moves: list[Move] = []
         self._groups = dependencies.ordered(groups)
         for group in self._groups:
@@ -133,30 +84,28 @@ class GroupManager:
                 known.running.shared.leave(known.running)
         self._members = members
         if not before:
-            self._heads.restore(saved, self._free(), recorded=dependencies.recorded(groups))
-        self._heads.copy(moves, self._free())
+            self._heads.restore(
+                saved, self._memory.free(self._members), recorded=dependencies.recorded(groups)
+            )
+        self._heads.copy(moves, self._memory.free(self._members))
         self._dependencies = dependencies.dependencies(groups)
         self._help = results.help_texts(self._groups)
         self._shared = dependencies.shared(self._groups)
         self._schedule = Schedule({part: m.own_interval for part, m in members.items()}, now)
         self._subscribed = frozenset()
 
-    def _member(self, group: Group) -> _Member:
+    def _member(self, group: Group) -> Member:
         interval = max(group.interval or self._interval, SHORTEST)
         shared = self._heads.at(interval)
         running = RunningGroup(group, self._sources, shared, budget=self._budget)
-        return _Member(running, interval, interval)
+        return Member(running, interval, interval)
 
-    def _restore(self, member: _Member, snapshot: Snapshot, now: int, ticks: int = 0) -> None:
+    def _restore(self, member: Member, snapshot: Snapshot, now: int, ticks: int = 0) -> None:
         try:
-            member.running.restore(snapshot, ticks, limit=self._free())
+            member.running.restore(snapshot, ticks, limit=self._memory.free(self._members))
         except FullError as error:
-            member.running.stop(now, "memory", str(error))
+            member.stop(now, "memory", str(error))
         member.measure()
-
-    def _free(self) -> int:
-        """Return the bytes that the samples shared by groups may take."""
-        return self._max_memory - sum([member.bytes for member in self._members.values()])
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
         """Evaluate the rules that record these metrics every second or two, and the rules that they depend on."""
@@ -164,7 +113,7 @@ class GroupManager:
             return
         self._subscribed = metrics
         excerpts = dependencies.excerpts(self._groups, metrics)
-        members: dict[Part, _Member] = {}
+        members: dict[Part, Member] = {}
         intervals: dict[str, int] = {}
         moves: list[Move] = []
         for group in self._groups:
@@ -195,9 +144,9 @@ class GroupManager:
                 moves.append((slow.running.shared, quick.running.shared))
                 self._schedule.set(part, quick.interval, now)
         self._members = members
-        self._heads.copy(moves, self._free())
+        self._heads.copy(moves, self._memory.free(self._members))
 
-    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None, now: int) -> _Member:
+    def _quick(self, excerpt: Group, slow: Member, before: Member | None, now: int) -> Member:
         """Return an excerpt of a group, with its results, in place of another one."""
         quick = self._member(excerpt)
         quick.own_interval = slow.own_interval
@@ -228,7 +177,7 @@ class GroupManager:
             shared = self._heads.at(member.interval)
             moves.append((member.running.shared, shared))
             member.running.share(shared)
-        self._heads.copy(moves, self._free())
+        self._heads.copy(moves, self._memory.free(self._members))
         self._heads.prune()
 
     def is_accelerated(self, part: Part) -> bool:
@@ -244,7 +193,6 @@ class GroupManager:
         member = self._members[part]
         reads = self._dependencies[part.group]
         others = {other: m for other, m in self._members.items() if other.group in reads}
-        elsewhere = self._taken - member.bytes - member.running.shared.bytes
         self._budget.start_group()
         result = member.running.tick(
             Tick(
@@ -254,41 +202,21 @@ class GroupManager:
                 reading.families,
                 reading.families.keys(),
                 reading.failed,
-                tuple(result.now(reading.time) for result in _results(others)),
+                tuple(result.now(reading.time) for result in results_of(others)),
                 self._budget,
-                self._max_memory - elsewhere,
-                self._reserve,
+                self._memory.free_for(part, self._members),
+                self._memory.reserve,
             )
         )
         member.measure()
-        if self._taken > self._max_memory - self._reserve:
-            self._relieve(reading.time)
+        if self._memory.relieve(self._members, reading.time):
             result = member.running.result
         member.timestamp = (reading.time + reading.epoch) / 1000
         return result
 
     def broke(self, part: Part, time: int, text: str) -> None:
         """Record that a group cannot be evaluated at all."""
-        self._stop(part, time, "evaluation", text)
-
-    @property
-    def _taken(self) -> int:
-        return self._heads.bytes + sum([member.bytes for member in self._members.values()])
-
-    def _relieve(self, time: int) -> None:
-        """Stop the groups that need the most memory until the others have enough."""
-        taken = {part: member.running.taken for part, member in self._members.items()}
-        for part in sorted(taken, key=lambda part: taken[part], reverse=True):
-            if (total := self._taken) <= self._max_memory - self._reserve or not taken[part]:
-                return
-            size = f"{round(taken[part])} of {total} bytes"
-            text = f"the samples and results of all groups would take too much, its own {size}"
-            self._stop(part, time, "memory", text)
-            self._members[part].running.shared.settle_needs()
-
-    def _stop(self, part: Part, time: int, reason: str, text: str) -> None:
-        self._members[part].running.stop(time, reason, text)
-        self._members[part].measure()
+        self._members[part].stop(time, "evaluation", text)
 
     def took(self, part: Part, seconds: float) -> None:
         """Record the duration of an evaluation."""
@@ -296,23 +224,11 @@ class GroupManager:
 
     def count(self, now: int) -> None:
         """Count the series and samples of each group, once in a while."""
-        members = self._members.values()
-        recent = self._counted is not None and now - self._counted < _COUNT
-        if recent and all(member.usage is not None for member in members):
-            return
-        self._counted = now
-        shares = self._heads.usage()
-        for member in members:
-            history = member.running.history
-            own = Usage() if history is None else Usage(history.series, history.samples)
-            shared = shares.get(member.running, Usage())
-            member.usage = Usage(
-                own.series + shared.series, own.samples + shared.samples, shared.bytes
-            )
+        self._memory.count(self._members, now)
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
-        return results.publish(_results(self._members), now, self._help, self._shared)
+        return results.publish(results_of(self._members), now, self._help, self._shared)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
         """Return the results of each group, and the samples that groups share."""
@@ -331,37 +247,7 @@ class GroupManager:
         """Return each group with its statistics. Any thread may call it."""
         everything = self._members
         return [
-            (member.running.group, _account(member, everything.get(Part(part.group, quick=True))))
+            (member.running.group, account(member, everything.get(Part(part.group, quick=True))))
             for part, member in everything.items()
             if not part.quick
         ]
-
-
-def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
-    members = [slow] if quick is None else [slow, quick]
-    latest = max(members, key=lambda member: member.timestamp or 0)
-    usages = [member.usage or Usage() for member in members]
-    return GroupAccount(
-        group=slow.running.group.name,
-        rules=len(slow.running.group.rules),
-        interval=members[-1].interval / 1000,
-        duration=latest.duration,
-        timestamp=latest.timestamp,
-        missed=sum(member.missed for member in members),
-        series=sum(usage.series for usage in usages),
-        samples=sum(usage.samples for usage in usages),
-        bytes=sum(member.bytes for member in members) + sum(usage.bytes for usage in usages),
-    )
-
-
-def _results(members: _Members) -> Iterator[GroupResult]:
-    """Yield all results; a group's without those metrics that its quick part has."""
-    for part, member in members.items():
-        if part.quick:
-            if member.metrics:
-                yield member.result
-            continue
-        result, quick = member.result, members.get(Part(part.group, quick=True))
-        if quick is not None and quick.metrics:
-            result = replace(result, result=result.result.without(quick.metrics))
-        yield result

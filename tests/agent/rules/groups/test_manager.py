@@ -3,7 +3,8 @@
 import itertools
 
 from agent.rules.groups.file import Group, Rule
-from agent.rules.groups.manager import GroupManager, Part
+from agent.rules.groups.manager import GroupManager
+from agent.rules.groups.members import Part
 from agent.rules.groups.tick import TickInputs, by_metric
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.expression import parse
