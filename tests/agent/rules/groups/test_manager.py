@@ -1,6 +1,7 @@
 """Memory of all groups: the group that needs the most is stopped, others continue."""
 
 import itertools
+from array import array
 
 from agent.rules.groups.file import Group, Rule
 from agent.rules.groups.manager import GroupManager
@@ -8,6 +9,7 @@ from agent.rules.groups.members import Part
 from agent.rules.groups.tick import TickInputs, by_metric
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.expression import parse
+from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
 from collectors.base.sample import Family, Sample
 
 SECOND = 1_000
@@ -98,3 +100,25 @@ def test_subscription_keeps_the_samples_of_its_group():
     run(groups, range(35, 41, 5), 1)
     seen = groups.published(40 * SECOND)
     assert seen.results["a"][0][1] == 7
+
+
+def test_samples_saved_by_an_earlier_version_are_read():
+    """It saved collected samples and results of a group together."""
+    ticks = array("I", range(10))
+
+    def saved(name, source, values):
+        labels = (("__name__", name), ("i", "0"))
+        return SeriesSnapshot(labels, source, ticks, array("d", values), array("I"))
+
+    sums = list(itertools.accumulate(range(1, 11)))
+    series = (saved("m", "", range(1, 11)), saved("a:sum", "a:sum 1", sums))
+    snapshot = Snapshot(0, array("q", range(SECOND, 11 * SECOND, SECOND)), series)
+    rules = (
+        Rule("a:sum", parse("sum_over_time(m[1h])")),
+        Rule("b", parse("count_over_time(a:sum[1h])")),
+    )
+    groups = manager(max_memory=1 << 30)
+    groups.adopt([Group("a", rules)], 10 * SECOND, {"a": snapshot})
+    results = run(groups, [11], 1).results
+    assert [value for _, value in results["a:sum"]] == [sum(range(1, 12))]
+    assert [value for _, value in results["b"]] == [11]
