@@ -29,7 +29,7 @@ class ConfigError(SentenceError):
     """No usable kubeconfig; the text explains what to do."""
 
 
-class _Connections(rest.RESTClientObject):
+class _Connections(rest.RESTClientObject):  # type: ignore[misc]  # the client has no types
     """The client's connections, with sockets that notice a peer which is gone."""
 
     def _create_connector(self) -> aiohttp.TCPConnector:

@@ -11,7 +11,7 @@ stopped before they are taken; if samples of known series exceed it, the group t
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.rules.groups import dependencies, results
+from agent.rules.groups import dependencies, results, turns
 from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.members import Member, Members, Part, account, results_of
@@ -20,7 +20,7 @@ from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import Published
 from agent.rules.groups.schedule import Schedule
 from agent.rules.groups.shared_heads import Move, SharedHeads
-from agent.rules.groups.tick import Tick, TickInputs, TickResult
+from agent.rules.groups.tick import FamiliesByMetric, Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
 from agent.rules.storage.snapshot import Snapshot
@@ -58,6 +58,7 @@ class GroupManager:
         self._subscribed: Collection[str] = frozenset()
         self._heads = SharedHeads(self._budget)
         self._memory = GroupMemory(max_memory, self._heads)
+        self._postponed: Collection[Part] = frozenset()
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
@@ -159,16 +160,26 @@ class GroupManager:
 
     @property
     def next(self) -> int | None:
-        """Return the time at which the next group is due."""
-        return self._schedule.next
+        """Return the time at which the next group is due; 0 if groups were postponed."""
+        return 0 if self._postponed else self._schedule.next
 
     def take(self, now: int) -> Sequence[Part]:
-        """Return what is due in order of evaluation, and schedule its next evaluation."""
+        """Return what is due, each group after those that it depends on, and schedule its next evaluation."""
         due = self._schedule.take(now)
         for part, missed in due.items():
-            self._members[part].missed += missed
+            self._members[part].missed += missed + (part in self._postponed)
         self._move(due)
-        return [part for part in self._members if part in due]
+        found = [part for part in self._members if part in due or part in self._postponed]
+        self._postponed = frozenset()
+        return found
+
+    def ordered(self, due: Sequence[Part], families: FamiliesByMetric) -> Sequence[Part]:
+        """Return due groups in order of evaluation."""
+        return turns.ordered(due, self._members, families)
+
+    def postpone(self, parts: Iterable[Part]) -> None:
+        """Let groups be due again at once: there was no time for them."""
+        self._postponed = frozenset(parts)
 
     def _move(self, due: Iterable[Part]) -> None:
         """Let groups whose interval has changed share the samples of their new one."""
@@ -218,9 +229,10 @@ class GroupManager:
         """Record that a group cannot be evaluated at all."""
         self._members[part].stop(time, "evaluation", text)
 
-    def took(self, part: Part, seconds: float) -> None:
-        """Record the duration of an evaluation."""
+    def took(self, part: Part, seconds: float, processor: float) -> None:
+        """Record the duration of an evaluation, and its processor time in seconds."""
         self._members[part].duration = seconds
+        self._members[part].cost = processor
 
     def count(self, now: int) -> None:
         """Count the series and samples of each group, once in a while."""

@@ -27,6 +27,8 @@ class Member:
     interval: int
     """Its current interval in ms."""
     duration: float = 0.0
+    cost: float = 0.0
+    """Seconds, and seconds of processor time, of its last evaluation."""
     timestamp: float | None = None
     missed: int = 0
     bytes: int = 0

@@ -122,3 +122,40 @@ def test_samples_saved_by_an_earlier_version_are_read():
     results = run(groups, [11], 1).results
     assert [value for _, value in results["a:sum"]] == [sum(range(1, 12))]
     assert [value for _, value in results["b"]] == [11]
+
+
+def costly(*seconds):
+    """Groups that take these seconds of processor time, then a light one."""
+    names = [f"costly{number}" for number in range(len(seconds))]
+    groups = manager(*((name, "sum(m)") for name in [*names, "light"]), max_memory=1 << 30)
+    parts = groups.take(SECOND)
+    for part, cost in zip(parts, [*seconds, 0.001], strict=True):
+        groups.evaluate(part, inputs(1, 1))
+        groups.took(part, cost, cost)
+    return groups
+
+
+def test_light_groups_precede_costly_ones_which_take_turns():
+    groups = costly(0.6, 0.7, 0.8)
+    seen = []
+    for second in range(2, 8):
+        due = groups.ordered(groups.take(second * SECOND), {})
+        seen.append([part.group for part in due[:2]])
+        for part in due[:2]:  # no time for more
+            groups.evaluate(part, inputs(second, 1))
+        groups.postpone(due[2:])
+        assert groups.next < (second + 1) * SECOND, "at once"
+    assert seen == [["light", f"costly{number % 3}"] for number in range(6)]
+
+
+def test_groups_follow_those_they_read_while_a_step_has_time_for_all():
+    groups = costly(0.1, 0.2, 0.3)
+    due = groups.take(2 * SECOND)
+    assert groups.ordered(due, {}) == due
+
+
+def test_new_group_over_many_series_follows_light_ones():
+    groups = manager(("many", "sum(m)"), ("none", "vector(1)"), max_memory=1 << 30)
+    found = inputs(1, 200_000).families
+    due = groups.ordered(groups.take(SECOND), found)
+    assert [part.group for part in due] == ["none", "many"]
