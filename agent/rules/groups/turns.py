@@ -6,7 +6,7 @@ from agent.rules.groups import dependencies
 from agent.rules.groups.members import Member, Members, Part
 from agent.rules.groups.tick import FamiliesByMetric
 
-LONGEST_STEP = 1.0
+LONGEST_STEP = 0.25
 """Seconds of processor time after which the other due groups are left to the next step."""
 _SAMPLE_SECONDS = 1e-5
 """Estimated processor time of a group's first evaluation, for each collected sample that it may need."""

@@ -136,7 +136,7 @@ def costly(*seconds):
 
 
 def test_light_groups_precede_costly_ones_which_take_turns():
-    groups = costly(0.6, 0.7, 0.8)
+    groups = costly(0.2, 0.3, 0.4)
     seen = []
     for second in range(2, 8):
         due = groups.ordered(groups.take(second * SECOND), {})
@@ -149,7 +149,7 @@ def test_light_groups_precede_costly_ones_which_take_turns():
 
 
 def test_groups_follow_those_they_read_while_a_step_has_time_for_all():
-    groups = costly(0.1, 0.2, 0.3)
+    groups = costly(0.01, 0.02, 0.03)
     due = groups.take(2 * SECOND)
     assert groups.ordered(due, {}) == due
 
