@@ -13,8 +13,9 @@ from agent.rules.files import RuleFileReader
 from agent.rules.groups import dependencies
 from agent.rules.storage import exposition
 from agent.rules.storage.exposition import ExpositionError
-from plimsoll import durations, logs, userfile
+from plimsoll import durations, logs
 from plimsoll.commandline import Parser
+from plimsoll.files import userfile
 from plimsoll.recording.names import metric_names
 from plimsoll.text import SentenceError
 

@@ -10,7 +10,7 @@ from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.node_conditions import PREFIX
 from evaluator.scoring import derived
-from plimsoll import userfile
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import SentenceError
 

@@ -15,8 +15,8 @@ from evaluator.cli.check.live import NOTHING_KNOWN, LiveError, ask
 from evaluator.cli.check.workloads import Workload
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
-from plimsoll import userfile
 from plimsoll.commandline import Parser
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import one_line
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import msgspec
 
-from plimsoll import strictyaml, userfile
+from plimsoll import strictyaml
 from plimsoll.decode import UNREADABLE
+from plimsoll.files import userfile
 from plimsoll.text import SentenceError
 
 

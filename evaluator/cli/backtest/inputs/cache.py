@@ -21,7 +21,8 @@ from evaluator.cli.backtest.inputs.content import Content, Metrics, Part, Sample
 from evaluator.cli.backtest.inputs.rules import Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.model.node_index import NodeIndex
-from plimsoll import VERSION, userfile
+from plimsoll import VERSION
+from plimsoll.files import userfile
 
 _VERSION = 2
 _ENDS = 1 << 16

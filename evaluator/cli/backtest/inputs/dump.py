@@ -22,7 +22,7 @@ from evaluator.cli.backtest.inputs.rules import NO_RULES, Rules
 from evaluator.cli.backtest.inputs.source import BacktestError, Request
 from evaluator.cli.backtest.inputs.spill import Piece, Spill
 from evaluator.model.node_index import NodeIndex, Positions
-from plimsoll import userfile
+from plimsoll.files import userfile
 
 _PART = 4_000_000
 """Samples of one part."""

@@ -17,7 +17,7 @@ from typing import IO
 from evaluator.cli.backtest.inputs.source import BacktestError
 from evaluator.cli.check import documents
 from evaluator.cli.check.main import manifests
-from plimsoll import userfile
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 
 _AGENT = "agent"
