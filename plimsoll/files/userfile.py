@@ -36,11 +36,14 @@ def read_text(name: str, *, largest: int = LARGEST) -> str:
     Raises OSError, also for a file of more than `largest` bytes; UnicodeDecodeError.
     """
     if name == "-":
-        content = sys.stdin.buffer.read(largest + 1)
+        text = sys.stdin.read(largest + 1)
+        size = len(text)
     else:
         with open_binary(name) as file:
             content = file.read(largest + 1)
-    if len(content) > largest:
+        size = len(content)
+        text = "" if size > largest else content.decode().replace("\r\n", "\n")
+    if size > largest:
         reason = f"it is larger than {format_size(largest)}: split it into several files"
         raise OSError(errno.EFBIG, reason, name)
-    return content.decode().replace("\r\n", "\n")
+    return text

@@ -1,5 +1,6 @@
 """Which of the due groups are evaluated in one step: costly ones take turns, so that the others keep their interval."""
 
+import itertools
 from collections.abc import Sequence
 
 from agent.rules.groups import dependencies
@@ -15,16 +16,18 @@ _SAMPLE_SECONDS = 1e-5
 def ordered(due: Sequence[Part], members: Members, families: FamiliesByMetric) -> Sequence[Part]:
     """Return due groups in the order of their evaluation.
 
-    That is `due`, where groups follow those that they depend on, unless these take longer than a step: then first the groups
-    that together take at most half of it, and of the others those first that were evaluated the longest ago.
+    That is `due`, where groups follow those that they depend on, unless these take longer than a step: then first the cheapest
+    ones, which together take at most half of it, and of the others those first that were evaluated the longest ago.
     """
     costs = {part: _cost(members[part], families) for part in due}
     if sum(costs.values()) <= LONGEST_STEP:
         return due
-    light = LONGEST_STEP / 2 / len(due)
-    costly = [part for part in due if costs[part] > light]
+    cheapest = sorted(due, key=lambda part: costs[part])
+    sums = itertools.accumulate(costs[part] for part in cheapest)
+    light = {part for part, total in zip(cheapest, sums, strict=True) if total <= LONGEST_STEP / 2}
+    costly = [part for part in due if part not in light]
     costly.sort(key=lambda part: members[part].timestamp or 0.0)
-    return [*(part for part in due if costs[part] <= light), *costly]
+    return [*(part for part in due if part in light), *costly]
 
 
 def _cost(member: Member, families: FamiliesByMetric) -> float:

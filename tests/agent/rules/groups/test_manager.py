@@ -148,6 +148,12 @@ def test_light_groups_precede_costly_ones_which_take_turns():
     assert seen == [["light", f"costly{number % 3}"] for number in range(6)]
 
 
+def test_light_group_precedes_hundreds_of_costly_ones():
+    groups = costly(*[0.01] * 200)
+    due = groups.ordered(groups.take(2 * SECOND), {})
+    assert "light" in [part.group for part in due[:20]]
+
+
 def test_groups_follow_those_they_read_while_a_step_has_time_for_all():
     groups = costly(0.01, 0.02, 0.03)
     due = groups.take(2 * SECOND)
