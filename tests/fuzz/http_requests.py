@@ -139,13 +139,19 @@ class RequestGenerator:
         headers = (b": ".join(_LINES.sub(b"", field).split(b": ", 1))[:4000] for field in odd)
         method = rng.choice((b"GET",) * 9 + (b"HEAD", b"POST"))
         return HttpRequest(
-            b"\r\n".join((b"%s %s HTTP/1.1" % (method, path), b"Host: localhost", *headers, b"", b"")),
+            b"\r\n".join(
+                (b"%s %s HTTP/1.1" % (method, path), b"Host: localhost", *headers, b"", b"")
+            ),
             whole=False,
         )
 
 
 def _framed(method: bytes, path: bytes, body: bytes, *headers: bytes) -> bytes:
-    lines = (b"%s %s HTTP/1.1" % (method, path), b"Host: localhost", b"Content-Length: %d" % len(body))
+    lines = (
+        b"%s %s HTTP/1.1" % (method, path),
+        b"Host: localhost",
+        b"Content-Length: %d" % len(body),
+    )
     return b"\r\n".join((*lines, *headers, b"", body))
 
 

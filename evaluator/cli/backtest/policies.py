@@ -1,6 +1,5 @@
 """Reads the policies to replay from manifests."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from evaluator.policy.parse import parse
 from evaluator.policy.types import Policy
 from evaluator.readings.node_conditions import PREFIX
 from evaluator.scoring import derived
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import SentenceError
 
@@ -57,7 +57,7 @@ def _objects(name: str) -> Iterator[Mapping[str, Any]]:
     files = [*manifests(name)] if name != "-" and Path(name).is_dir() else [name]
     for file in files:
         try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            text = userfile.read_text(file)
             for obj in documents.objects(text):
                 if isinstance(obj, Mapping) and obj.get("kind") == schema.KIND:
                     meta = obj.get("metadata")

@@ -16,6 +16,7 @@ from evaluator.cli.check.workloads import Workload
 from evaluator.policy import parse
 from evaluator.policy.types import Policy
 from plimsoll.commandline import Parser
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import one_line
 
@@ -116,7 +117,7 @@ def manifests(root: str) -> Iterator[str]:
 def check_file(name: str) -> list[Checked]:
     """Return the objects of a file and the findings in them, or why it cannot be read."""
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        text = userfile.read_text(name)
     except UnicodeDecodeError:
         return [Checked(Findings(name, ["not a text file"]))]
     except OSError as error:
