@@ -21,14 +21,14 @@ import numpy as np
 
 from bench import commandline
 from bench.commandline import Line
-from evaluator.backtest.intervals import Period
-from evaluator.backtest.replay import Timing
-from evaluator.backtest.run import Backtest
-from evaluator.backtest.samples import Recording, Samples
-from evaluator.cli.backtest.inputs.openmetrics import SeriesTable
-from evaluator.model.node_index import NodeIndex
-from evaluator.policy.parse import parse
-from evaluator.runtime import gc_tuning
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.policy.parse import parse
+from evaluator.core.runtime import gc_tuning
+from evaluator.tools.backtest.inputs.openmetrics import SeriesTable
+from evaluator.tools.replay.intervals import Period
+from evaluator.tools.replay.replay import Timing
+from evaluator.tools.replay.run import Backtest
+from evaluator.tools.replay.samples import Recording, Samples
 
 BEGIN, STEP, DAY = 1_763_164_800.0, 15.0, 86_400
 METRICS = ("load_ratio", "memory_pressure", "disk_pressure")

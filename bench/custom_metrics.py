@@ -28,17 +28,17 @@ import msgspec
 from bench import commandline
 from bench.commandline import Line
 from bench.stalls import Stretches
-from evaluator.cache.cluster import ClusterCache
-from evaluator.cache.pods_by_namespace import PodsByNamespace
-from evaluator.metrics import Metrics
-from evaluator.metrics_api.api import CustomMetricsApi
-from evaluator.metrics_api.lists import MetricLists
-from evaluator.metrics_api.readings import CurrentReadings
-from evaluator.model import pod_record
-from evaluator.model.node import Node, NodeMeta
-from evaluator.policy.decide import Decisions
-from evaluator.readings.store import Store
-from evaluator.runtime import gc_tuning
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.metrics import Metrics
+from evaluator.core.model import pod_record
+from evaluator.core.model.node import Node, NodeMeta
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.readings.store import Store
+from evaluator.core.runtime import gc_tuning
+from evaluator.features.custom_metrics.api import CustomMetricsApi
+from evaluator.features.custom_metrics.lists import MetricLists
+from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
+from evaluator.features.custom_metrics.readings import CurrentReadings
 from plimsoll import rfc3339
 from plimsoll.http.types import Parts, Request, Response
 from wire.codec import Delta

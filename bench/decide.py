@@ -28,15 +28,15 @@ from typing import Any, NamedTuple
 from bench import commandline
 from bench.commandline import Line
 from bench.measure import percentile
-from evaluator.extender.codec import Args
-from evaluator.extender.verbs import answer_filter, answer_prioritize
-from evaluator.policy.decide import Decisions, decide, deciding
-from evaluator.policy.parse import parse
-from evaluator.policy.types import Policy
-from evaluator.readings.column import Reading
-from evaluator.readings.merged import Merged, Readings
-from evaluator.readings.polled import PolledReadings
-from evaluator.readings.store import Store
+from evaluator.core.policy.decide import Decisions, decide, deciding
+from evaluator.core.policy.parse import parse
+from evaluator.core.policy.types import Policy
+from evaluator.core.protocol.codec import Args
+from evaluator.core.readings.column import Reading
+from evaluator.core.readings.merged import Merged, Readings
+from evaluator.core.readings.polled import PolledReadings
+from evaluator.core.readings.store import Store
+from evaluator.features.extender.verbs import answer_filter, answer_prioritize
 from wire.codec import Delta
 
 METRICS = tuple(f"metric_{number}" for number in range(40))

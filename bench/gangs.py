@@ -29,16 +29,16 @@ from msgspec import Raw
 from bench import cluster, commandline, measure
 from bench import nodes as made
 from bench.commandline import Line
-from evaluator.cache.cluster import ClusterCache, decode_node
-from evaluator.cache.pods import PodCache
-from evaluator.gangs.core.capacity import CapacityTracker
-from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.index import GangIndex
-from evaluator.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
-from evaluator.model.gangs.membership import GATE
-from evaluator.model.node import Node
-from evaluator.model.pod_record import PodRecord, decode
-from evaluator.policy.decide import Decisions
+from evaluator.core.cache.cluster import ClusterCache, decode_node
+from evaluator.core.cache.pods import PodCache
+from evaluator.core.model.gangs.membership import GATE
+from evaluator.core.model.node import Node
+from evaluator.core.model.pod_record import PodRecord, decode
+from evaluator.core.policy.decide import Decisions
+from evaluator.features.gangs.core.capacity import CapacityTracker
+from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
 
 EACH = 20
 """Pods of a gang."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from bench import cluster
-from evaluator.model import usage_metrics
-from evaluator.model.node_index import NodeIndex
-from evaluator.model.pod_demand import PodView, Resource
-from evaluator.scoring.snapshot import ClusterSnapshot, NodeUsageArrays
+from evaluator.core.model import usage_metrics
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 
 CORES = 8
 MEMORY = 16 << 30  # bytes

@@ -18,7 +18,9 @@ from msgspec import Raw
 
 from bench import cluster
 
-_RECORDED = Path(__file__).parents[1] / "tests/evaluator/extender/requests/v1.36-names-3.json"
+_RECORDED = (
+    Path(__file__).parents[1] / "tests/evaluator/features/extender/requests/v1.36-names-3.json"
+)
 _GO_BUFFER = 4096  # bytes of the first write of Go's client: the headers and the start of the body
 _PATIENCE = 60.0
 

@@ -22,10 +22,10 @@ from bench.podcluster import PodCluster
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
-from evaluator.scorerhost import registry
-from evaluator.scorerhost.registry import BUILT_IN
-from evaluator.scoring.options import ScorerOptions
-from evaluator.scoring.plugin import Scorer, ScorerResult
+from evaluator.features.scorers import registry
+from evaluator.features.scorers.options import ScorerOptions
+from evaluator.features.scorers.plugin import Scorer, ScorerResult
+from evaluator.features.scorers.registry import BUILT_IN
 
 AIM = "pod_p50_ms <= 15 loops"
 _WARM_UP = 5

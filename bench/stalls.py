@@ -27,20 +27,20 @@ import numpy as np
 
 from bench import commandline
 from bench.commandline import Line
-from evaluator.cache.cluster import ClusterCache
-from evaluator.engine.loop import DecisionLoop
-from evaluator.engine.subscription import Subscriptions
-from evaluator.metrics import Metrics
-from evaluator.model.names import POLICY_LABEL, PolicyKey
-from evaluator.model.node import Node, NodeMeta
-from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.policy.parse import parse
-from evaluator.policy.types import Policy
-from evaluator.readings.store import Store
-from evaluator.runtime import gc_tuning
-from evaluator.server.ops import OpsServer
-from evaluator.server.pages.reports import Reports
-from evaluator.server.pages.sources import PageSources
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.http.ops import OpsServer
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.model.node import Node, NodeMeta
+from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.core.policy.parse import parse
+from evaluator.core.policy.types import Policy
+from evaluator.core.readings.store import Store
+from evaluator.core.runtime import gc_tuning
+from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta
 

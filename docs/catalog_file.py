@@ -1,4 +1,4 @@
-"""Writes evaluator/catalog/metrics.tsv: the metrics of all collectors and of the rules in deploy/rules."""
+"""Writes evaluator/core/catalog/metrics.tsv: the metrics of all collectors and of the rules in deploy/rules."""
 
 from collections.abc import Iterator
 from pathlib import Path

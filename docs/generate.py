@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import agent.config
-import evaluator.cli.adopt_labels.main
-import evaluator.cli.check_apiservice.main
-import evaluator.cli.clean.main
-import evaluator.cli.configure_scheduler.main
 import evaluator.config
+import evaluator.tools.adopt_labels.main
+import evaluator.tools.check_apiservice.main
+import evaluator.tools.clean.main
+import evaluator.tools.configure_scheduler.main
 import sandbox.config
 from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
@@ -25,7 +25,7 @@ from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
 from docs import catalog_file, collector_table, compatibility, figures, shipped
-from evaluator.metrics import Metrics
+from evaluator.core.metrics import Metrics
 from plimsoll import flags
 
 HERE = Path(__file__).resolve().parent
@@ -101,22 +101,22 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator configure-scheduler",
         "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
-        evaluator.cli.configure_scheduler.main.Settings,
+        evaluator.tools.configure_scheduler.main.Settings,
     )
     yield from _program(
         "plimsoll-evaluator adopt-labels",
         "Usage: [switching-from-tas.md](switching-from-tas.md).",
-        evaluator.cli.adopt_labels.main.AdoptSettings,
+        evaluator.tools.adopt_labels.main.AdoptSettings,
     )
     yield from _program(
         "plimsoll-evaluator clean",
         "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
-        evaluator.cli.clean.main.CleanSettings,
+        evaluator.tools.clean.main.CleanSettings,
     )
     yield from _program(
         "plimsoll-evaluator check-apiservice",
         "Usage: [custom-metrics.md](custom-metrics.md).",
-        evaluator.cli.check_apiservice.main.CheckAPIServiceSettings,
+        evaluator.tools.check_apiservice.main.CheckAPIServiceSettings,
     )
     yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)

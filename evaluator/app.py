@@ -10,41 +10,41 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from evaluator.cache import cluster
-from evaluator.cache.cluster import ClusterCache
 from evaluator.config import Settings
-from evaluator.controllers.manager import ControllerManager
-from evaluator.engine.loop import DecisionLoop
-from evaluator.engine.served_metrics import ServedMetrics
-from evaluator.engine.similar import SimilarMetrics
-from evaluator.engine.subscription import Subscriptions
-from evaluator.engine.violation_times import ViolationTimes
-from evaluator.extender.policies import PolicyVerbs
-from evaluator.extender.scorer_host import ScorerHost
-from evaluator.kubeapi import resources
-from evaluator.kubeapi.client import WATCH_GRACE, Kube
-from evaluator.kubeapi.reflector import LONGEST_WATCH, Reflector, Sink
-from evaluator.metrics import Metrics
-from evaluator.model import pod_record
-from evaluator.model.node import NodeCondition
-from evaluator.plans.enforcement import Effects
-from evaluator.policy.actions.names import own_prefixes
-from evaluator.readings.failing_rules import FailingRuleIndex
-from evaluator.readings.merged import AGENTS
-from evaluator.readings.node_conditions import NodeConditions, WithNodeConditions
-from evaluator.readings.store import Store
-from evaluator.runtime.gc_tuning import FreezeWhenReady
-from evaluator.scoring.plugin import Scorer
-from evaluator.server import ops_port
-from evaluator.server.custom_metrics import CustomMetricsPort
-from evaluator.server.listeners import Listeners
-from evaluator.server.ops import OpsServer
-from evaluator.server.pages.reports import Reports
-from evaluator.server.pages.sources import PageSources
-from evaluator.server.pod_reader import PodReader
-from evaluator.sources.agents import port as agents_port
-from evaluator.sources.agents.server import AgentServer
-from evaluator.sources.build import SourceDependencies, assemble
+from evaluator.controllers_manager import ControllerManager
+from evaluator.core.cache import cluster
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.http import ops_port
+from evaluator.core.http.listeners import Listeners
+from evaluator.core.http.ops import OpsServer
+from evaluator.core.kube import resources
+from evaluator.core.kube.client import WATCH_GRACE, Kube
+from evaluator.core.kube.reflector import LONGEST_WATCH, Reflector, Sink
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.served_metrics import ServedMetrics
+from evaluator.core.loop.similar import SimilarMetrics
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.loop.violation_times import ViolationTimes
+from evaluator.core.metrics import Metrics
+from evaluator.core.model import pod_record
+from evaluator.core.model.node import NodeCondition
+from evaluator.core.policy.actions.names import own_prefixes
+from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.merged import AGENTS
+from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
+from evaluator.core.readings.store import Store
+from evaluator.core.runtime.gc_tuning import FreezeWhenReady
+from evaluator.core.sources.agents import port as agents_port
+from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.build import SourceDependencies, assemble
+from evaluator.features.custom_metrics.port import CustomMetricsPort
+from evaluator.features.extender.policies import PolicyVerbs
+from evaluator.features.pages.pod_reader import PodReader
+from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.sources import PageSources
+from evaluator.features.scorers.host import ScorerHost
+from evaluator.features.scorers.plugin import Scorer
+from evaluator.features.status.enforcement import Effects
 from plimsoll import logs
 from plimsoll.durations import format_duration
 from plimsoll.process import memory

@@ -5,14 +5,14 @@ A new flag is a field here, or in the `options.py` of the package that reads it;
 
 from dataclasses import dataclass
 
-from evaluator.extender.options import ExtenderOptions
-from evaluator.gangs.options import GangOptions
-from evaluator.gangs.webhook_options import WebhookOptions
-from evaluator.metrics_api.options import CustomMetricsOptions
-from evaluator.plans.node_actions.options import NodeActionOptions
-from evaluator.scoring.options import ScorerOptions
-from evaluator.sources.agents.options import AgentOptions
-from evaluator.sources.options import SourceOptions
+from evaluator.core.sources.agents.options import AgentOptions
+from evaluator.core.sources.options import SourceOptions
+from evaluator.features.custom_metrics.options import CustomMetricsOptions
+from evaluator.features.extender.options import ExtenderOptions
+from evaluator.features.gangs.options import GangOptions
+from evaluator.features.gangs.webhook_options import WebhookOptions
+from evaluator.features.node_actions.options import NodeActionOptions
+from evaluator.features.scorers.options import ScorerOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions

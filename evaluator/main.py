@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from evaluator.app import Service
 from evaluator.config import Settings
-from evaluator.kubeapi.client import Kube
-from evaluator.kubeapi.connection import ConfigError
-from evaluator.runtime import gc_tuning
-from evaluator.scorerhost import registry
-from evaluator.scoring.plugin import Scorer
-from evaluator.sources.queries import QueriesError
-from evaluator.tls.reload import TlsError
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.connection import ConfigError
+from evaluator.core.runtime import gc_tuning
+from evaluator.core.sources.queries import QueriesError
+from evaluator.core.tls.reload import TlsError
+from evaluator.features.scorers import registry
+from evaluator.features.scorers.plugin import Scorer
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
@@ -55,7 +55,7 @@ COMMANDS = {
     "record": "record",
     "test": "policy_test",
 }
-"""The package in `evaluator.cli` of each subcommand; its function `main.main` gets the arguments after the command."""
+"""The package in `evaluator.tools` of each subcommand; its function `main.main` gets the arguments after the command."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
-        command_module = importlib.import_module(f"evaluator.cli.{COMMANDS[given[0]]}.main")
+        command_module = importlib.import_module(f"evaluator.tools.{COMMANDS[given[0]]}.main")
         status: int = command_module.main(given[1:])
         return status
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)

@@ -11,7 +11,7 @@ import pytest
 from bench import extender, gangs, measure, pages
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
-from evaluator.scorerhost.registry import BUILT_IN
+from evaluator.features.scorers.registry import BUILT_IN
 from tests.patience import PATIENCE
 
 BENCH = Path(extender.__file__).parent

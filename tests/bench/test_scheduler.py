@@ -8,7 +8,7 @@ import pytest
 from bench import cluster, nodes
 from bench.scheduler import Reply, Truth, WrongAnswerError, question
 
-RECORDED = Path(__file__).parents[1] / "evaluator/extender/requests"
+RECORDED = Path(__file__).parents[1] / "evaluator/features/extender/requests"
 NAMES = cluster.names(40)
 VALUES = cluster.readings(NAMES, "one")
 FAILING = cluster.violating(VALUES)

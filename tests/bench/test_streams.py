@@ -9,9 +9,9 @@ import pytest
 
 from bench import streams
 from bench.fleet import Fleet, Habits, names
-from evaluator.engine.subscription import Subscriptions
-from evaluator.readings.store import Store
-from evaluator.sources.agents.server import AgentServer
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.readings.store import Store
+from evaluator.core.sources.agents.server import AgentServer
 from tests.patience import PATIENCE
 
 pytestmark = [

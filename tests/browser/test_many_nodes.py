@@ -3,17 +3,17 @@
 import pytest
 import pytest_asyncio
 
-from evaluator.policy import parse
-from evaluator.server import ops
-from evaluator.server.pages.reports import Reports
-from evaluator.server.pages.sources import PageSources
+from evaluator.core.http import ops
+from evaluator.core.policy import parse
+from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.sources import PageSources
 from plimsoll.html.templates import segment
 from plimsoll.http.addresses import Address
 from plimsoll.http.server import Server
 from tests import chromium
 from tests.browser.conftest import LOOP
 from tests.evaluator.conftest import make_rule, make_tas
-from tests.evaluator.server.test_ops import OpsPort
+from tests.evaluator.core.http.test_ops import OpsPort
 from wire.codec import Delta
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

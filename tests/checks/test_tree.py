@@ -23,7 +23,7 @@ def tree(tmp_path, check):
     """A tree without findings."""
     for package in check["PACKAGES"]:
         write(tmp_path, f"{package}/__init__.py", '"""What belongs here."""\n')
-    (tmp_path / "pyproject.toml").write_text(CONTRACT.format(modules=["evaluator.model"]))
+    (tmp_path / "pyproject.toml").write_text(CONTRACT.format(modules=["evaluator.core.model"]))
     return tmp_path
 
 

@@ -6,13 +6,13 @@ import secrets
 import msgspec
 import pytest
 
-from evaluator.cache.pods import PodCache
-from evaluator.gangs.core.index import GangIndex
-from evaluator.gangs.core.podgroup import GangKey
-from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
-from evaluator.gangs.diagnoser import Diagnoser
-from evaluator.kubeapi.client import Kube
-from evaluator.model.pod_record import decode
+from evaluator.core.cache.pods import PodCache
+from evaluator.core.kube.client import Kube
+from evaluator.core.model.pod_record import decode
+from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
+from evaluator.features.gangs.diagnoser import Diagnoser
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError

@@ -5,13 +5,13 @@ from collections import Counter
 import msgspec
 import pytest
 
-from evaluator.cache.cluster import ClusterCache, decode_node
-from evaluator.cache.pods import PodCache
-from evaluator.gangs.core.capacity import CapacityTracker
-from evaluator.gangs.core.packing import Packing
-from evaluator.gangs.core.pod_shape import shapes
-from evaluator.model import pod_record
-from evaluator.policy.decide import Decisions
+from evaluator.core.cache.cluster import ClusterCache, decode_node
+from evaluator.core.cache.pods import PodCache
+from evaluator.core.model import pod_record
+from evaluator.core.policy.decide import Decisions
+from evaluator.features.gangs.core.capacity import CapacityTracker
+from evaluator.features.gangs.core.packing import Packing
+from evaluator.features.gangs.core.pod_shape import shapes
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 

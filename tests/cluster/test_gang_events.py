@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from evaluator.cache.pods import PodCache
-from evaluator.gangs.core.index import GangIndex
-from evaluator.gangs.core.types import GangDecisions, GangState, GangVerdict
-from evaluator.gangs.events import GangEventRecorder
-from evaluator.kubeapi.client import Kube
-from evaluator.metrics import Metrics
-from evaluator.model.pod_record import decode
-from evaluator.plans.event_queue import EventTimings
+from evaluator.core.cache.pods import PodCache
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.event_queue import EventTimings
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.pod_record import decode
+from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
+from evaluator.features.gangs.events import GangEventRecorder
 from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e

@@ -5,9 +5,9 @@ import copy
 import msgspec
 import pytest
 
-from evaluator.model import pod_record
-from evaluator.model.gangs.membership import QoS
-from evaluator.model.requests import amounts
+from evaluator.core.model import pod_record
+from evaluator.core.model.gangs.membership import QoS
+from evaluator.core.model.requests import amounts
 
 pytestmark = pytest.mark.e2e
 

@@ -8,8 +8,8 @@ from functools import partial
 import msgspec
 import pytest
 
-from evaluator.cache.cluster import decode_node, decode_pod
-from evaluator.model.feasibility import is_feasible
+from evaluator.core.cache.cluster import decode_node, decode_pod
+from evaluator.core.model.feasibility import is_feasible
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 

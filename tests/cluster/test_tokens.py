@@ -5,9 +5,9 @@ import subprocess
 
 import pytest
 
-from evaluator.access.errors import InvalidTokenError
-from evaluator.kubeapi.client import Kube
-from evaluator.sources.agents.token_review import TokenAuthenticator
+from evaluator.core.access.errors import InvalidTokenError
+from evaluator.core.kube.client import Kube
+from evaluator.core.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
 from sandbox.programs import AgentLaunch, agent_command
 from tests.preloaded import Processes

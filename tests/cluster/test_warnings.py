@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from evaluator.scoring.derived import DERIVED_METRICS
+from evaluator.features.scorers.derived import DERIVED_METRICS
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import ObjectKind

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from evaluator.policy.parse import MOST_LABELS, MOST_RULES
+from evaluator.core.policy.parse import MOST_LABELS, MOST_RULES
 
 ROOT = Path(__file__).parents[2]
 

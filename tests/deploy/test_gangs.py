@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
-from evaluator.gangs import webhook
-from evaluator.model.gangs.membership import ADMITTED, GATE
+from evaluator.core.model.gangs.membership import ADMITTED, GATE
+from evaluator.features.gangs import webhook
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure

@@ -8,14 +8,14 @@ import json
 import pytest
 import yaml
 
-from evaluator.cache.cluster import decode_node
-from evaluator.gangs.core import ungate
-from evaluator.kubeapi.client import Kube
-from evaluator.model.gangs.membership import ADMITTED, GATE
-from evaluator.model.node_labels import LabelApply
-from evaluator.model.pod import REQUEUED_AT
-from evaluator.plans.node_actions import conditions, taints
-from evaluator.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
+from evaluator.core.cache.cluster import decode_node
+from evaluator.core.kube.client import Kube
+from evaluator.core.model.gangs.membership import ADMITTED, GATE
+from evaluator.core.model.node_labels import LabelApply
+from evaluator.core.model.pod import REQUEUED_AT
+from evaluator.core.policy.actions.names import AUTOSCALER, DOMAIN, own_prefixes
+from evaluator.features.gangs.core import ungate
+from evaluator.features.node_actions import conditions, taints
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
 from sandbox.controllers.nodes import node_object

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.kubeapi.client import Kube
-from evaluator.model.node_labels import FIELD_MANAGER
+from evaluator.core.kube.client import Kube
+from evaluator.core.model.node_labels import FIELD_MANAGER
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"<!-- tested: tests/deploy/test_lifecycle.py -->\n *```sh\n(.*?)```", re.DOTALL)

@@ -15,7 +15,7 @@ from agent.rules.groups import metrics
 from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
-from evaluator.metrics import Metrics, PolicyGauge
+from evaluator.core.metrics import Metrics, PolicyGauge
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

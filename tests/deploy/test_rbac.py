@@ -1,4 +1,4 @@
-"""The roles allow exactly the requests of evaluator/kubeapi/client.py: each method is called and its request checked."""
+"""The roles allow exactly the requests of evaluator/core/kube/client.py: each method is called and its request checked."""
 
 import contextlib
 import inspect
@@ -9,13 +9,13 @@ import yaml
 from aiohttp import web
 
 from evaluator.config import Settings
-from evaluator.gangs.diagnosis.controllers import KINDS
-from evaluator.kubeapi import resources
-from evaluator.kubeapi.client import Kube
-from evaluator.kubeapi.transport import KubeError
-from evaluator.model.names import PolicyKey
-from evaluator.model.node_labels import LabelApply
-from evaluator.scoring.plugins.reward import REWARD_CONFIG_MAP
+from evaluator.core.kube import resources
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_labels import LabelApply
+from evaluator.features.gangs.diagnosis.controllers import KINDS
+from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from collectors.registry import COLLECTORS
-from evaluator.model import usage_metrics
+from evaluator.core.model import usage_metrics
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
-from evaluator.scorerhost import registry
+from evaluator.features.scorers import registry
 from plimsoll import flags
 from plimsoll.commandline import Parser
 

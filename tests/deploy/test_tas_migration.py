@@ -11,7 +11,7 @@ import yaml
 
 from evaluator.main import main
 from sandbox.envtest import find
-from tests.evaluator.cli.configure_scheduler.conftest import KUBEADM
+from tests.evaluator.tools.configure_scheduler.conftest import KUBEADM
 
 ROOT = Path(__file__).parents[2]
 TAS = Path(__file__).parent / "tas"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.cli.check import main
-from evaluator.plans.conditions import TYPES
+from evaluator.features.status.conditions import TYPES
+from evaluator.tools.check import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policies.md").read_text()

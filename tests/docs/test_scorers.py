@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from evaluator.config import Settings
-from evaluator.scorerhost import registry
+from evaluator.features.scorers import registry
 from plimsoll import flags
 
 TEXT = (Path(__file__).parents[2] / "docs/scorers.md").read_text()

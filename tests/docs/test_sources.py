@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 from evaluator.config import Settings
-from evaluator.metrics import Metrics
-from evaluator.sources.formats.coverage import Coverage
-from evaluator.sources.options import SourceOptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.sources.formats.coverage import Coverage
+from evaluator.core.sources.options import SourceOptions
 from plimsoll import flags
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text()

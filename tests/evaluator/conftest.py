@@ -14,8 +14,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from evaluator.kubeapi.client import Kube
-from evaluator.policy import parse
+from evaluator.core.kube.client import Kube
+from evaluator.core.policy import parse
 from plimsoll import logs
 from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE

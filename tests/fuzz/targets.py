@@ -15,40 +15,40 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
 from collectors.textfile.formats import promtext
-from evaluator.access.core import request_header
-from evaluator.access.core.request_header import RequestHeaderError
-from evaluator.access.errors import InvalidTokenError, UnreviewedError
-from evaluator.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
-from evaluator.cli.check import main
-from evaluator.cli.check.describe import describe
-from evaluator.cli.configure_scheduler import configuration, staticpod
-from evaluator.controllers.status import transitions
-from evaluator.extender import codec as messages
-from evaluator.extender import podview
-from evaluator.gangs.core import admission
-from evaluator.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
-from evaluator.gangs.diagnosis.create_failures import ControllerEvent, last_failure
-from evaluator.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.kubeapi import client, connection, resources, transport
-from evaluator.kubeapi.reflector import Reflector
-from evaluator.kubeapi.transport import KubeError
-from evaluator.model import api_status
-from evaluator.model.gangs.membership import Membership, Owner
-from evaluator.model.pod import Pod
-from evaluator.model.pod_demand import Resource
-from evaluator.model.pod_record import PodRecord
-from evaluator.plans.policy_events import ReportedState, previously_reported
-from evaluator.plans.status import statuses
-from evaluator.policy.decide import decide
-from evaluator.policy.types import StrategyName
-from evaluator.readings.store import Store
-from evaluator.sources import queries
-from evaluator.sources.agents.protocol import StreamProtocol, parse
-from evaluator.sources.agents.token_review import TokenAuthenticator
-from evaluator.sources.custom_metrics import CustomMetrics
-from evaluator.sources.formats import metric_value_list, prometheus_vector
-from evaluator.sources.formats.answer import MeasurementTime, SourceError, moment
+from evaluator.core.access.core import request_header
+from evaluator.core.access.core.request_header import RequestHeaderError
+from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
+from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
+from evaluator.core.kube import client, connection, resources, transport
+from evaluator.core.kube.reflector import Reflector
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.model import api_status
+from evaluator.core.model.gangs.membership import Membership, Owner
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.policy.decide import decide
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.protocol import codec as messages
+from evaluator.core.protocol import podview
+from evaluator.core.readings.store import Store
+from evaluator.core.sources import queries
+from evaluator.core.sources.agents.protocol import StreamProtocol, parse
+from evaluator.core.sources.agents.token_review import TokenAuthenticator
+from evaluator.core.sources.custom_metrics import CustomMetrics
+from evaluator.core.sources.formats import metric_value_list, prometheus_vector
+from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
+from evaluator.features.gangs.core import admission
+from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
+from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure
+from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
+from evaluator.features.status.controller import transitions
+from evaluator.features.status.event_plan import ReportedState, previously_reported
+from evaluator.features.status.plan import statuses
+from evaluator.tools.check import main
+from evaluator.tools.check.describe import describe
+from evaluator.tools.configure_scheduler import configuration, staticpod
 from plimsoll import quantity
 from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from evaluator.kubeapi import transport
+from evaluator.core.kube import transport
 from tests.fuzz.properties import at_most, held_at_most
 from tests.fuzz.targets import TARGETS
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.extender import codec
+from evaluator.core.protocol import codec
 from tests.examples import examples
 
 names = st.one_of(

@@ -5,19 +5,19 @@ import tracemalloc
 
 import pytest
 
-from evaluator.cache.cluster import ClusterCache
-from evaluator.engine.loop import DecisionLoop
-from evaluator.engine.subscription import Subscriptions
-from evaluator.metrics import Metrics
-from evaluator.model.metadata import ObjectMeta
-from evaluator.model.names import PolicyKey
-from evaluator.model.node import Node
-from evaluator.policy import parse
-from evaluator.policy.limits.rules import MOST_RULES
-from evaluator.readings.store import Store
-from evaluator.server import ops
-from evaluator.server.pages.reports import Reports
-from evaluator.server.pages.sources import PageSources
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.http import ops
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.policy import parse
+from evaluator.core.policy.limits.rules import MOST_RULES
+from evaluator.core.readings.store import Store
+from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta
 

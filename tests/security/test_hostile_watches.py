@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.kubeapi import transport
-from evaluator.kubeapi.transport import LONGEST_LINE, KubeError
+from evaluator.core.kube import transport
+from evaluator.core.kube.transport import LONGEST_LINE, KubeError
 
 
 class Endless:

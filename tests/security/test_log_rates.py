@@ -2,10 +2,10 @@
 
 import structlog
 
-from evaluator.cache.cluster import ClusterCache
-from evaluator.controllers.node_writer import NodeWriter
-from evaluator.kubeapi.transport import KubeError
-from evaluator.model.node import Node, NodeMeta
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.node import Node, NodeMeta
+from evaluator.core.writes.node_writer import NodeWriter
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 

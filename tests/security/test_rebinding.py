@@ -5,12 +5,12 @@ import json
 import pytest
 
 from evaluator.config import Settings
-from evaluator.metrics import Metrics
-from evaluator.server import ops_port
+from evaluator.core.http import ops_port
+from evaluator.core.metrics import Metrics
 from plimsoll.http.addresses import Address
 from plimsoll.http.routes import without_rebinding
 from plimsoll.http.types import Peer, Request
-from tests.evaluator.server.pages.conftest import PagesOfPolicies
+from tests.evaluator.features.pages.conftest import PagesOfPolicies
 
 OPEN = frozenset({"/healthz"})
 REBOUND = [

@@ -6,18 +6,18 @@ import json
 import pytest
 
 from evaluator.config import Settings
-from evaluator.gangs.core.decide import decide
-from evaluator.gangs.core.explain import GangExplainer
-from evaluator.gangs.core.types import GangDecisions, GangTimings
-from evaluator.metrics import Metrics
-from evaluator.model.api_status import AccessReview, ReviewedUser, TokenReview
-from evaluator.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.policy import parse
-from evaluator.server import ops_port
+from evaluator.core.http import ops_port
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
+from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.core.policy import parse
+from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.core.types import GangDecisions, GangTimings
 from plimsoll.http.addresses import Address
-from tests.evaluator.gangs.conftest import _capacity, _gangs, _resident
-from tests.evaluator.gangs.outcomes import NOW
-from tests.evaluator.server.pages.conftest import PagesOfPolicies
+from tests.evaluator.features.gangs.conftest import _capacity, _gangs, _resident
+from tests.evaluator.features.gangs.outcomes import NOW
+from tests.evaluator.features.pages.conftest import PagesOfPolicies
 
 OWN, OTHER = "shop", "workshop"
 """One name is part of the other, as `search=shop/` would confuse them."""

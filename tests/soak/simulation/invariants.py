@@ -11,12 +11,12 @@ import psutil
 from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
-from evaluator.model import node_labels
-from evaluator.model.node import Node
-from evaluator.plans.status import statuses
-from evaluator.policy import parse
-from evaluator.policy.decide import decide
-from evaluator.readings.store import Store
+from evaluator.core.model import node_labels
+from evaluator.core.model.node import Node
+from evaluator.core.policy import parse
+from evaluator.core.policy.decide import decide
+from evaluator.core.readings.store import Store
+from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
 SLACK = 1.0

@@ -6,10 +6,10 @@ import json
 
 from evaluator.app import Service
 from evaluator.config import Settings
-from evaluator.extender import codec
-from evaluator.extender.verbs import answer_filter
-from evaluator.kubeapi.client import Kube
-from evaluator.policy.decide import NotReadyError
+from evaluator.core.kube.client import Kube
+from evaluator.core.policy.decide import NotReadyError
+from evaluator.core.protocol import codec
+from evaluator.features.extender.verbs import answer_filter
 
 STALE_AFTER = 12.0
 CLUSTER_STALE_AFTER = 20.0

@@ -1,4 +1,0 @@
-"""Authentication and authorization of the ports that users reach, delegated to the API server as aggregated API servers do.
-
-Imports the packages below `evaluator.sources`; answers no requests itself.
-"""

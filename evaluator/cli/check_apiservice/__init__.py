@@ -1,4 +1,0 @@
-"""`plimsoll-evaluator check-apiservice`: whether the custom metrics API can be, or is, served by Plimsoll.
-
-Imports `evaluator.kubeapi` and below.
-"""

@@ -1,0 +1,270 @@
+"""The cached policies, nodes and pods with a policy label, updated by the reflectors."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from evaluator.core.cache.feasible_nodes import FeasibleNodes
+from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.cache.staleness import WatchStaleness
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node, NodeCondition
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.pod import Pod
+from evaluator.core.policy import parse
+from evaluator.core.policy.types import Policy
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_STEP = 200
+"""Objects compared per step: well below a millisecond."""
+_STEP_OF_KEYS = 2000
+"""Keys computed per step: well below a millisecond."""
+
+
+class Collection(Generic[K, T]):
+    """All objects of one kind by key.
+
+    Calls `changed(key, before, after)` for each difference, None meaning absent, and `listed` after the first
+    complete list. Until then `synced` is false, and an absent object is unknown. `unserved` is why the API server
+    cannot list the kind; empty if it can.
+    """
+
+    def __init__(
+        self,
+        key: Callable[[T], K],
+        *,
+        changed: Callable[[K, T | None, T | None], None],
+        listed: Callable[[], None],
+    ) -> None:
+        self.objects: dict[K, T] = {}
+        self.synced = False
+        self.unserved = ""
+        self._key = key
+        self._changed = changed
+        self._listed = listed
+
+    def replace(self, objects: list[T]) -> None:
+        """Replace all objects."""
+        for _ in self.replacing(objects):
+            pass
+
+    def replacing(self, objects: list[T]) -> Iterator[None]:
+        """Replace all objects in steps, so that the caller can yield to the event loop between them."""
+        keys: set[K] = set()
+        for number, obj in enumerate(objects, start=1):
+            keys.add(self._key(obj))
+            if number % _STEP_OF_KEYS == 0:
+                yield
+        for key in self.objects.keys() - keys:
+            self._changed(key, self.objects.pop(key), None)
+        for number, obj in enumerate(objects, start=1):
+            self.put(obj)
+            if number % _STEP == 0:
+                yield
+        first, self.synced, self.unserved = not self.synced, True, ""
+        if first:
+            self._listed()
+
+    def mark_unserved(self, reason: str) -> None:
+        """Record that the API server does not serve the kind: its objects are unknown until the next list."""
+        self.synced, self.unserved = False, reason
+
+    def put(self, obj: T) -> None:
+        """Add or update an object."""
+        key = self._key(obj)
+        before = self.objects.get(key)
+        self.objects[key] = obj
+        if before != obj:
+            self._changed(key, before, obj)
+
+    def drop(self, obj: T) -> None:
+        """Remove an object."""
+        key = self._key(obj)
+        if (before := self.objects.pop(key, None)) is not None:
+            self._changed(key, before, None)
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Callbacks for changes; called on the event loop's thread, so they must return at once."""
+
+    decisions: list[Callable[[], None]] = field(default_factory=list)
+    """Policies or the set of nodes changed, or the first list of a kind is complete."""
+    nodes: list[Callable[[str, bool], None]] = field(default_factory=list)
+    """A node was registered (true), possibly replacing one of the same name, or deleted (false), after the first list."""
+    labels: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's labels or their owners changed, or the node was added or deleted."""
+    placement: list[Callable[[], None]] = field(default_factory=list)
+    """Pods with a policy label, or the placement of nodes or pods, changed."""
+    conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
+    """A node's conditions, or only their times, changed; none are left of a deleted node."""
+    actions: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's taints or conditions changed, or the node was added or deleted."""
+    figures: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
+
+
+class ClusterCache:
+    """Policies, nodes and pods with a policy label. `stale_after`: seconds without watch events after which a kind is stale."""
+
+    def __init__(self, *, stale_after: float = math.inf) -> None:
+        self.listeners = Listeners()
+        self.staleness = WatchStaleness(
+            ("taspolicies", "nodes", "pods", "all pods"), bound=stale_after
+        )
+        self.policies: Collection[PolicyKey, Policy] = Collection(
+            lambda policy: policy.key,
+            changed=lambda *_: self._notify(self.listeners.decisions),
+            listed=self._kind_listed,
+        )
+        self.nodes: Collection[str, Node] = Collection(
+            lambda node: node.metadata.name, changed=self._node_changed, listed=self._kind_listed
+        )
+        self.pods: Collection[tuple[str, str], Pod] = Collection(
+            lambda pod: (pod.metadata.namespace, pod.metadata.name),
+            changed=self._pod_changed,
+            listed=self._kind_listed,
+        )
+
+        self.running = PodsByPolicy(lambda pod: pod.running)
+        self.waiting = PodsByPolicy(lambda pod: pod.waiting)
+        self.requesting = PodsByPolicy(lambda pod: pod.active and pod.spec.requests_extender)
+        self.not_requesting = PodsByPolicy(
+            lambda pod: pod.active and not pod.spec.requests_extender
+        )
+        self.feasible_nodes = FeasibleNodes(self.nodes.objects)
+        self.leaving: set[str] = set()
+        """Nodes that are being drained or shut down, or soon will be, by their conditions."""
+        self._names: NodeIndex | None = None
+        self._last_names = NodeIndex()
+
+    @property
+    def names(self) -> NodeIndex:
+        """The sorted names of all nodes; the same object while the nodes are the same."""
+        if self._names is None:
+            names = NodeIndex(sorted(self.nodes.objects))
+            self._names = self._last_names if self._last_names == names else names
+            self._last_names = self._names
+        return self._names
+
+    def may_exist(self, node: str) -> bool:
+        """Whether a node exists; True for any name until nodes are listed."""
+        return not self.nodes.synced or node in self.nodes.objects
+
+    def _kind_listed(self) -> None:
+        """The first decision waits for all kinds, so each first list triggers one."""
+        self._notify(self.listeners.decisions)
+
+    def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
+        """Ignores heartbeats: they change nothing that the evaluator reads."""
+        if self.nodes.synced and _uid(before) != _uid(after):
+            for registered in self.listeners.nodes:
+                registered(name, after is not None)
+            if before is not None and after is not None:
+                self._notify(self.listeners.decisions)
+        if before is None or after is None:
+            self._names = None
+            self._notify(self.listeners.decisions)
+        if _conditions(before) != _conditions(after):
+            was_leaving = name in self.leaving
+            self.leaving.discard(name)
+            if after is not None and after.leaving:
+                self.leaving.add(name)
+            if name in self.leaving or was_leaving:
+                self._notify(self.listeners.placement)
+            for conditions_changed in self.listeners.conditions:
+                conditions_changed(name, _conditions(after))
+        self._node_fields_changed(name, before, after)
+
+    def _node_fields_changed(self, name: str, before: Node | None, after: Node | None) -> None:
+        if before is None or after is None or before.node_labels != after.node_labels:
+            for listener in self.listeners.labels:
+                listener(name)
+        if before is None or after is None or before.acted_on != after.acted_on:
+            for acted_on in self.listeners.actions:
+                acted_on(name)
+        if before is None or after is None or before.placement != after.placement:
+            self.feasible_nodes.changed(name)
+            self._notify(self.listeners.placement)
+        if before is None or after is None or before.figures != after.figures:
+            for listener in self.listeners.figures:
+                listener(name)
+
+    def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
+        """Ignores status updates that change nothing that the evaluator reads."""
+        if before is None or after is None or before.placement != after.placement:
+            for index in (self.running, self.waiting, self.requesting, self.not_requesting):
+                index.change(before, after)
+            self.feasible_nodes.change_pod(before, after)
+            self._notify(self.listeners.placement)
+
+    @staticmethod
+    def _notify(listeners: list[Callable[[], None]]) -> None:
+        for listener in listeners:
+            listener()
+
+    def status_of(self, key: PolicyKey) -> Mapping[str, Any]:
+        """Return the last status written to a policy by any replica."""
+        found = self.policies.objects.get(key)
+        return found.status if found else {}
+
+    @property
+    def waiting_for(self) -> list[str]:
+        """The kinds that are not listed yet or that the API server no longer serves, with the reason."""
+        kinds: dict[str, Collection[Any, Any]] = {
+            "policies": self.policies,
+            "nodes": self.nodes,
+            "pods": self.pods,
+        }
+        return [
+            f"{kind} ({found.unserved})" if found.unserved else kind
+            for kind, found in kinds.items()
+            if not found.synced
+        ]
+
+
+def _uid(node: Node | None) -> str | None:
+    return node.metadata.uid if node else None
+
+
+def _conditions(node: Node | None) -> Sequence[NodeCondition]:
+    return node.status.conditions if node else ()
+
+
+class _PolicyMeta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+
+
+class _PolicyObject(msgspec.Struct):
+    """A TASPolicy with undecoded spec and status. Raw cannot be optional, hence the default of a JSON null."""
+
+    metadata: _PolicyMeta
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
+
+
+def decode_policy(raw: msgspec.Raw, *, observe: bool = False) -> Policy:
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
+    found = _decode_policy_object(raw)
+    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
+    if len(found.status) <= parse.MOST_BYTES:
+        obj["status"] = msgspec.json.decode(found.status)
+    if len(found.spec) > parse.MOST_BYTES:
+        return parse.oversized(obj, len(found.spec), observe=observe)
+    return parse.parse(obj | {"spec": msgspec.json.decode(found.spec)}, observe=observe)
+
+
+decode_node = msgspec.json.Decoder(Node).decode
+decode_pod = msgspec.json.Decoder(Pod).decode

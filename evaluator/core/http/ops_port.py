@@ -1,0 +1,60 @@
+"""The listener of the operations port as the flags configure it: plain, over TLS, or over TLS for authorized users only."""
+
+from http import HTTPStatus
+
+from evaluator.config import Settings
+from evaluator.core.access.core.attributes import Attributes, NonResourceAttributes
+from evaluator.core.access.delegation import DelegatedAccess
+from evaluator.core.access.guard import HEALTH
+from evaluator.core.http.ops import LIMITS
+from evaluator.core.kube.client import Kube
+from evaluator.core.metrics import Metrics
+from evaluator.core.tls import server as tls
+from evaluator.features.pages import as_json
+from evaluator.features.pages.targets import resource_of
+from plimsoll.html import assets
+from plimsoll.http.routes import without_rebinding
+from plimsoll.http.server import Server
+from plimsoll.http.types import Handler, RejectedRequestError, Request, Response
+
+_TLS = tls.Port("ops", "--cert", "or serve the ops port over plain HTTP (without --opsTls)")
+
+METRICS = "/metrics"
+PREFIX = "/plimsoll"
+"""Stands before the path of a page in a permission, so that it is not mistaken for a path of the API server."""
+
+
+def server(settings: Settings, api: Kube, metrics: Metrics, handler: Handler) -> Server:
+    """Return the server of this handler. Reads the certificate with --opsTls. Raises TlsError."""
+    handler = without_rebinding(handler, refuse, open_paths=HEALTH)
+    if not settings.ops_tls:
+        return Server(handler, limits=LIMITS)
+    certificates = tls.rotation(
+        tls.Files(settings.cert, settings.key, None),
+        port=_TLS,
+        on_change=metrics.reloaded(_TLS.name),
+    )
+    if settings.ops_authorize:
+        guard = DelegatedAccess(api, metrics).guard(_TLS.name, front_proxy=False)
+        handler = guard.protect(handler, attributes_of, refuse)
+    return Server(handler, limits=LIMITS, tls=certificates.current)
+
+
+def attributes_of(request: Request) -> Attributes | None:
+    """Return the permission that a request needs; None if any authenticated user has it.
+
+    `get` on /metrics, which roles of Prometheus usually have, or on /plimsoll and the path of what the page shows: the same
+    one for its HTML, its JSON, /explain and a name in the query.
+    """
+    if request.path.startswith(assets.FOLDER):
+        return None
+    if request.path == METRICS:
+        return NonResourceAttributes(path=METRICS)
+    resource = resource_of(request)
+    return NonResourceAttributes(path=PREFIX + (resource.path if resource else request.path))
+
+
+def refuse(refused: RejectedRequestError, _request: Request | None) -> Response:
+    """Return why a request is not admitted."""
+    response = as_json.error(str(refused), HTTPStatus(refused.status))
+    return response.with_headers(dict(refused.headers))

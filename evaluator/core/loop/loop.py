@@ -1,0 +1,287 @@
+"""The decision loop: runs decide() after changes and when readings become stale, swaps the result, notifies listeners."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.loop.decision_log import log_changes
+from evaluator.core.loop.gauges import PolicyGauges
+from evaluator.core.loop.release import release, unused
+from evaluator.core.loop.served_metrics import ServedMetrics
+from evaluator.core.loop.similar import SimilarMetrics
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.loop.violation_times import ViolationTimes
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.actions.names import DOMAIN, own_prefixes
+from evaluator.core.policy.decide import Decisions, NotReadyError, deciding
+from evaluator.core.policy.limits.metrics import MOST_METRICS, LimitedReadings, limit_metrics
+from evaluator.core.policy.limits.rules import MOST_RULES, RuleLimit
+from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.node_conditions import reported
+from evaluator.features.node_actions.records import records
+from evaluator.features.scorers.derived import measured
+from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics, Scoring
+from plimsoll.text import counted
+from plimsoll.wakeup import WakeUp
+
+_PAUSE = 0.005
+"""Seconds between two evaluations, so that a burst of reports is evaluated together."""
+
+_LATE = 1.0
+"""Seconds past `valid_until` after which decisions are not served: the process was suspended and got no reports."""
+
+_SLICE = 0.001
+"""Seconds of work before the loop yields to the event loop for as long: kube-scheduler may be waiting."""
+_POLITE = 0.01
+"""Most seconds that a slice waits while requests of kube-scheduler are in progress."""
+_REST = 15
+"""Pause after an evaluation, as a multiple of its duration; limits the loop to about 6 % of a core."""
+_LONGEST_REST = 0.06
+"""Seconds; a change takes effect within 0.1 s however long an evaluation takes."""
+
+_NEW_METRICS = 10
+"""Metrics that the readings are subscribed to at a time: a millisecond with 5,000 nodes."""
+
+_FOREVER = 1e9
+
+
+class DecisionLoop:
+    """Owns the current decisions. `touch()` requests an evaluation; `listeners` are called after each swap."""
+
+    def __init__(
+        self,
+        cluster: ClusterCache,
+        store: Readings,
+        subscriptions: Subscriptions,
+        metrics: Metrics,
+        *,
+        scoring: Scoring = OFF,
+        most_metrics: int = MOST_METRICS,
+        most_rules: int = MOST_RULES,
+        namespace_metrics: int | None = None,
+        namespace_rules: int | None = None,
+        scorers_take: frozenset[str] = frozenset(),
+        similar: SimilarMetrics | None = None,
+        served: ServedMetrics | None = None,
+        slice_: float = _SLICE,
+        taint_prefix: str = DOMAIN,
+        violation_times: ViolationTimes | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._store = ScorerMetrics(store, scoring)
+        self._subscriptions = subscriptions
+        self._metrics = metrics
+        self._most_metrics = most_metrics
+        self._namespace_metrics = namespace_metrics
+        self._rules = RuleLimit(most_rules, namespace_rules)
+        self._scorers_take = scorers_take
+        self.similar = similar or SimilarMetrics()
+        self.served = served or ServedMetrics()
+        self._slice = slice_
+        self._taint_prefixes = own_prefixes(taint_prefix)
+        self._gauges = PolicyGauges(metrics)
+        self._violation_times = violation_times
+        self._clock = clock
+        self._decisions = Decisions()
+        self._replaced: list[Decisions] = []
+        self._subscribed = frozenset[str]()
+        self._decided = clock()
+        self._wakeup = WakeUp()
+        self._waiting_for: Sequence[str] = ("a first evaluation",)
+        self._stopping: Sequence[str] = ()
+        self._is_busy: Callable[[], bool] = lambda: False
+        self.listeners: list[Callable[[], None]] = []
+        metrics.ready.set_function(lambda: not self.waiting_for)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """Why this replica is not ready: missing inputs, shutdown, or stale watches.
+
+        With stale watches, decisions are still served, and nothing is written.
+        """
+        return self._stopping or self.missing or self._cluster.staleness.stale(self._clock())
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """The inputs without which there are no decisions yet."""
+        return self._cluster.waiting_for or self._waiting_for
+
+    @property
+    def stopping(self) -> Sequence[str]:
+        """Why this replica stops; empty if it does not."""
+        return self._stopping
+
+    @property
+    def latest(self) -> Decisions:
+        """The current decisions, even if not ready (for `/explain`)."""
+        return self._decisions
+
+    def readings(self) -> AbstractContextManager[Readings]:
+        """Return the readings as they are now; they may be newer than the current decisions."""
+        return self._store.snapshot(self._decisions.table.nodes)
+
+    def current(self) -> Decisions:
+        """Return the current decisions, evaluating first if they have expired (the process was suspended).
+
+        Raises:
+            NotReadyError: inputs are missing.
+        """
+        if self.missing:
+            raise NotReadyError(f"not ready: waiting for {', '.join(self.missing)}")
+        if self._is_late(self._clock()):
+            self.evaluate()
+        return self._decisions
+
+    def _is_late(self, now: float) -> bool:
+        return now > self._decisions.valid_until + _LATE
+
+    def stop(self, why: str) -> None:
+        """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
+        self._stopping = (why,)
+
+    def give_way(self, is_busy: Callable[[], bool]) -> None:
+        """Pause evaluations while `is_busy()` returns True: a request is in progress."""
+        self._is_busy = is_busy
+
+    def touch(self) -> None:
+        """Request an evaluation soon."""
+        self._wakeup.set()
+
+    async def run(self) -> None:
+        """Evaluate until cancelled: after each change, and when decisions expire."""
+        while True:
+            wait = self._decisions.valid_until - self._clock()
+            await self._wakeup.wait(max(0.0, wait) + _PAUSE if wait < _FOREVER else None)
+            await self._until_answered()
+            worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
+            await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
+
+    async def _evaluate_in_slices(self) -> float:
+        """Evaluate in slices, yielding to the event loop between them; returns CPU seconds.
+
+        CPU time, because on a busy machine wall time would lengthen the pauses.
+        """
+        worked, begun = 0.0, time.thread_time()
+        for _ in self._evaluation():
+            if (spent := time.thread_time() - begun) >= self._slice:
+                worked += spent
+                await asyncio.sleep(spent)
+                await self._until_answered()
+                begun = time.thread_time()
+        return worked + time.thread_time() - begun
+
+    async def _until_answered(self) -> None:
+        """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _POLITE
+        while self._is_busy() and loop.time() < deadline:  # noqa: ASYNC110 (a notification would slow the request)
+            await asyncio.sleep(_SLICE)
+
+    def evaluate(self) -> None:
+        """Evaluate now, swap the result and call the listeners."""
+        for _ in self._evaluation():
+            pass
+
+    def _evaluation(self) -> Iterator[None]:
+        """Evaluate in steps; inputs are taken in the first step."""
+        policies = list(self._cluster.policies.objects.values())
+        limited = self._rules.limited(policies)
+        named: tuple[dict[PolicyKey, frozenset[str]], ...] = {}, {}
+        for policy in limited:
+            named[policy.observed][policy.key] = measured(policy.metrics)
+        limit = limit_metrics(
+            named[0],
+            self._most_metrics,
+            observed=named[1],
+            always=self._scorers_take,
+            served=self.served.wanted,
+            quota=self._namespace_metrics,
+        )
+        before = self._decisions
+        # First the rows, then the columns: the other way round, the columns would be moved.
+        self._store.prune(self._cluster.nodes.objects, self._clock())
+        for _ in self._subscribe(limit.requested):
+            yield
+            if self._decisions is not before:
+                return  # another evaluation ran meanwhile, and may have subscribed to other metrics
+        if self._subscriptions.want(reported(limit.requested)):
+            self.similar.subscribed(limit.requested)
+        now = self._clock()
+        if self._is_late(now):
+            self._store.resume(self._decided, now)
+        decisions = yield from self._timed(
+            deciding(
+                limited,
+                self._cluster.names,
+                LimitedReadings(self._store, limit.left_out),
+                now=now,
+                before=before,
+                labels_of=self._labels_of,
+            )
+        )
+        if self._decisions is not before:
+            return  # current() evaluated meanwhile; its result is newer
+        self._decisions, self._decided = decisions, now
+        if self._waiting_for:
+            self._waiting_for = waiting_for(self._cluster, decisions)
+        self._metrics.left_out.set(len(limit.left_out))
+        self.served.update((policy.metrics for policy in limited), limit.left_out)
+        self._metrics.rules_left_out.set(self._rules.left_out)
+        for listener in self.listeners:
+            listener()
+        yield from self._find_similar(decisions, now)
+        yield from log_changes(before, decisions)
+        yield from self._gauges.show(decisions)
+        if self._violation_times is not None:
+            yield from self._violation_times.update(decisions, now)
+        self._replaced.append(before)
+        del before
+        yield from release(unused(self._replaced))
+
+    def _find_similar(self, decisions: Decisions, now: float) -> Iterator[None]:
+        """Update the names of similar metrics; statuses with other ones need a new decision to be written."""
+        for changed in self.similar.update(decisions, now):
+            if changed:
+                self.touch()
+            yield
+
+    def _subscribe(self, metrics: frozenset[str]) -> Iterator[None]:
+        """Subscribe to these metrics, to a few new ones with each step: each needs room for all nodes."""
+        new = sorted(metrics - self._subscribed)
+        for end in range(_NEW_METRICS, len(new), _NEW_METRICS):
+            self._store.subscribe((self._subscribed & metrics).union(new[:end]))
+            yield
+        self._store.subscribe(metrics)
+        self._subscribed = metrics
+
+    def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
+        """Run the steps and observe their total time, without the pauses between them."""
+        worked = 0.0
+        while True:
+            begun = time.perf_counter()
+            try:
+                next(steps)
+            except StopIteration as done:
+                self._metrics.decide_seconds.observe(worked + time.perf_counter() - begun)
+                decisions: Decisions = done.value
+                return decisions
+            worked += time.perf_counter() - begun
+            yield
+
+    def _labels_of(self, node: str) -> Mapping[str, str]:
+        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
+        found = self._cluster.nodes.objects.get(node)
+        return records(found, self._taint_prefixes) if found else {}
+
+
+def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:
+    """Return what is missing before these decisions may be used for the first time."""
+    # Most policies share one set object of unreported nodes.
+    unreported = frozenset[str]().union(*{d.unreported for d in decisions.policies.values()})
+    reports = [f"the first report of {counted(len(unreported), 'node')}"] if unreported else []
+    return [*cluster.waiting_for, *reports]

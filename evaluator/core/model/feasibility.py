@@ -1,0 +1,170 @@
+"""Checks placement constraints: whether kube-scheduler could bind a pod to a node, resources aside."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from evaluator.core.model.node import Node, Taint
+from evaluator.core.model.pod import NodeSelectorTerm, Pod, PodSpec, Requirement, Toleration
+from plimsoll import int64
+
+_NAMED = ("metadata.name", "In")
+_NO_SCHEDULE = "NoSchedule"
+_CORDONED = Taint("node.kubernetes.io/unschedulable", "", _NO_SCHEDULE)
+_IMPLIED = {
+    "node.kubernetes.io/unschedulable": "the node is cordoned",
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+}
+_NOT_READY = Taint("node.kubernetes.io/not-ready", "", _NO_SCHEDULE)
+_UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", _NO_SCHEDULE)
+
+
+def is_feasible(node: Node, pod: Pod) -> bool:
+    """Return whether the node is feasible for the pod by readiness, cordon, taints, node selector and node affinity.
+
+    Free resources are not checked: the evaluator does not watch pods without a policy.
+    """
+    tolerations = pod.spec.tolerations or ()
+    return all(_tolerated(taint, tolerations) for taint in _taints(node)) and _selected(node, pod)
+
+
+def obstacles(node: Node, pod: Pod) -> list[str]:
+    """Return why the node is not feasible for the pod, one phrase for each reason; empty if `is_feasible`."""
+    tolerations = pod.spec.tolerations or ()
+    found = [
+        _IMPLIED.get(t.key) or _named(t) for t in _taints(node) if not _tolerated(t, tolerations)
+    ]
+    labels = node.metadata.labels or {}
+    for key, value in (pod.spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            found.append(f"nodeSelector {key}={value} does not match")
+    if not _affine(node, pod):
+        found.append("the required node affinity does not match")
+    return list(dict.fromkeys(found))
+
+
+def _named(taint: Taint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"taint {taint.key}{value}:{taint.effect} is not tolerated"
+
+
+def _taints(node: Node) -> Iterator[Taint]:
+    """Yield the taints of a node, including those implied by its cordon and its Ready condition.
+
+    kube-scheduler treats a cordon as a taint. The taint for a node that is not ready is added by the node lifecycle
+    controller, a moment after the condition.
+    """
+    yield from node.spec.taints or ()
+    if node.spec.unschedulable:
+        yield _CORDONED
+    if node.ready_status == "Unknown":
+        yield _UNREACHABLE
+    elif node.ready_status != "True":
+        yield _NOT_READY
+
+
+def pinned(pod: Pod) -> frozenset[str] | None:
+    """Return the nodes that a pod names in its required node affinity, as DaemonSet pods do; None if it names none."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required
+    if not required:
+        return None
+    names: set[str] = set()
+    for term in required.node_selector_terms or ():
+        given = [r for r in term.match_fields or () if (r.key, r.operator) == _NAMED]
+        if not given:
+            return None
+        names.update(given[0].values or ())
+    return frozenset(names)
+
+
+def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    if taint.effect == "PreferNoSchedule":
+        return True
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in {"", taint.effect}:
+        return False
+    match toleration.operator:
+        case "Exists":
+            return toleration.key in {"", taint.key}
+        case "Equal" | "":
+            return toleration.key == taint.key and toleration.value == taint.value
+        case "Gt" | "Lt":
+            return toleration.key == taint.key and _within(taint.value, toleration)
+        case _:  # unknown operator: assume no match
+            return False
+
+
+def _within(value: str, toleration: Toleration) -> bool:
+    """Return whether a taint's value is greater (Gt) or less (Lt) than a toleration's; only canonical integers compare."""
+    have, bound = int64.parse_canonical(value), int64.parse_canonical(toleration.value)
+    if have is None or bound is None:
+        return False
+    return have > bound if toleration.operator == "Gt" else have < bound
+
+
+def _selected(node: Node, pod: Pod) -> bool:
+    labels = node.metadata.labels or {}
+    if any(labels.get(key) != value for key, value in (pod.spec.node_selector or {}).items()):
+        return False
+    return _affine(node, pod)
+
+
+def _affine(node: Node, pod: Pod) -> bool:
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required
+    if not required:
+        return True
+    return any(_matches(term, node) for term in required.node_selector_terms or ())
+
+
+def _matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Return whether a node selector term matches; an empty term matches no node, as in Kubernetes."""
+    labels = node.metadata.labels or {}
+    fields = {"metadata.name": node.metadata.name}
+    checks = [
+        *_checks(term.match_expressions or (), labels),
+        *_checks(term.match_fields or (), fields),
+    ]
+    return bool(checks) and all(checks)
+
+
+def _checks(requirements: Iterable[Requirement], have: Mapping[str, str]) -> Iterator[bool]:
+    for requirement in requirements:
+        yield _meets(have.get(requirement.key), requirement)
+
+
+def _meets(value: str | None, requirement: Requirement) -> bool:
+    values = requirement.values or []
+    match requirement.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(value, requirement)
+        case _:  # unknown operator: assume no match
+            return False
+
+
+def _compares(value: str | None, requirement: Requirement) -> bool:
+    values = requirement.values or []
+    if value is None or len(values) != 1:
+        return False
+    have, bound = int64.parse(value), int64.parse(values[0])
+    if have is None or bound is None:
+        return False
+    return have > bound if requirement.operator == "Gt" else have < bound
+
+
+def constraint_key(spec: PodSpec) -> bytes:
+    """Return a pod's placement constraints as one comparable value."""
+    return msgspec.json.encode((spec.node_selector, spec.affinity, spec.tolerations))

@@ -1,0 +1,179 @@
+"""Reads a pod's gang membership from its labels, gates, annotations and spec.
+
+Labels are interpreted as by the scheduler plugin that defined them: without a group, or with a number that is absent,
+invalid or at most 1, there is no gang; an invalid priority is 0. Invalid labels are also reported as problems.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from evaluator.core.model import feasibility, qos
+from evaluator.core.model.gangs.membership import (
+    ADMITTED,
+    GATE,
+    GROUP_LABEL,
+    MINIMUM_LABEL,
+    PRIORITY_LABEL,
+    Membership,
+    Owner,
+    PlacementConstraints,
+)
+from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.model.pod import Affinity, PodSpec, Toleration
+from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView
+from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
+from plimsoll import int64, rfc3339
+from plimsoll.text import shown
+
+_MOST_CACHED_BYTES = 4096
+"""Bytes of JSON; constraints of real workloads take a few hundred. Longer ones are not cached."""
+_UNCONSTRAINED = feasibility.constraint_key(PodSpec())
+
+_decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
+_decode_affinity = msgspec.json.Decoder(Affinity | None).decode
+_decode_tolerations = msgspec.json.Decoder(list[Toleration] | None).decode
+
+
+class Numbers(NamedTuple):
+    """The numbers in a pod's labels, as in `Membership`."""
+
+    minimum: int
+    priority: int
+    problems: tuple[str, ...]
+
+
+def membership(pod: PodSpecView) -> Membership | None:
+    """Return a pod's gang membership.
+
+    None for a pod that names no group, has no gang gate and was not admitted. Raises `plimsoll.decode.UNREADABLE`
+    if its placement constraints cannot be decoded.
+    """
+    meta, spec = pod.metadata, pod.spec
+    labels = meta.labels or {}
+    gates = [gate.name for gate in spec.scheduling_gates or ()]
+    gated = GATE in gates
+    admitted = _admitted(pod)
+    # Hot path: most pods of a cluster return here.
+    if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
+        return None
+    found = numbers(labels)
+    return Membership(
+        group=group if found.minimum else "",
+        minimum=found.minimum,
+        beside="" if found.minimum else group,
+        priority=found.priority,
+        problems=(*found.problems, *_admitted_problems(pod)),
+        qos=qos.of(pod),
+        owner=_owner(meta),
+        gated=gated,
+        foreign=tuple(gate for gate in gates if gate != GATE),
+        admitted=None if gated else admitted,
+        native=_is_native(spec),
+        policy=_policy(meta.namespace, labels.get(POLICY_LABEL, "")),
+        where=_where(bytes(spec.node_selector), bytes(spec.affinity), bytes(spec.tolerations)),
+    )
+
+
+def numbers(labels: Mapping[str, str]) -> Numbers:
+    """Return the minimum and priority in a pod's labels, with their problems."""
+    problems: list[str] = []
+    minimum = _minimum(labels, problems)
+    priority = _number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0
+    return Numbers(minimum, priority, tuple(problems))
+
+
+def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
+    group, has_minimum = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
+    if not group:
+        if has_minimum:
+            problems.append(f"it has the label {MINIMUM_LABEL} and no {GROUP_LABEL}: no gang")
+        return 0
+    if not has_minimum:
+        problems.append(
+            f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it is not held, and counts for pods of the group that have one"
+        )
+        return 0
+    number = _number(labels, MINIMUM_LABEL, "no gang", problems) or 0
+    return number if number > 1 else 0
+
+
+def _number(
+    labels: Mapping[str, str], label: str, consequence: str, problems: list[str]
+) -> int | None:
+    if (text := labels.get(label)) is None:
+        return None
+    if (number := int64.parse(text)) is None:
+        problems.append(f"its label {label} is {shown(text)}, which is not a number: {consequence}")
+    return number
+
+
+def _admitted_text(pod: PodSpecView) -> str | None:
+    annotations = pod.metadata.annotations
+    return annotations.admitted if annotations else None
+
+
+def _admitted(pod: PodSpecView) -> float | None:
+    return None if (text := _admitted_text(pod)) is None else rfc3339.parse_or_none(text)
+
+
+def _admitted_problems(pod: PodSpecView) -> Iterable[str]:
+    if (text := _admitted_text(pod)) is not None and rfc3339.parse_or_none(text) is None:
+        yield f"its annotation {ADMITTED} is {shown(text)}, which is not a time: ignored"
+
+
+def _owner(meta: PodMetadata) -> Owner:
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            return _shared_owner(owner.kind, owner.name, owner.uid, owner.api_version)
+    return Owner()
+
+
+@lru_cache(maxsize=4096)
+def _shared_owner(kind: str, name: str, uid: str, api_version: str) -> Owner:
+    """Cached, so that all pods of a controller share one object."""
+    return Owner(kind, name, uid, api_version)
+
+
+@lru_cache(maxsize=4096)
+def _policy(namespace: str, name: str) -> PolicyKey | None:
+    """Cached, so that all pods of a policy share one object."""
+    return PolicyKey(namespace, name) if name else None
+
+
+def _is_native(spec: WorkloadSpec) -> bool:
+    """Return whether Kubernetes itself schedules the pod as part of a group; Kubernetes 1.35 used another field."""
+    return spec.scheduling_group is not None or spec.workload_ref is not None
+
+
+def _where(*parts: bytes) -> PlacementConstraints:
+    """Return the placement constraints in the JSON of node selector, affinity and tolerations; empty if there are none.
+
+    Equal constraints share one object. Long ones are not cached, so that hostile pods cannot fill the cache.
+    """
+    if sum(map(len, parts)) > _MOST_CACHED_BYTES:
+        return PlacementConstraints(_constraints(*parts))
+    return _shared_where(*parts)
+
+
+@lru_cache(maxsize=4096)
+def _shared_where(selector: bytes, affinity: bytes, tolerations: bytes) -> PlacementConstraints:
+    return _shared_constraints(_constraints(selector, affinity, tolerations))
+
+
+def _constraints(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
+    spec = PodSpec(
+        node_selector=_decode_selector(selector or b"null"),
+        affinity=_decode_affinity(affinity or b"null"),
+        tolerations=_decode_tolerations(tolerations or b"null"),
+    )
+    constraints = feasibility.constraint_key(spec)
+    return b"" if constraints == _UNCONSTRAINED else constraints
+
+
+@lru_cache(maxsize=4096)
+def _shared_constraints(constraints: bytes) -> PlacementConstraints:
+    """Cached, so that equal constraints in different JSON share one object."""
+    return PlacementConstraints(constraints)

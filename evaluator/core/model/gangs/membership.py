@@ -1,0 +1,81 @@
+"""The gang membership of a pod, and the gates that hold it. Times are Unix seconds."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
+
+from evaluator.core.model.names import PolicyKey
+
+GATE = "plimsoll.io/gang"
+"""The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
+ADMITTED = "plimsoll.io/admitted-at"
+"""The annotation written when the gate is removed: RFC 3339 with milliseconds, in UTC.
+
+A pod released because of its age does not get it: its gang would count as admitted.
+"""
+
+GROUP_LABEL = "podGroup"
+MINIMUM_LABEL = "minAvailable"
+PRIORITY_LABEL = "groupPriority"
+
+
+class QoS(IntEnum):
+    """Quality of service classes, in the order in which gangs are admitted."""
+
+    GUARANTEED = 0
+    BURSTABLE = 1
+    BEST_EFFORT = 2
+
+
+class Owner(NamedTuple):
+    """The controller of a pod; all fields are empty if it has none."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class PlacementConstraints(msgspec.Struct, frozen=True):
+    """A pod's placement constraints as JSON; pods with equal constraints share one object."""
+
+    constraints: bytes = b""
+
+
+class Membership(msgspec.Struct, frozen=True, gc=False):
+    """The membership of a pod that names a gang or has the gate. Its name, node, phase, requests and age are in PodRecord."""
+
+    group: str = ""
+    """The label `podGroup`; empty if the pod belongs to no gang."""
+    minimum: int = 0
+    """The label `minAvailable`; 0 if there is no gang: no group, no number, or 1 or less."""
+    beside: str = ""
+    """The label `podGroup` of a pod without a valid number of its own; it counts for the gang's other pods."""
+    priority: int = 0
+    """The label `groupPriority`, higher first; 0 if absent or invalid."""
+    problems: tuple[str, ...] = ()
+    """Problems of these labels, as sentences that do not name the pod."""
+    qos: QoS = QoS.BEST_EFFORT
+    owner: Owner = Owner()
+    gated: bool = False
+    """Whether the pod has the gang gate."""
+    foreign: tuple[str, ...] = ()
+    """Other scheduling gates of the pod."""
+    admitted: float | None = None
+    """When the pod was admitted; None if it never had the gate, still has it, or was released because of its age."""
+    native: bool = False
+    """Whether Kubernetes itself schedules the pod as part of a group (`spec.schedulingGroup`): such pods are neither held
+    nor counted.
+    """
+    policy: PolicyKey | None = None
+    """The pod's policy."""
+    where: PlacementConstraints = PlacementConstraints()
+
+    @property
+    def held(self) -> bool:
+        """Whether the pod has any scheduling gate."""
+        return self.gated or bool(self.foreign)

@@ -1,0 +1,230 @@
+"""The fields of core/v1 Node that the evaluator reads; other fields are skipped, not decoded.
+
+Strings are interned: thousands of nodes repeat the same values.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from sys import intern
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evaluator.core.model import resources
+from evaluator.core.model.metadata import ConditionManagers, ManagedFields, ObjectMeta
+from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
+from evaluator.core.model.resources import Allocatable, ExtendedResources
+from evaluator.core.model.usage_metrics import ANNOTATIONS
+from plimsoll import rfc3339
+
+
+class Taint(msgspec.Struct):
+    """core/v1 Taint."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeCondition(NamedTuple):
+    """One condition of a node, without its message; times are Unix seconds, None if unknown.
+
+    `since`: last transition. `at`: last write of the reporter, by its heartbeat or transition.
+    """
+
+    type: str
+    status: str
+    reason: str = ""
+    since: float | None = None
+    at: float | None = None
+
+
+class _ReportedCondition(msgspec.Struct, rename="camel"):
+    """core/v1 NodeCondition."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    last_transition_time: str | None = None
+    last_heartbeat_time: str | None = None
+
+    @property
+    def reduced(self) -> NodeCondition:
+        since = rfc3339.parse_or_none(self.last_transition_time)
+        at = rfc3339.parse_or_none(self.last_heartbeat_time)
+        if at is None or (since is not None and since > at):
+            at = since
+        kind, reason = intern(self.type), intern(self.reason)
+        return NodeCondition(kind, intern(self.status), reason, since, at)
+
+
+class NodeSpec(msgspec.Struct):
+    """core/v1 NodeSpec."""
+
+    unschedulable: bool = False
+    taints: list[Taint] | None = None
+
+
+class Address(msgspec.Struct):
+    """One address of a node."""
+
+    type: str = ""
+    address: str = ""
+
+
+class NodeStatus(msgspec.Struct):
+    """core/v1 NodeStatus, reduced to the conditions, the addresses and the allocatable resources.
+
+    `resource_vector` has the resources of RESOURCES, `others` the extended resources.
+    """
+
+    conditions: Sequence[NodeCondition] = msgspec.field(default=(), name="conditionsReduced")
+    addresses: list[Address] | None = None
+    allocatable: dict[str, Any] | None = None
+    resource_vector: Allocatable | None = None
+    others: ExtendedResources = ()
+    reported: list[_ReportedCondition] | None = msgspec.field(default=None, name="conditions")
+    """The conditions as decoded; None afterwards."""
+
+    def __post_init__(self) -> None:
+        if self.reported is not None:
+            self.conditions = tuple(condition.reduced for condition in self.reported)
+            self.reported = None
+        if self.allocatable is not None:
+            self.resource_vector = resources.allocatable(self.allocatable)
+            self.others = resources.allocatable_extended(self.allocatable)
+            self.allocatable = None
+
+
+_LEAVING = frozenset(
+    {
+        "DrainInProgress",
+        "Drained",
+        "GracefulNodeShutdownInProgress",
+        "MaintenanceInProgress",
+        "MaintenancePlanned",
+    }
+)
+
+_NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+KUBERNETES_CONDITIONS = frozenset(
+    {
+        "Ready",
+        "MemoryPressure",
+        "DiskPressure",
+        "PIDPressure",
+        "NetworkUnavailable",
+        "SystemMemoryContentionPressure",
+        "SystemDiskContentionPressure",
+        "KubepodsMemoryContentionPressure",
+        "KubepodsDiskContentionPressure",
+        "GracefulNodeShutdownInProgress",
+        "DrainInProgress",
+        "Drained",
+        "MaintenancePlanned",
+        "MaintenanceInProgress",
+    }
+)
+"""Condition types of Kubernetes."""
+
+
+def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
+    found = {
+        kind: entry.manager
+        for entry in entries
+        if entry.manager != FIELD_MANAGER
+        for kind in entry.conditions - KUBERNETES_CONDITIONS
+    }
+    return _shared(tuple(sorted(found.items())))
+
+
+@lru_cache(maxsize=256)
+def _shared(managers: ConditionManagers) -> ConditionManagers:
+    """Return one object for all nodes with the same managers."""
+    return managers
+
+
+class NodeMeta(ObjectMeta, rename="camel"):
+    """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
+
+    `figures` has them in the order of ANNOTATIONS; `math.nan` if absent or not a number.
+    """
+
+    annotations: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.condition_managers = _condition_managers(self.managed_fields or ())
+        super().__post_init__()
+        self.shared_conditions = self.owned_conditions & {k for k, _ in self.condition_managers}
+        self.owned_conditions -= self.shared_conditions
+        if self.annotations is not None:
+            if any(key in self.annotations for key in ANNOTATIONS):
+                self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
+            self.annotations = None
+
+
+@lru_cache(maxsize=4096)
+def _number(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        return math.nan
+    found = float(text)
+    return found if math.isfinite(found) else math.nan
+
+
+def _figure(text: object) -> float:
+    plausible = isinstance(text, str) and len(text) < 100  # bounds the cache
+    return _number(text) if plausible else math.nan
+
+
+class Node(msgspec.Struct):
+    """core/v1 Node."""
+
+    metadata: NodeMeta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def node_labels(self) -> NodeLabels:
+        """The labels, and which of them we own."""
+        return NodeLabels(self.metadata.uid, self.metadata.labels or {}, self.metadata.owned_labels)
+
+    def older_than(self, other: "Node") -> bool:
+        """Return whether this is an earlier state of the node; false if the resource versions are not comparable."""
+        mine, others = self.metadata.resource_version, other.metadata.resource_version
+        return _comparable(mine) and _comparable(others) and int(mine) < int(others)
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """The fields that decide which pods the node is feasible for."""
+        return (self.ready_status, self.spec, self.metadata.labels)
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the node is being drained or shut down, or soon will be: https://kep.k8s.io/5683."""
+        return any(c.type in _LEAVING and c.status == "True" for c in self.status.conditions)
+
+    @property
+    def acted_on(self) -> tuple[Any, ...]:
+        """The fields with taints and conditions, and the owners of the conditions."""
+        meta = self.metadata
+        owners = (meta.owned_conditions, meta.condition_managers)
+        return (self.spec.taints, self.status.conditions, *owners)
+
+    @property
+    def figures(self) -> tuple[Any, ...]:
+        """Allocatable resources and the annotations that scorers read."""
+        return (self.status.resource_vector, self.status.others, self.metadata.figures)
+
+    @property
+    def ready_status(self) -> str:
+        """The status of the Ready condition: True, False or Unknown; empty without the condition."""
+        return next((c.status for c in self.status.conditions if c.type == "Ready"), "")
+
+
+def _comparable(version: str) -> bool:
+    """Return whether a resource version is a 64-bit number, as etcd's are."""
+    return version.isascii() and version.isdigit() and len(version) <= 20

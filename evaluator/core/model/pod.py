@@ -1,0 +1,186 @@
+"""The fields of core/v1 Pod that placement, evictions and requeueing read; other fields are skipped, not decoded.
+
+Scorers and gangs read more: `evaluator.core.model.pod_spec_view`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import EXTENDER_RESOURCE
+
+REQUEUED_AT = "plimsoll.io/nudged-at"
+"""The annotation that requeues a pod: the time of the requeue, RFC 3339."""
+
+
+class Toleration(msgspec.Struct):
+    """core/v1 Toleration; an empty key with Exists tolerates every key, an empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(msgspec.Struct):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelectorTerm: all requirements must match."""
+
+    match_expressions: list[Requirement] | None = None
+    match_fields: list[Requirement] | None = None
+
+
+class NodeSelector(msgspec.Struct, rename="camel"):
+    """core/v1 NodeSelector: any term must match."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class NodeAffinity(msgspec.Struct):
+    """core/v1 NodeAffinity; only the required terms."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, rename="camel"):
+    """core/v1 Affinity; only the node affinity."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodMeta(ObjectMeta, rename="camel"):
+    """ObjectMeta of a pod; only the requeue annotation is kept, since annotations can be as large as the pod."""
+
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.annotations is not None:
+            self.annotations = {k: v for k, v in self.annotations.items() if k == REQUEUED_AT}
+
+
+class PodCondition(msgspec.Struct):
+    """One condition of a pod's status, with the scheduler's message."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class _Resources(msgspec.Struct):
+    requests: dict[str, Any] | None = None
+    limits: dict[str, Any] | None = None
+
+
+class _Container(msgspec.Struct):
+    resources: _Resources | None = None
+
+    @property
+    def requests_extender(self) -> bool:
+        """Whether kube-scheduler calls the extender for it: any amount counts, in requests or limits."""
+        found = self.resources or _Resources()
+        return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
+
+
+class SchedulingGate(msgspec.Struct):
+    """core/v1 PodSchedulingGate."""
+
+    name: str = ""
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """core/v1 PodSpec: placement constraints, gates and priority. Of the containers, only `requests_extender` is kept."""
+
+    node_name: str = ""
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    priority: int = 0
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: list[SchedulingGate] | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    requests_extender: bool = False
+    """Whether a container requests the resource for which kube-scheduler calls the extender."""
+
+    def __post_init__(self) -> None:
+        containers = (*(self.containers or ()), *(self.init_containers or ()))
+        if containers:
+            self.requests_extender = any(one.requests_extender for one in containers)
+            self.containers = self.init_containers = None
+
+
+class PodStatus(msgspec.Struct):
+    """core/v1 PodStatus; only the PodScheduled condition is kept."""
+
+    phase: str = ""
+    conditions: list[PodCondition] | None = None
+
+    def __post_init__(self) -> None:
+        if self.conditions is not None:
+            self.conditions = [c for c in self.conditions if c.type == "PodScheduled"] or None
+
+
+class Pod(msgspec.Struct):
+    """core/v1 Pod."""
+
+    metadata: PodMeta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __str__(self) -> str:
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def placement(self) -> tuple[Any, ...]:
+        """All fields that matter for eviction and requeueing; everything except the version."""
+        meta = self.metadata
+        identity = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
+        return (*identity, self.spec, self.status)
+
+    @property
+    def running(self) -> bool:
+        """Whether the pod is bound, not finished and not being deleted."""
+        done = self.status.phase in {"Succeeded", "Failed"}
+        return bool(self.spec.node_name) and not done and self.metadata.deletion_timestamp is None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the pod is pending without a node and not being deleted."""
+        pending = self.status.phase in {"", "Pending"}
+        return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def active(self) -> bool:
+        """Whether the pod is running or waiting."""
+        return self.running or self.waiting
+
+    @property
+    def failed_attempt(self) -> PodCondition | None:
+        """The scheduler's condition if its last attempt did not place the pod; None if it reported no such attempt.
+
+        Its reason is Unschedulable if nodes were filtered, SchedulerError if the attempt ended in an error: an extender
+        that does not answer is one.
+        """
+        for condition in self.status.conditions or ():
+            if (condition.type, condition.status) == ("PodScheduled", "False"):
+                return condition if condition.reason != "SchedulingGated" else None
+        return None
+
+    @property
+    def unschedulable_because(self) -> str:
+        """The scheduler's message if it filtered all nodes on its last attempt; otherwise empty, also after an error."""
+        found = self.failed_attempt
+        return found.message if found and found.reason == "Unschedulable" else ""

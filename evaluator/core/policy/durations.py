@@ -1,0 +1,231 @@
+"""Applies `for` and `clearAfter`: a rule is violated after it matched for `for`, until it did not for `clearAfter`.
+
+State is passed in and returned (`StrategyState`), so that decide() stays a function of its arguments. It is not
+persisted: after a restart a running `for` starts again. A label that Plimsoll owns shows that the node was in violation,
+and is removed only after `clearAfter`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from evaluator.core.model.node_index import NodeIndex, Reindex
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy import evaluate
+from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
+from evaluator.core.policy.rule_timers import RuleTimers, TimedState
+from evaluator.core.policy.types import Operator, Rule, Strategy
+from evaluator.core.readings.column import Bools
+
+
+class _RuleKey(NamedTuple):
+    """Identity of a rule for its timers: edits of `for`, `clearAfter` or the order of rules keep them."""
+
+    metric: str
+    operator: Operator
+    target: float
+    nth: int
+    """Index among rules with the same comparison."""
+
+
+@dataclass(frozen=True)
+class StrategyState:
+    """The result of one strategy and its timers.
+
+    `due` is when a timer ends. `settled`, shape (nodes,): nodes that have had a verdict, which needs a first report of every
+    metric of the strategy.
+    """
+
+    rules: tuple[Rule, ...]
+    found: Violations
+    settled: Bools
+    timers: Mapping[int, RuleTimers] = field(default_factory=dict)
+    """By index of the rule; only for rules with `for` or `clearAfter`."""
+    due: float = np.inf
+
+    @property
+    def pending(self) -> int:
+        """The number of nodes on which a `for` is running."""
+        return _anywhere([timers.pending for timers in self.timers.values()])
+
+    @property
+    def clearing(self) -> int:
+        """The number of nodes on which a `clearAfter` is running."""
+        return _anywhere([timers.clearing for timers in self.timers.values()])
+
+    @property
+    def violated_by_missing(self) -> Bools:
+        """Nodes that violate the strategy by a rule whose reading is missing, shape (nodes,)."""
+        by_missing: Bools = self.found.violated & self.found.missing.any(axis=1)
+        return by_missing
+
+    @property
+    def missing_violations(self) -> int:
+        """The number of nodes in `violated_by_missing`."""
+        return int(np.count_nonzero(self.violated_by_missing)) if self.found.missing.any() else 0
+
+
+def _anywhere(masks: Sequence[Bools]) -> int:
+    return int(np.count_nonzero(np.logical_or.reduce(masks))) if masks else 0
+
+
+@dataclass(frozen=True)
+class PreviousState:
+    """The previous state of a strategy (None: there is none), and how its nodes map to the current ones.
+
+    `labelled(rule, nodes)` returns which of the nodes have the label of a rule; used where there is no previous verdict.
+    """
+
+    state: StrategyState | None
+    reindex: Reindex
+    labelled: Callable[[Rule, Bools], Bools]
+
+    def settled(self, nodes: NodeIndex) -> Bools:
+        """Return which of the current nodes have had a verdict, shape (nodes,)."""
+        return nodes.none if self.state is None else self.reindex.mask(self.state.settled)
+
+
+def advance(
+    strategy: Strategy, table: MetricTable, previous: PreviousState, *, now: float
+) -> Steps[StrategyState]:
+    """Compute the state of a strategy at `now` (seconds) from its previous state; one step per timed rule."""
+    nodes = table.nodes
+    by_reading, by_missing = evaluate.match_rules(strategy, table)
+    nowhere = nodes.no_rules(len(strategy.rules))
+    matches = by_reading if by_missing is nowhere else by_reading | by_missing
+    settled = _settled(strategy, table, previous)
+    timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
+    if not timed:
+        found = evaluate.combine(strategy, matches, by_missing, nowhere)
+        return StrategyState(strategy.rules, found, settled)
+    yield
+    prepared = [table.column(rule.metric) for rule in strategy.rules]
+    seen = [
+        TimedState(
+            matches[:, number],
+            nodes.none if by_missing is nowhere else by_missing[:, number],
+            column.never_reported,
+        )
+        for number, column in enumerate(prepared)
+    ]
+    yield
+    timers: dict[int, RuleTimers] = {}
+    for number in timed:
+        timers[number] = _advance_timers(strategy, number, seen[number], table, previous, now)
+        yield
+    columns = []
+    for number, column in enumerate(prepared):
+        columns.append(_column(timers.get(number), seen[number], column))
+        yield
+    found = evaluate.combine(
+        strategy, *(evaluate.stack_rules(c, nodes) for c in zip(*columns, strict=True))
+    )
+    # The timer of a node that has to report first may have ended; its report causes the next evaluation.
+    due = min(timers.due(strategy.rules[number].options, now) for number, timers in timers.items())
+    return StrategyState(strategy.rules, found, settled, timers, due)
+
+
+def _column(
+    timers: RuleTimers | None, seen: TimedState, column: MetricColumn
+) -> tuple[Bools, Bools, Bools]:
+    """Return three masks (nodes,): violated, violated by a missing reading, known only from a label."""
+    if timers is None:
+        return seen.matches, seen.by_missing, column.unusable.nodes.none
+    # A node that has not reported the metric yet gets no verdict.
+    violated = (
+        timers.violated & ~column.readings.unreported if column.any_unreported else timers.violated
+    )
+    missing, from_label, none = timers.missing, timers.from_previous_leader, timers.none
+    return (
+        violated,
+        none if missing is none else missing & violated,
+        none if from_label is none else from_label & violated,
+    )
+
+
+def _settled(strategy: Strategy, table: MetricTable, previous: PreviousState) -> Bools:
+    unreported = table.unreported(rule.metric for rule in strategy.rules)
+    complete = unreported is table.nodes.none
+    return table.nodes.all if complete else previous.settled(table.nodes) | ~unreported
+
+
+def _advance_timers(
+    strategy: Strategy,
+    number: int,
+    seen: TimedState,
+    table: MetricTable,
+    previous: PreviousState,
+    now: float,
+) -> RuleTimers:
+    """Advance the timers of one rule."""
+    rule = strategy.rules[number]
+    column = table.column(rule.metric)
+    before = _previous_timers(previous, strategy, number, table.nodes)
+    violated_before = before.violated
+    if before.blank is not table.nodes.none:
+        violated_before = violated_before | _once_violated(
+            previous, strategy, number, table, before.blank
+        )
+    timers = before.after(seen, violated_before, rule.options, now=now)
+    return timers.unless(column.readings.unreported, before) if column.any_unreported else timers
+
+
+def _previous_timers(
+    previous: PreviousState, strategy: Strategy, number: int, nodes: NodeIndex
+) -> RuleTimers:
+    if previous.state is not None:
+        old = _index(previous.state.rules, strategy.rules, number)
+        if (timers := previous.state.timers.get(old)) is not None:
+            return timers.moved(previous.reindex, nodes)
+    return RuleTimers.new(nodes)
+
+
+def _once_violated(
+    previous: PreviousState, strategy: Strategy, number: int, table: MetricTable, blank: Bools
+) -> Bools:
+    """Return which nodes were in violation of a rule without timers: the rule or this process is new.
+
+    Editing a rule replaces it. To avoid flapping, a new rule inherits the violators of the strategy if another rule of
+    the strategy was removed.
+    """
+    rule, settled = strategy.rules[number], previous.settled(table.nodes) & blank
+    violated_before = settled
+    if previous.state is not None and settled.any():
+        violated_before = settled & previous.reindex.mask(
+            _inherited(previous.state, strategy, number)
+        )
+    without_verdict = blank & ~settled
+    if rule.labels:  # among several labeling rules, it is the one whose label the node has
+        without_verdict |= violated_before
+    return (violated_before & ~without_verdict) | previous.labelled(rule, without_verdict)
+
+
+def _inherited(state: StrategyState, strategy: Strategy, number: int) -> Bools:
+    """Return the violators that a rule inherits, over the nodes of the previous state."""
+    old = _index(state.rules, strategy.rules, number)
+    if old >= 0:
+        return state.found.per_rule[:, old]
+    if {*_keys(state.rules)} - {*_keys(strategy.rules)}:
+        return state.found.violated
+    return np.zeros_like(state.found.violated)
+
+
+def _index(old: Sequence[Rule], new: Sequence[Rule], number: int) -> int:
+    """Return the previous index of a rule; -1 if it is new."""
+    if old is new:
+        return number
+    key, known = _keys(new)[number], _keys(old)
+    return known.index(key) if key in known else -1
+
+
+def _keys(rules: Sequence[Rule]) -> list[_RuleKey]:
+    counts: Counter[tuple[str, Operator, float]] = Counter()
+    keys = []
+    for rule in rules:
+        same = (rule.metric, rule.operator, rule.target)
+        keys.append(_RuleKey(*same, counts[same]))
+        counts[same] += 1
+    return keys

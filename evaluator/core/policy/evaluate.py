@@ -1,0 +1,316 @@
+"""Evaluates rules over columns of readings: which nodes violate which rule, by their reading or by the lack of one.
+
+Terms for absent readings, each a mask over the nodes:
+
+| term | meaning |
+|---|---|
+| `unusable` | no reading that a rule can compare: stale, absent, NaN, or several series |
+| `unreported` | the node has not reported this metric yet, and its first report is still expected |
+| `missing` | `unusable` and not `unreported`: `whenMissing` applies |
+| `never_reported` | there never was a reading, whether or not one is still expected |
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple, assert_never
+
+import numpy as np
+import numpy.ma
+import numpy.typing as npt
+
+from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, alike, union
+from evaluator.core.policy import hints
+from evaluator.core.policy.reductions import Use
+from evaluator.core.policy.rule_options import WhenMissing
+from evaluator.core.policy.types import Operator, Rule, Strategy
+from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats
+from plimsoll.text import counted
+
+
+class Presence(NamedTuple):
+    """On how many nodes a metric exists, is absent, and may still be reported or cannot be read.
+
+    The last two are counted only if no node has a usable reading.
+    """
+
+    having: int
+    lacking: int
+    pending: int
+
+    @property
+    def not_found(self) -> bool:
+        """Whether nodes reported without it, and none has or may still report it."""
+        return bool(self.lacking) and not self.having and not self.pending
+
+
+class MetricColumn:
+    """The readings of one metric, prepared for comparison; computed once and shared by all rules.
+
+    `values` is NaN on `unusable` nodes. `any_unreported`: some node has not reported the metric yet.
+    """
+
+    def __init__(
+        self, metric: str, readings: Column, nodes: NodeIndex, before: "MetricColumn | None" = None
+    ) -> None:
+        self.metric = metric
+        self.readings = readings
+        self.usable = readings.usable
+        self.unusable: NodeMask = NodeMask(nodes, ~self.usable).reuse(
+            before.unusable if before else None
+        )
+        self.any_unreported = bool(readings.unreported.any())
+        self._met: dict[tuple[Operator, float], Bools] = {}
+        self._classes: dict[Operator, Positions] = {}
+
+    @cached_property
+    def values(self) -> Floats:
+        """Values, shape (nodes,); NaN where unusable."""
+        if not self.unusable.count:
+            return self.readings.values
+        return np.where(self.usable, self.readings.values, np.nan)
+
+    def matches(self, rule: Rule) -> Bools:
+        """Return where the comparison of a rule is true, shape (nodes,); read-only.
+
+        Doubles are compared strictly: exact for integers up to 2^53. NaN, and so an unusable reading, compares false.
+        """
+        key = (rule.operator, rule.target)
+        met = self._met.get(key)
+        if met is None:
+            met = self._met[key] = self._compare(*key)
+        return met
+
+    def _compare(self, operator: Operator, target: float) -> Bools:
+        met: Bools
+        match operator:
+            case Operator.LESS_THAN:
+                met = self.values < target
+            case Operator.GREATER_THAN:
+                met = self.values > target
+            case Operator.EQUALS:
+                met = self.values == target
+            case _:
+                assert_never(operator)
+        return met
+
+    def classes(self, operator: Operator) -> Positions:
+        """Return the rank class of each node, 0 for the best; equal readings share a class. Read-only.
+
+        Shape (nodes + 1,): -1 without a reading, and -1 at the end, where position -1 (unknown node) points.
+        """
+        classes = self._classes.get(operator)
+        if classes is None:
+            costs = self.values[self.usable]
+            if operator is Operator.GREATER_THAN:
+                costs = -costs
+            elif operator is Operator.EQUALS:  # no order: all nodes are equal
+                costs = np.zeros(costs.shape)
+            classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
+            classes[:-1][self.usable] = _rank_classes(costs)
+        return classes
+
+    @cached_property
+    def _several(self) -> Counts | None:
+        """The number of series where there are several, else 0; None if no node has several. Such a reading has no value."""
+        several = (self.readings.samples > 1) & self.readings.fresh
+        return np.where(several, self.readings.samples, 0) if several.any() else None
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether some node has several series of this metric."""
+        return self._several is not None
+
+    def ambiguity(self, uses: tuple[Use, ...]) -> str:
+        """Return the problem text for an ambiguous metric, with counts and a hint that fits the uses."""
+        samples, nodes = self._several, self.unusable.nodes
+        assert samples is not None
+        worst = int(samples.argmax())
+        return (
+            f"metric {self.metric} has no single value on {np.count_nonzero(samples)} of {counted(len(nodes), 'node')}: "
+            f"{samples[worst]} series on {nodes[worst]}; it counts as missing there: {self._hint(uses)}"
+        )
+
+    def stable_problem(self, uses: tuple[Use, ...]) -> str:
+        """Return the same problem without counts, so that the text is constant (for Events)."""
+        return f"metric {self.metric} has several series and so no single value: {self._hint(uses)}"
+
+    def _hint(self, uses: tuple[Use, ...]) -> str:
+        assert self._several is not None
+        source = self.readings.source_at(int(self._several.argmax()))
+        return hints.aggregation_hint(self.metric, source, uses)
+
+    @cached_property
+    def fault(self) -> str:
+        """Why no source has the metric; empty if some node has it, may still report it, or no source gave a reason."""
+        found = self.readings
+        if not found.fault or (found.unreported | (found.fresh & (found.samples > 0))).any():
+            return ""
+        return f"no source has metric {self.metric} ({found.fault})"
+
+    @cached_property
+    def presence(self) -> Presence:
+        """On how many nodes the metric exists; a stale reading counts as existing."""
+        found = self.readings
+        if usable := len(self.usable) - self.unusable.count:
+            return Presence(usable, 0, 0)
+        having = found.samples > 0
+        pending = ~having & (found.unreported | found.unread)
+        lacking = ~having & ~pending & found.fresh
+        return Presence(*(int(np.count_nonzero(mask)) for mask in (having, lacking, pending)))
+
+    @cached_property
+    def never_reported(self) -> Bools:
+        """Nodes without any reading so far, shape (nodes,)."""
+        never: Bools = self.readings.at == NEVER
+        return never if never.any() else self.unusable.nodes.none
+
+    @cached_property
+    def missing(self) -> Bools:
+        """Nodes whose reading counts as missing, shape (nodes,)."""
+        return (
+            self.unusable.mask & ~self.readings.unreported
+            if self.any_unreported
+            else self.unusable.mask
+        )
+
+
+def _rank_classes(costs: Floats) -> Positions:
+    """Return the class of each cost, 0 for the lowest: the inverse of `np.unique`, which takes half as long again."""
+    order = costs.argsort()
+    ordered = costs[order]
+    higher = np.zeros(len(costs), np.intp)
+    np.not_equal(ordered[1:], ordered[:-1], out=higher[1:])
+    classes = np.empty(len(costs), np.intp)
+    classes[order] = higher.cumsum()
+    return classes
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """The nodes of the cluster in a fixed order, and a column of readings for each metric that policies use."""
+
+    nodes: NodeIndex
+    columns: Mapping[str, Column]
+    prepared: dict[str, MetricColumn] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Columns prepared for comparison, by metric."""
+    _unreported: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The metrics among these that some node has not reported."""
+
+    def __post_init__(self) -> None:
+        if type(self.nodes) is not NodeIndex:
+            object.__setattr__(self, "nodes", NodeIndex(self.nodes))
+
+    def prepare(self, metric: str, before: "MetricTable | None" = None) -> MetricColumn:
+        """Prepare a column; equal parts are shared with the table of the previous decision."""
+        readings, known = self.columns[metric], before.prepared.get(metric) if before else None
+        column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known)
+        if column.any_unreported:
+            self._unreported.append(metric)
+        return column
+
+    def column(self, metric: str) -> MetricColumn:
+        """Return the prepared column of a metric."""
+        column = self.prepared.get(metric)
+        return self.prepare(metric) if column is None else column
+
+    def unreported(self, metrics: Iterable[str]) -> Bools:
+        """Return the nodes that have not reported some of these metrics, shape (nodes,); the object `nodes.none` if none."""
+        if not self._unreported and len(self.prepared) == len(self.columns):
+            return self.nodes.none
+        columns = [self.column(metric) for metric in metrics]
+        unreported = [column.readings.unreported for column in columns if column.any_unreported]
+        return union(unreported, self.nodes)
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Where a strategy is violated, shape (nodes,), and by which rules, shape (nodes, rules). Read-only.
+
+    `missing` and `from_previous_leader`, both (nodes, rules), are the parts of `per_rule` that hold because a reading
+    is missing, or only because a label written before this process started says so.
+    """
+
+    violated: Bools
+    per_rule: Bools
+    missing: Bools
+    from_previous_leader: Bools
+
+    def same(self, other: "Violations") -> bool:
+        """Whether another result for the same strategy and nodes is equal; `violated` follows from the rest."""
+        return (
+            alike(self.per_rule, other.per_rule)
+            and alike(self.missing, other.missing)
+            and alike(self.from_previous_leader, other.from_previous_leader)
+        )
+
+    def changed_since(self, before: "Violations") -> Bools:
+        """Return the nodes whose result differs from an earlier one for the same strategy and nodes, shape (nodes,)."""
+        changed: Bools = self.violated ^ before.violated
+        pairs = [
+            (self.missing, before.missing),
+            (self.from_previous_leader, before.from_previous_leader),
+        ]
+        if self.per_rule.shape[1] > 1:
+            pairs.append((self.per_rule, before.per_rule))
+        for now, old in pairs:
+            if now is not old:
+                changed = changed | (now ^ old).any(axis=1)
+        return changed
+
+    def first(self) -> npt.NDArray[np.intp]:
+        """Return the index of the first violated rule per violating node; rules known only from a label come last."""
+        first = np.zeros(len(self.violated), np.int32)
+        tables = [self.per_rule]
+        if self.from_previous_leader.any():
+            tables.append(self.per_rule & ~self.from_previous_leader)
+        for table in tables:  # the last write counts; each rule's column is contiguous
+            for number in reversed(range(table.shape[1])):
+                np.putmask(first, table[:, number], number)
+        return first[self.violated].astype(np.intp)
+
+
+def violations(strategy: Strategy, table: MetricTable) -> Violations:
+    """Return which nodes violate a strategy now, without `for` and `clearAfter`."""
+    by_reading, missing = match_rules(strategy, table)
+    from_label = table.nodes.no_rules(len(strategy.rules))
+    return combine(strategy, by_reading | missing, missing, from_label)
+
+
+def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:
+    """Return two read-only masks (nodes, rules): violated by the reading, violated by a missing reading."""
+    nodes = table.nodes
+    by_reading = stack_rules(
+        [table.column(rule.metric).matches(rule) for rule in strategy.rules], nodes
+    )
+    strict = [rule.options.when_missing is WhenMissing.VIOLATE for rule in strategy.rules]
+    if True not in strict:
+        return by_reading, nodes.no_rules(len(strict))
+    pairs = zip(strategy.rules, strict, strict=True)
+    missing_masks = [
+        table.column(rule.metric).missing if violate else nodes.none for rule, violate in pairs
+    ]
+    return by_reading, stack_rules(missing_masks, nodes)
+
+
+def stack_rules(masks: Sequence[Bools], nodes: NodeIndex) -> Bools:
+    """Stack one mask (nodes,) per rule to (nodes, rules); each rule's column is contiguous."""
+    if len(masks) == 1:
+        return masks[0].reshape(-1, 1)
+    if not masks:
+        return np.zeros((len(nodes), 0), dtype=bool)
+    return np.concatenate(masks).reshape(len(masks), -1).T
+
+
+def combine(strategy: Strategy, per_rule: Bools, missing: Bools, from_label: Bools) -> Violations:
+    """Combine rules: any violated rule violates the strategy; with `all_of`, all of them must be violated."""
+    violated: Bools
+    if strategy.all_of and (strategy.impossible or not strategy.rules):
+        violated = np.zeros(len(per_rule), dtype=bool)
+    elif len(strategy.rules) == 1:
+        violated = per_rule[:, 0]
+    else:
+        violated = np.all(per_rule, axis=1) if strategy.all_of else np.any(per_rule, axis=1)
+    return Violations(violated, per_rule, missing, from_label)

@@ -1,0 +1,261 @@
+"""Parses TASPolicy objects to typed rules, and collects problems as sentences.
+
+Parsing never fails as a whole: invalid parts become problems in the policy's status, and the rest is enforced. The
+resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from evaluator.core.model import node_labels
+from evaluator.core.model.names import ENFORCEMENT, PolicyKey
+from evaluator.core.policy import rule_options
+from evaluator.core.policy.actions.parse import parse_actions
+from evaluator.core.policy.findings import counters
+from evaluator.core.policy.rule_options import PLAIN, RuleOptions
+from evaluator.core.policy.types import (
+    PER_POD_STRATEGIES,
+    Label,
+    Operator,
+    Policy,
+    Rule,
+    Strategy,
+    StrategyName,
+)
+from evaluator.features.scorers import derived
+from plimsoll.text import one_line, shown
+
+MOST_RULES = 100
+"""Rules of one strategy. Each is evaluated on every node, and a long policy must not delay the others."""
+MOST_LABELS = 50
+"""Label keys that one policy may set: all of them end up on nodes, whose size is limited."""
+MOST_BYTES = 256 << 10
+"""Bytes of a spec's JSON. Four strategies of 100 rules with labels take a third of it."""
+_MOST_STRATEGIES = 16
+_MOST_LABEL_TEXTS = 1_000
+"""Labels read from one strategy: rules may repeat a key, so there may be more labels than keys."""
+_MOST_PROBLEMS = 20
+
+_METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
+
+
+def parse(obj: Mapping[str, Any], *, observe: bool = False) -> Policy:
+    """Return the Policy of a TASPolicy object. Its problems list what was left out, and why. `observe`: --observe is set."""
+    meta = obj["metadata"]
+    key = PolicyKey(meta.get("namespace", ""), meta["name"])
+    problems: list[str] = []
+    strategies: dict[StrategyName, Strategy] = {}
+    spec = obj.get("spec")
+    by_name = spec.get("strategies") if isinstance(spec, Mapping) else None
+    if not isinstance(by_name, Mapping):
+        problems.append("spec.strategies: missing")
+        by_name = {}
+    if len(by_name) > _MOST_STRATEGIES:
+        problems.append(f"it names {len(by_name)} strategies: unknown ones are left out")
+        by_name = {name: by_name[name] for name in StrategyName if name in by_name}
+    for name, body in sorted(by_name.items()):
+        if name not in tuple(StrategyName):
+            known = ", ".join(StrategyName)
+            problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
+            continue
+        try:
+            strategies[StrategyName(name)] = _Reader(key.name, StrategyName(name), problems).read(
+                body
+            )
+        except _FlawError as flaw:
+            problems.append(f"{name}: {flaw}: the strategy is not enforced")
+    violable = {StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE} & strategies.keys()
+    annotations = meta.get("annotations") or {}
+    actions = parse_actions(key.name, annotations, problems, can_violate=bool(violable))
+    policy = replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
+    return replace(policy, warnings=_limited([*counters.warnings(policy).values()], "warnings"))
+
+
+def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:
+    """Return the policy for an object with a spec of `size` bytes, more than MOST_BYTES; nothing of it is enforced."""
+    problem = f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"
+    return _policy(obj, {}, [problem], observe=observe)
+
+
+def _policy(
+    obj: Mapping[str, Any],
+    strategies: Mapping[StrategyName, Strategy],
+    problems: list[str],
+    *,
+    observe: bool,
+) -> Policy:
+    meta, status = obj["metadata"], obj.get("status")
+    observed_by = _observed_by(meta, problems)
+    return Policy(
+        PolicyKey(meta.get("namespace", ""), meta["name"]),
+        strategies,
+        _limited(problems),
+        uid=meta.get("uid", ""),
+        generation=int(meta.get("generation") or 0),
+        status=status if isinstance(status, Mapping) else {},
+        observed_by="--observe" if observe else observed_by,
+    )
+
+
+def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
+    """Return why a policy is only observed. An unknown value counts as `observe`: that changes nothing in the cluster."""
+    value = (meta.get("annotations") or {}).get(ENFORCEMENT, "enforce")
+    if value not in ("enforce", "observe"):
+        problems.insert(
+            0,
+            f"annotation {ENFORCEMENT}: {shown(value)} is neither enforce nor observe: the policy is only observed",
+        )
+    return "" if value == "enforce" else f"the annotation {ENFORCEMENT}"
+
+
+def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:
+    """Return the first problems or warnings, and the number of the others."""
+    more = len(problems) - _MOST_PROBLEMS
+    shown_problems = map(one_line, problems[:_MOST_PROBLEMS])
+    return (*shown_problems, *([f"and {more} more {noun}"] if more > 0 else []))
+
+
+class _FlawError(Exception):
+    """A part of a policy is invalid; the message is for its author."""
+
+
+def _target(items: object) -> float:
+    try:
+        return rule_options.number(items)
+    except ValueError as error:
+        raise _FlawError(
+            f"target {shown(items)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
+        ) from error
+
+
+def _options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
+    """Return the options of a rule or strategy; `common`: those of its strategy."""
+    try:
+        return rule_options.parse_options(body, common)
+    except ValueError as error:
+        raise _FlawError(str(error)) from error
+
+
+class _Reader:
+    """Parses one strategy. Errors of a part are added to `problems`; errors of the whole are raised."""
+
+    def __init__(self, policy: str, name: StrategyName, problems: list[str]) -> None:
+        self._policy = policy
+        self._name = name
+        self._problems = problems
+        self._label_texts = _MOST_LABEL_TEXTS
+        """Remaining number of labels that may be read."""
+
+    def read(self, body: object) -> Strategy:
+        if not isinstance(body, Mapping) or not isinstance(body.get("rules"), list):
+            raise _FlawError("it has no list of rules")
+        if len(body["rules"]) > MOST_RULES:
+            raise _FlawError(f"it has {len(body['rules'])} rules, more than {MOST_RULES}")
+        logical = body.get("logicalOperator") or "anyOf"
+        if logical not in ("anyOf", "allOf"):
+            raise _FlawError(f"logicalOperator {shown(logical)} is neither anyOf nor allOf")
+        if self._name is StrategyName.DESCHEDULE and (flaw := node_labels.key_flaw(self._policy)):
+            raise _FlawError(f"the policy's name cannot be a label key: {flaw}")
+        items, common = body["rules"], _options(body, PLAIN)
+        if self._name is StrategyName.SCHEDULEONMETRIC:
+            items = items[:1]  # as TAS does
+        rules = tuple(self._rules(items, common))
+        if self._name is StrategyName.SCHEDULEONMETRIC:
+            self._check_ranking(rules)
+        if self._name is StrategyName.LABELING:
+            rules = self._within_label_limit(rules)
+        return Strategy(rules, logical == "allOf", impossible=len(rules) < len(items))
+
+    def _check_ranking(self, rules: tuple[Rule, ...]) -> None:
+        if rules and rules[0].operator is Operator.EQUALS:
+            self._problems.append(
+                f"{self._name}: Equals ranks nothing, every node with a reading scores the same: "
+                "use LessThan (lower is better) or GreaterThan"
+            )
+        if rules and rules[0].options != PLAIN:
+            self._problems.append(
+                f"{self._name}: for, clearAfter and whenMissing do not apply to a ranking; "
+                "nodes without a reading are never ranked"
+            )
+
+    def _rules(self, items: list[object], common: RuleOptions) -> Iterator[Rule]:
+        for number, body in enumerate(items, start=1):
+            where = f"{self._name}: rule {number}"
+            try:
+                yield self._rule(where, body, common)
+            except _FlawError as flaw:
+                self._problems.append(f"{where}: {flaw}: left out")
+
+    def _rule(self, where: str, body: object, common: RuleOptions) -> Rule:
+        if not isinstance(body, Mapping):
+            raise _FlawError("it is not an object")
+        metric, operator = body.get("metricname"), body.get("operator")
+        if not isinstance(metric, str) or not metric:
+            raise _FlawError("it has no metricname")
+        if not _METRIC.fullmatch(metric):
+            raise _FlawError(
+                f"metricname {shown(metric)} is not a metric name (at most 253 letters, digits, '_' and '-')"
+            )
+        if operator not in tuple(Operator):
+            known = ", ".join(Operator)
+            raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")
+        written, options = body.get("target"), _options(body, common)
+        target = _target(written)
+        if metric in derived.DERIVED_METRICS and self._name in PER_POD_STRATEGIES:
+            options = self._untimed(where, metric, options)
+        labeling = self._name is StrategyName.LABELING
+        return Rule(
+            metric,
+            Operator(operator),
+            target,
+            self._labels(where, body.get("labels")) if labeling else (),
+            options,
+            written if isinstance(written, str) else "",
+        )
+
+    def _untimed(self, where: str, metric: str, options: RuleOptions) -> RuleOptions:
+        """Return the options without durations: per-pod results have no history."""
+        if options.timed:
+            self._problems.append(
+                f"{where}: for and clearAfter have no effect here: {metric} depends on the pod being scheduled, "
+                "so it is compared for each pod without delay"
+            )
+        return replace(options, for_seconds=0.0, clear_after=0.0)
+
+    def _labels(self, where: str, items: object) -> tuple[Label, ...]:
+        if not isinstance(items, list) or not items:
+            self._problems.append(f"{where}: it names no labels, so it sets none")
+            return ()
+        if len(items) > self._label_texts:
+            self._problems.append(
+                f"{where}: it names {len(items)} labels, more than {_MOST_LABEL_TEXTS} in the strategy: the rest is left out"
+            )
+            items = items[: self._label_texts]
+        self._label_texts -= len(items)
+        found: list[Label] = []
+        for text in items:
+            name, separator, value = text.partition("=") if isinstance(text, str) else ("", "", "")
+            key = node_labels.label_key(self._policy, name)
+            flaw = "write it as name=value" if not separator else None
+            flaw = flaw or node_labels.key_flaw(key) or node_labels.value_flaw(value)
+            if flaw:
+                self._problems.append(f"{where}: label {shown(text)}: {flaw}: left out")
+            else:
+                found.append(Label(key, value))
+        return tuple(found)
+
+    def _within_label_limit(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        """Drop label keys over the limit; keys named first stay."""
+        keys = dict.fromkeys(label.key for rule in rules for label in rule.labels)
+        if len(keys) <= MOST_LABELS:
+            return rules
+        self._problems.append(
+            f"{self._name}: it names {len(keys)} labels, more than {MOST_LABELS}: the rest is left out"
+        )
+        kept = frozenset([*keys][:MOST_LABELS])
+        return tuple(
+            replace(rule, labels=tuple(label for label in rule.labels if label.key in kept))
+            for rule in rules
+        )

@@ -1,0 +1,1 @@
+"""kube-scheduler's extender protocol: requests and responses as JSON."""

@@ -1,0 +1,87 @@
+"""The recording rules that fail on nodes, as their agents report them: equal failures of many nodes are stored once."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from evaluator.core.readings.column import NEVER
+from wire.failing_rules import FailingRule, FailingRules
+
+_MOST = 1_000
+"""Different failures stored: the texts of thousands of agents may all differ."""
+
+
+class FailureOnNodes(NamedTuple):
+    """A rule that fails in the same way on some nodes; `since`: by node, when that began (seconds)."""
+
+    rule: FailingRule
+    since: dict[str, float]
+
+
+class _OfNode(NamedTuple):
+    failures: tuple[FailureOnNodes, ...]
+    more: int
+
+
+class FailingRuleIndex:
+    """Failing rules by node. Those of a node without a fresh report are not shown.
+
+    `reported_at` returns the time of a node's last report; reports older than `stale_after` seconds are stale. Times in
+    seconds of one clock.
+    """
+
+    def __init__(
+        self,
+        reported_at: Callable[[str], float] = lambda _node: NEVER,
+        *,
+        stale_after: float = 0.0,
+        most: int = _MOST,
+    ) -> None:
+        self._reported_at = reported_at
+        self._stale_after = stale_after
+        self._most = most
+        self._failures: dict[FailingRule, FailureOnNodes] = {}
+        self._nodes: dict[str, _OfNode] = {}
+
+    def report(self, node: str, found: FailingRules, now: float) -> None:
+        """Replace the failing rules of a node by those of a report; beyond the limit of different ones they are counted."""
+        self._drop(node)
+        if not found.seconds and not found.more:
+            return
+        kept = []
+        for rule, seconds in found.seconds.items():
+            failure = self._failures.get(rule)
+            if failure is None:
+                if len(self._failures) >= self._most:
+                    continue
+                failure = self._failures[rule] = FailureOnNodes(rule, {})
+            failure.since[node] = now - seconds
+            kept.append(failure)
+        self._nodes[node] = _OfNode(tuple(kept), found.more + len(found.seconds) - len(kept))
+
+    def _drop(self, node: str) -> None:
+        known = self._nodes.pop(node, None)
+        for failure in known.failures if known is not None else ():
+            del failure.since[node]
+            if not failure.since:
+                del self._failures[failure.rule]
+
+    def age(self, node: str, now: float) -> float | None:
+        """Return the seconds since a node's last report; None if it is stale, or there is none."""
+        age = now - self._reported_at(node)
+        return age if age <= self._stale_after else None
+
+    def of(self, node: str, now: float) -> FailingRules:
+        """Return the failing rules of a node."""
+        known = self._nodes.get(node)
+        if known is None or self.age(node, now) is None:
+            return FailingRules()
+        return FailingRules({f.rule: now - f.since[node] for f in known.failures}, known.more)
+
+    def nodes(self) -> Mapping[str, int]:
+        """Return the nodes with failing rules, also those without a fresh report, and how many failures of each are not stored."""
+        return {node: known.more for node, known in self._nodes.items()}
+
+    def failures(self) -> Iterator[FailureOnNodes]:
+        """Yield the different failures, each with its nodes at that moment: reports may arrive between two of them."""
+        for rule, since in tuple(self._failures.values()):
+            yield FailureOnNodes(rule, since.copy())

@@ -1,0 +1,137 @@
+"""Merges sources of readings: per metric and node, the first source with a fresh reading wins."""
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.core.model.node_index import Positions
+from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats, SourceMask
+
+AGENTS = "agents"
+CUSTOM_METRICS = "custom-metrics"
+PROMETHEUS = "prometheus"
+"""The sources, as flags and `/explain` name them."""
+
+Part = TypeVar("Part", Floats, Counts, Bools)
+
+
+class Readings(Protocol):
+    """The readings that decisions use: columns, snapshots and housekeeping."""
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """Return one metric over some nodes at `now`."""
+        ...
+
+    def snapshot(self, nodes: Sequence[str]) -> AbstractContextManager["Readings"]:
+        """Yield a read-only view of the readings as they are now; later reports do not change it.
+
+        The cost does not depend on the number of metrics: columns are copied when they are read.
+        """
+        ...
+
+    def next_expiry(self, now: float) -> float:
+        """Return when a column changes without new input (seconds)."""
+        ...
+
+    def resume(self, since: float, now: float) -> None:
+        """No reports were received from `since` to `now` (process suspended): nodes fresh before count as unreported."""
+        ...
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep only these metrics."""
+        ...
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """Drop nodes other than these."""
+        ...
+
+
+class Merged:
+    """Sources by name, the preferred one first. Stateless: each column is merged when it is read.
+
+    Order of preference per node: a fresh reading, a fresh "metric absent", a stale reading, nothing. A node is
+    unreported while a preferred source may still report, so that its first report does not reverse a verdict.
+    """
+
+    def __init__(self, sources: Mapping[str, Readings]) -> None:
+        if not sources:
+            raise ValueError("no source of readings")
+        self._names = tuple(sources)
+        self._sources = tuple(sources.values())
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """Return the best reading of each node, and its source."""
+        best = self._sources[0].column(metric, nodes, now)
+        origin = np.zeros(len(nodes), np.int8)
+        for number, source in enumerate(self._sources[1:], start=1):
+            # A fresh reading always wins; usually all or nearly all nodes have one.
+            positions = (~(best.fresh & (best.samples > 0))).nonzero()[0]
+            if not positions.size:
+                break
+            other = source.column(metric, nodes, now)
+            better = positions[_rank(other, positions) > _rank(best, positions)]
+            origin[better] = number
+            best = _merge(best, other, better, positions)
+        return best._replace(origin=SourceMask(self._names, origin))
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["Merged"]:
+        """Yield a snapshot of all sources at one moment."""
+        with contextlib.ExitStack() as stack:
+            pairs = zip(self._names, self._sources, strict=True)
+            yield Merged({name: stack.enter_context(x.snapshot(nodes)) for name, x in pairs})
+
+    def next_expiry(self, now: float) -> float:
+        """Return when a column changes without new input (seconds)."""
+        return min(source.next_expiry(now) for source in self._sources)
+
+    def resume(self, since: float, now: float) -> None:
+        """No reports were received from `since` to `now`."""
+        for source in self._sources:
+            source.resume(since, now)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep only these metrics."""
+        subscribed = frozenset(metrics)
+        for source in self._sources:
+            source.subscribe(subscribed)
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """Drop nodes other than these."""
+        for source in self._sources:
+            source.prune(nodes, now)
+
+
+def _rank(column: Column, positions: Positions) -> npt.NDArray[np.int8]:
+    """Return 3 for a fresh reading, 2 for fresh but absent, 1 for a stale reading, 0 for nothing."""
+    fresh = column.fresh[positions]
+    good = np.where(fresh, column.samples[positions] > 0, column.at[positions] > NEVER)
+    rank: npt.NDArray[np.int8] = fresh.view(np.int8) * np.int8(2) + good.view(np.int8)
+    return rank
+
+
+def _merge(one: Column, other: Column, better: Positions, unreported: Positions) -> Column:
+    """Return `one`, with `other` at the positions `better`; `unreported` is the union at those positions."""
+    pending = one.unreported.copy()
+    pending[unreported] |= other.unreported[unreported]
+    return Column(
+        _put(one.values, other.values, better),
+        _put(one.samples, other.samples, better),
+        _put(one.at, other.at, better),
+        _put(one.fresh, other.fresh, better),
+        _put(one.unread, other.unread, better),
+        pending,
+        "; ".join(fault for fault in (one.fault, other.fault) if fault),
+    )
+
+
+def _put(one: Part, other: Part, positions: Positions) -> Part:
+    if not positions.size:
+        return one
+    both = one.copy()
+    both[positions] = other[positions]
+    return both

@@ -1,0 +1,279 @@
+"""gRPC server for agents: each opens one stream, receives subscriptions and sends reports.
+
+A client that may report for a node can affect only that node's readings and failing rules, the names suggested for metrics that
+no node has, and which metrics match `patterns`: one stream per node is current, its reports are for this node, and they are rate-limited.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import grpc
+
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.runtime import rlimits
+from evaluator.core.sources.agents.authn import Authorizer, StreamRejection
+from evaluator.core.sources.agents.identity import is_node_name
+from evaluator.core.sources.agents.limits import AgentLimits
+from evaluator.core.sources.agents.protocol import parse
+from evaluator.core.sources.agents.stream import (
+    AgentStream,
+    Context,
+    ReportHandler,
+    RequestedMetrics,
+)
+from evaluator.core.sources.agents.streams import StreamRegistry, TooManyError
+from plimsoll import logs
+from plimsoll.logs.ratelimited import RateLimitedLogger
+from plimsoll.process import garbage
+from wire import telemetry_pb2
+from wire.codec import Delta, MalformedReportError
+from wire.failing_rules import NONE, FailingRules
+
+log = logs.get(__name__)
+
+_SERVICE = "plimsoll.telemetry.v1.Telemetry"
+_BATCH = 16
+"""Agents notified between two yields to the event loop."""
+
+_OTHER_DESCRIPTORS = 1000
+"""File descriptors reserved for the rest of the process by default."""
+
+Code = grpc.StatusCode
+
+
+class ReportSink(Protocol):
+    """Where reports go: the store of readings, or a recorder."""
+
+    @property
+    def version(self) -> int:
+        """Increments when a report changes anything."""
+        ...
+
+    def knows(self, node: str) -> bool:
+        """Whether deltas of a node can be applied; otherwise it must send a full report."""
+        ...
+
+    def report(self, node: str, report: Delta, at: float) -> None:
+        """Take a report of a node, received at `at` (seconds of the server's clock)."""
+        ...
+
+
+class AgentServer:
+    """Receives reports.
+
+    `on_report` is called with whether a report changed anything, `on_similar` with the names of a node's series that
+    resemble absent metrics, `on_matching` with its metrics that match `patterns`, `on_failing` with a node and its failing
+    rules (none when its stream ends), `on_refusal` with the code of a rejection.
+    """
+
+    def __init__(
+        self,
+        store: ReportSink,
+        subscriptions: Subscriptions,
+        *,
+        interval: float,
+        on_report: Callable[[bool], None],
+        on_similar: Callable[[Mapping[str, Sequence[str]]], None] = lambda _names: None,
+        patterns: Sequence[str] = (),
+        on_matching: Callable[[Sequence[str]], None] = lambda _names: None,
+        on_failing: Callable[[str, FailingRules], None] = lambda _node, _rules: None,
+        on_refusal: Callable[[grpc.StatusCode], None] = lambda _code: None,
+        authorizer: Authorizer | None = None,
+        limits: AgentLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._interval_ms = max(1, round(interval * 1000))
+        self._on_report = on_report
+        self._on_similar = on_similar
+        self._patterns = patterns
+        self._on_matching = on_matching
+        self._on_failing = on_failing
+        self._on_refusal = on_refusal
+        self._authorizer = authorizer or Authorizer()
+        self._limits = limits or AgentLimits()
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._registry: StreamRegistry[AgentStream] = StreamRegistry(self._limits)
+        self._log = RateLimitedLogger(log)
+        self._handler = ReportHandler(
+            knows=store.knows, missing=self._authorizer.missing, store_report=self._store_report
+        )
+        self._requested = self._serialized()
+        self._server: grpc.aio.Server | None = None
+        self._announcer: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> int:
+        """The number of nodes with a stream."""
+        return len(self._registry)
+
+    async def start(
+        self,
+        address: str,
+        *,
+        credentials: grpc.ServerCredentials | None = None,
+        reserved: int = _OTHER_DESCRIPTORS,
+    ) -> int:
+        """Listen and return the port. Raises OSError if the address cannot be bound.
+
+        Connections leave at least `reserved` file descriptors for other ports and files.
+        """
+        connections = rlimits.share(self._limits.streams, reserved=reserved)
+        server = grpc.aio.server(
+            options=self._limits.channel_options(connections),
+            maximum_concurrent_rpcs=self._limits.streams,
+        )
+        # Messages are bytes: malformed ones are handled here, and a subscription is serialized once for all agents.
+        handler: Any = grpc.stream_stream_rpc_method_handler(self._serve)
+        service = grpc.method_handlers_generic_handler(_SERVICE, {"Stream": handler})
+        server.add_generic_rpc_handlers((service,))
+        try:
+            port = (
+                server.add_insecure_port(address)
+                if credentials is None
+                else server.add_secure_port(address, credentials)
+            )
+        except RuntimeError as error:
+            raise OSError(
+                f"cannot listen for agents on {address}: in use, or no address of this machine"
+            ) from error
+        await server.start()
+        self._server = server
+        self._announcer = asyncio.create_task(self._announce())
+        return port
+
+    async def stop(self) -> None:
+        """End all streams; agents reconnect."""
+        if self._announcer is not None:
+            self._announcer.cancel()
+        if self._server is not None:
+            await self._server.stop(grace=0)
+
+    async def _serve(self, _requests: object, context: Context) -> None:
+        """Serve one agent, and count its end."""
+        try:
+            await self._serve_agent(context)
+        finally:
+            garbage.OF_THIS_PROCESS.ended()
+
+    async def _serve_agent(self, context: Context) -> None:
+        """Serve one agent until it disconnects, violates the protocol or is replaced by another stream of its node."""
+        try:
+            first = await self._introduction(context)
+            if first is None:
+                return
+            node = first.node_name
+            refusal = _name_error(node) or await self._authorizer.admit(node, context)
+        except MalformedReportError as error:
+            node, refusal = "", StreamRejection(Code.INVALID_ARGUMENT, str(error))
+        if refusal is None:
+            refusal = await self._serve_stream(node, context)
+        if refusal is not None:
+            self._log.log(
+                "agent rejected",
+                node=node,
+                peer=context.peer(),
+                code=refusal.code.name,
+                error=refusal.sentence,
+            )
+            self._on_refusal(refusal.code)
+            await _abort(context, refusal)
+
+    async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
+        """Return the first message, or None if the timeout expires. Raises MalformedReportError."""
+        message: object = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.introduction):
+                message = await context.read()
+        return parse(message) if isinstance(message, bytes) else None
+
+    async def _serve_stream(self, node: str, context: Context) -> StreamRejection | None:
+        """Serve an authorized stream until it ends; return the rejection to send, or None."""
+        stream = AgentStream(node, context, self._limits, self._rng)
+        try:
+            replaced = self._registry.enter(node, stream, self._clock())
+        except TooManyError as error:
+            return StreamRejection(Code.RESOURCE_EXHAUSTED, str(error))
+        log.debug("agent connected", node=node, peer=context.peer())
+        try:
+            if replaced is not None:
+                replaced.end(
+                    StreamRejection(
+                        Code.ALREADY_EXISTS, f"another stream for node {node} has begun"
+                    )
+                )
+            stream.send(self._requested)
+            refusal = await stream.run(self._handler)
+            await stream.flush()
+            return refusal
+        finally:
+            if self._registry.leave(node, stream):
+                self._on_failing(node, NONE)
+            log.debug("agent disconnected", node=node)
+
+    def _store_report(self, node: str, delta: Delta) -> None:
+        version = self._store.version
+        self._store.report(node, delta, self._clock())
+        self._on_report(self._store.version != version)
+        if delta.similar:
+            self._on_similar(delta.similar)
+        if delta.matching:
+            self._on_matching(delta.matching)
+        if delta.failing is not None:
+            self._on_failing(node, delta.failing)
+
+    async def _announce(self) -> None:
+        """Send each new subscription to all agents, in batches."""
+        while True:
+            await self._subscriptions.after(self._requested.generation)
+            self._requested = self._serialized()
+            requested = self._requested
+            for number, stream in enumerate(self._registry.current, start=1):
+                stream.send(requested)
+                if number % _BATCH == 0:
+                    await asyncio.sleep(0)
+
+    def _serialized(self) -> RequestedMetrics:
+        subscription = self._subscriptions.current
+        message = telemetry_pb2.Subscription(
+            generation=subscription.generation,
+            metrics=subscription.metrics,
+            interval_ms=self._interval_ms,
+            patterns=self._patterns,
+        )
+        return RequestedMetrics(
+            subscription.generation, subscription.metrics, message.SerializeToString()
+        )
+
+
+async def _abort(context: Context, refusal: StreamRejection) -> None:
+    """End a stream with a status; without one if gRPC can no longer send it because the transport is closing.
+
+    gRPC keeps the exception of an abort in the call. Its traceback refers to frames that refer to the call: 2 KB for each
+    rejected stream until the garbage collector runs. Raises asyncio.CancelledError, always: gRPC ends the call on it.
+    """
+    try:
+        await context.abort(refusal.code, refusal.sentence)
+    except grpc.aio.AbortError as sent:
+        sent.__traceback__ = None
+    except grpc.aio.InternalError as error:
+        log.debug("reason not sent", peer=context.peer(), error=str(error))
+    raise asyncio.CancelledError
+
+
+def _name_error(node: str) -> StreamRejection | None:
+    if not node:
+        return StreamRejection(Code.INVALID_ARGUMENT, "a Report needs a node_name")
+    if not is_node_name(node):
+        return StreamRejection(
+            Code.INVALID_ARGUMENT,
+            "a node_name is a lower-case DNS subdomain of at most 253 characters",
+        )
+    return None

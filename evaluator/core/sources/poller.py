@@ -1,0 +1,153 @@
+"""Polls a source for every metric of policies; each metric is polled independently, so that none delays another."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.readings.polled import PolledReadings
+from evaluator.core.sources.formats.answer import PolledAnswer, SourceError
+from evaluator.core.sources.formats.coverage import Coverage
+from plimsoll import durations, logs
+
+log = logs.get(__name__)
+
+
+class Source(Protocol):
+    """A pollable source of readings."""
+
+    async def fetch(self, metric: str) -> PolledAnswer:
+        """Return a metric's readings by node. Raises SourceError."""
+        ...
+
+    async def close(self) -> None:
+        """Release resources; no further calls follow."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PollTimings:
+    """Seconds between polls of a metric, timeout in seconds, and concurrent requests.
+
+    `suspects` further requests are for metrics whose last poll failed: they may hang, and must not delay the others.
+    """
+
+    period: float
+    timeout: float
+    at_once: int = 8
+    suspects: int = 4
+    gather: float = 1.0
+    """Seconds for which changes are collected before they are logged together."""
+
+
+class Poller:
+    """Writes polled readings to `polled`. `on_change` is called when a poll changed anything."""
+
+    def __init__(
+        self,
+        source: Source,
+        polled: PolledReadings,
+        subscriptions: Subscriptions,
+        metrics: Metrics,
+        *,
+        timings: PollTimings,
+        nodes: Callable[[], Collection[str]],
+        on_change: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source = source
+        self._polled = polled
+        self._subscriptions = subscriptions
+        self._timings = timings
+        self._nodes = nodes
+        self._on_change = on_change
+        self._clock = clock
+        self._errors = metrics.source_errors
+        self._seconds = metrics.source_seconds.labels(polled.name)
+        self._failing = metrics.source_failing.labels(polled.name)
+        self._slots = asyncio.Semaphore(timings.at_once)
+        self._suspect_slots = asyncio.Semaphore(timings.suspects)
+        self._suspects: set[str] = set()
+        self._coverage = Coverage(polled.name)
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Poll until cancelled."""
+        tasks: dict[str, asyncio.Task[None]] = {}
+        generation = 0
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._log_changes())
+                while True:
+                    subscription = await self._subscriptions.after(generation)
+                    generation = subscription.generation
+                    for metric in tasks.keys() - set(subscription.metrics):
+                        tasks.pop(metric).cancel()
+                    self._keep(subscription.metrics)
+                    for metric in subscription.metrics:
+                        if metric not in tasks:
+                            tasks[metric] = group.create_task(self._poll_forever(metric))
+        finally:
+            await self._source.close()
+
+    def _keep(self, metrics: Collection[str]) -> None:
+        self._suspects &= set(metrics)
+        self._coverage.keep(metrics)
+        self._failing.set(self._coverage.failing)
+
+    async def _poll_forever(self, metric: str) -> None:
+        """Poll one metric, once per period."""
+        while True:
+            started = self._clock()
+            async with self._suspect_slots if metric in self._suspects else self._slots:
+                await self._poll(metric)
+            await asyncio.sleep(max(0.0, started + self._timings.period - self._clock()))
+
+    async def _poll(self, metric: str) -> None:
+        version = self._polled.version
+        try:
+            with self._seconds.time():
+                async with asyncio.timeout(self._timings.timeout):
+                    answer = await self._source.fetch(metric)
+        except SourceError as error:
+            self._failed(metric, error.reason, str(error))
+        except TimeoutError:
+            limit = durations.format_duration(self._timings.timeout)
+            self._failed(metric, "timeout", f"no response within {limit}")
+        except Exception:
+            log.exception("poll failed", source=self._polled.name, metric=metric)
+            self._failed(metric, "bug", "internal error, see the evaluator's log")
+        else:
+            self._answered(metric, answer)
+        self._failing.set(self._coverage.failing)
+        if self._coverage.changed:
+            self._changed.set()
+        if self._polled.version != version:
+            self._on_change()
+
+    def _answered(self, metric: str, answer: PolledAnswer) -> None:
+        self._suspects.discard(metric)
+        fault = "; ".join(answer.flaws)
+        if fault:
+            self._errors.labels(self._polled.name, "flaw").inc()
+        self._polled.answer(metric, answer.readings, self._clock(), fault=fault)
+        missing = frozenset(node for node in self._nodes() if node not in answer.readings)
+        self._coverage.note(metric, missing, fault)
+
+    def _failed(self, metric: str, reason: str, fault: str) -> None:
+        self._suspects.add(metric)
+        self._errors.labels(self._polled.name, reason).inc()
+        self._polled.failed(metric, fault)
+        self._coverage.note(metric, None, fault)
+
+    async def _log_changes(self) -> None:
+        """Log changes of coverage, collected for a moment."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(self._timings.gather)
+            self._changed.clear()
+            for line in self._coverage.changes(len(self._nodes())):
+                (log.warning if line.bad else log.info)(line.text, source=self._polled.name)

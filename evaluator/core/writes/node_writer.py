@@ -1,0 +1,245 @@
+"""Writes the desired state of nodes, some nodes at a time: what labels, taints and conditions have in common."""
+
+import asyncio
+import heapq
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from structlog.stdlib import BoundLogger
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.leader.write_fence import NotLeaderError
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.node import Node
+from evaluator.core.writes.node_plan import NodePlan, Step
+from plimsoll.backoff import Backoff
+from plimsoll.logs.ratelimited import RateLimitedLogger
+from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
+
+_AT_ONCE = 8
+"""Concurrent writes; more only add latency at the API server."""
+_STEP = 100
+"""Nodes compared before yielding to the event loop; each may need a log line."""
+_LINES, _BURST = 1.0, 20
+"""Lines a second and at once of writes and of failures; the rest are counted, and logged at level debug."""
+_REST = 0.02
+"""Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
+
+C = TypeVar("C")
+A = TypeVar("A")
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A node whose write failed, and when to retry (seconds, monotonic)."""
+
+    backoff: Backoff
+    at: float = 0.0
+
+
+class NodeWriter(ABC, Generic[C, A]):
+    """Keeps nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node changed.
+
+    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
+    """
+
+    what = ""
+    """What is written, in log lines."""
+
+    def __init__(
+        self,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        plan: NodePlan[C, A],
+        *,
+        log: BoundLogger,
+        bucket: TokenBucket,
+        is_leader: Callable[[], bool],
+        rng: random.Random | None,
+    ) -> None:
+        self._cluster = cluster
+        self._decider = decider
+        self._plan = plan
+        self._written = RateLimitedLogger(log, "info", overflow="debug", rate=_LINES, burst=_BURST)
+        self._not_written = RateLimitedLogger(log, overflow="debug", rate=_LINES, burst=_BURST)
+        self._bucket = bucket
+        self._is_leader = is_leader
+        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._wakeup = WakeUp()
+        self._rested = 0.0
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._has_slot = False
+        self._queue: dict[str, None] = {}
+        """Nodes to write next, in order."""
+        self._under_way: set[str] = set()
+        self._failing: dict[str, _Failing] = {}
+        self._tries: list[tuple[float, str]] = []
+        """A heap of retry times (seconds, monotonic) and nodes."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no write is in flight."""
+        return not self._under_way
+
+    def wake(self, node: str | None = None) -> None:
+        """Reconcile soon; `node`: it changed."""
+        if node is not None:
+            self._plan.changed(node)
+        self._wakeup.set()
+
+    def start_over(self) -> None:
+        """This replica became leader: drop old backoffs and compare all nodes."""
+        self._failing.clear()
+        self._tries.clear()
+        for node in self._cluster.nodes.objects:
+            self._plan.changed(node)
+        self.wake()
+
+    async def run(self) -> None:
+        """Reconcile until cancelled. A failed node is retried with backoff; it does not delay the others."""
+        async with asyncio.TaskGroup() as writes:
+            while True:
+                await self._wait()
+                await self._write(writes)
+
+    def _may_write(self) -> bool:
+        """Whether this replica leads and decisions exist."""
+        return self._is_leader() and not self._decider.waiting_for
+
+    async def _wait(self) -> None:
+        await self._wakeup.wait(self._until_next_try())
+        await asyncio.sleep(max(0.0, self._rested - time.monotonic()))
+        self._wakeup.clear()
+
+    def _until_next_try(self) -> float | None:
+        if not self._tries or not self._may_write():
+            return None
+        return max(0.0, self._tries[0][0] - time.monotonic())
+
+    async def _write(self, writes: asyncio.TaskGroup) -> None:
+        """Start the planned writes, within the rate limit, until none is left."""
+        while await self._has_work():
+            if not self._has_slot:
+                # The wait may be long, and the plan may have changed after it.
+                await self._take_slot()
+                continue
+            self._has_slot = False
+            node = next(iter(self._queue))
+            del self._queue[node]
+            self._under_way.add(node)
+            apply = self._plan.applies[node]
+            writes.create_task(self._apply(node, apply)).add_done_callback(self._ended(node))
+
+    async def _has_work(self) -> bool:
+        """Update the plan if writes are permitted; returns whether a node is queued."""
+        if not self._may_write():
+            return False
+        now = time.monotonic()
+        if now >= self._rested:
+            self._plan.set_desired(self._desired())
+            self._rested = now + _REST
+        while self._tries and self._tries[0][0] <= now:
+            self._consider(heapq.heappop(self._tries)[1], now)
+        await self._update_plan(now)
+        return bool(self._queue) and self._may_write()
+
+    async def _update_plan(self, now: float) -> None:
+        """Compare every node that may differ from the decisions."""
+        steps = []
+        while self._plan.pending:
+            step = self._plan.step(self._current, _STEP)
+            for node in step.nodes:
+                self._consider(node, now)
+            steps.append(step)
+            await asyncio.sleep(0)
+        self._compared(steps)
+
+    def _compared(self, steps: list[Step]) -> None:
+        """Handle the conflicts that began or ended in these steps."""
+
+    def _consider(self, node: str, now: float) -> None:
+        """Queue a node, or remove it from the queue.
+
+        Nodes in backoff and nodes with a write in flight are not queued: that write may be all that is needed.
+        """
+        planned = node in self._plan.applies
+        if not planned:
+            self._failing.pop(node, None)
+        failing = self._failing.get(node)
+        if planned and node not in self._under_way and (failing is None or failing.at <= now):
+            self._queue[node] = None
+        else:
+            self._queue.pop(node, None)
+
+    async def _take_slot(self) -> None:
+        """Wait for a write slot and a token; both are kept until used."""
+        await self._slots.acquire()
+        await asyncio.sleep(self._bucket.take(time.monotonic()))
+        self._has_slot = True
+
+    def _ended(self, node: str) -> Callable[[object], None]:
+        def note(_task: object) -> None:
+            self._under_way.discard(node)
+            self._slots.release()
+            self.wake(node)
+
+        return note
+
+    @abstractmethod
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the desired state of all nodes; the same object while nothing changes."""
+
+    @abstractmethod
+    def _current(self, node: str) -> C | None:
+        """Return what a node has now; None if there is no such node."""
+
+    @abstractmethod
+    async def _send(self, apply: A) -> Node:
+        """Write to a node and return it. Raises KubeError."""
+
+    @abstractmethod
+    def _count(self, result: str) -> None:
+        """Count a write by its result: ok or error."""
+
+    @abstractmethod
+    def _shown(self, apply: A) -> str:
+        """Return what was written, for the log."""
+
+    async def _apply(self, name: str, apply: A) -> None:
+        try:
+            node = await self._send(apply)
+        except NotLeaderError:
+            return
+        except KubeError as error:
+            self._failed(name, error)
+            return
+        self._failing.pop(name, None)
+        self._count("ok")
+        self._written.log(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
+        # The watch reports it later; until then the plan would repeat this write.
+        known = self._cluster.nodes.objects.get(name)
+        if known is not None and not node.older_than(known):
+            self._cluster.nodes.put(node)
+
+    def _failed(self, node: str, error: KubeError) -> None:
+        backoff = Backoff(self._rng.random, first=0.2)
+        failing = self._failing.setdefault(node, _Failing(backoff))
+        delay, now = failing.backoff.next(), time.monotonic()
+        if error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+            self._bucket.empty(until=now + error.retry_after)
+        failing.at = now + delay
+        heapq.heappush(self._tries, (failing.at, node))
+        self._count("error")
+        self._not_written.log(
+            f"{self.what} not written, trying again",
+            node=node,
+            error=str(error),
+            delay=round(delay, 2),
+        )

@@ -1,0 +1,123 @@
+"""The routes of the custom metrics API: health, discovery and metrics."""
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+from evaluator.core.metrics import Metrics
+from evaluator.features.custom_metrics.formats import discovery, status
+from evaluator.features.custom_metrics.formats.discovery import Discovery
+from evaluator.features.custom_metrics.formats.paths import NODES, PODS
+from evaluator.features.custom_metrics.lists import MetricLists, MetricNotFoundError
+from evaluator.features.custom_metrics.requests import METHODS, metric_request, selectors
+from plimsoll.fairlock import TooManyWaitError
+from plimsoll.http.types import Parts, RejectedRequestError, Request, Response, preference
+
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_RETRY = (("retry-after", "1"),)
+
+
+class CustomMetricsApi:
+    """Answers requests from memory. The caller authenticates and authorizes them.
+
+    `served` returns the names of the metrics, sorted, the same object while they are the same; None while policies are
+    unknown. `missing` returns the inputs without which metrics cannot be answered, `unready` why no requests should come here.
+    """
+
+    def __init__(
+        self,
+        lists: MetricLists,
+        metrics: Metrics,
+        *,
+        served: Callable[[], Sequence[str] | None],
+        missing: Callable[[], Sequence[str]],
+        unready: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._lists = lists
+        self._requests = metrics.custom_metrics_requests
+        self._served = served
+        self._missing = missing
+        self._unready = unready
+        self._discovery = Discovery(())
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response to an admitted request."""
+        try:
+            response = await self._answer(request)
+        except RejectedRequestError as refused:
+            return self.refuse(refused, request)
+        self._count(request, response.status)
+        return response
+
+    def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
+        """Return a rejection as a Status object, which every Kubernetes client understands."""
+        self._count(request, refused.status)
+        body = status.failure(int(refused.status), str(refused))
+        return Response(refused.status, body, discovery.JSON, refused.headers)
+
+    def _count(self, request: Request | None, code: HTTPStatus) -> None:
+        self._requests.labels(_kind(request.path if request else ""), str(int(code))).inc()
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method not in METHODS:
+            allowed = (("allow", ", ".join(METHODS)),)
+            raise RejectedRequestError(
+                HTTPStatus.METHOD_NOT_ALLOWED, "only GET is supported", headers=allowed
+            )
+        if request.path in _HEALTH:
+            return self._health(request.path)
+        if discovery.is_discovery(request.path):
+            return self._document(request)
+        return await self._metric(request)
+
+    def _health(self, path: str) -> Response:
+        if path == "/readyz" and (waiting := [*self._missing(), *self._unready()]):
+            text = f"waiting for {', '.join(waiting)}\n"
+            return Response(HTTPStatus.SERVICE_UNAVAILABLE, text.encode())
+        return Response(HTTPStatus.OK, b"ok\n")
+
+    def _document(self, request: Request) -> Response:
+        served = self._served()
+        if served is None:  # kube-apiserver keeps its last answer
+            raise _unavailable("the metrics of policies are not known yet")
+        if served is not self._discovery.metrics:
+            self._discovery = Discovery(served)
+        found = self._discovery.find(request.path, preference(request.headers, "accept"))
+        headers = (("etag", found.etag), ("vary", "Accept"))
+        if discovery.unchanged(found, request.headers.get("if-none-match", "")):
+            return Response(HTTPStatus.NOT_MODIFIED, b"", found.content_type, headers)
+        return Response(HTTPStatus.OK, found.body, found.content_type, headers)
+
+    async def _metric(self, request: Request) -> Response:
+        wanted, chosen = metric_request(request.path), selectors(request)
+        if waiting := self._missing():
+            raise _unavailable(f"waiting for {', '.join(waiting)}")
+        try:
+            if wanted.metric not in (self._served() or ()):
+                raise MetricNotFoundError(wanted, "no policy names it, nor does --serveMetrics")
+            pieces = await self._lists.answer(wanted, chosen)
+        except MetricNotFoundError as error:
+            raise RejectedRequestError(HTTPStatus.NOT_FOUND, str(error)) from error
+        except TooManyWaitError as error:
+            raise RejectedRequestError(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too many requests wait for lists: try again",
+                headers=_RETRY,
+            ) from error
+        return Response(HTTPStatus.OK, Parts(sum(map(len, pieces)), pieces), discovery.JSON)
+
+
+def _kind(path: str) -> str:
+    """Return a path's kind for the metrics."""
+    if path in _HEALTH:
+        return "health"
+    if discovery.is_discovery(path):
+        return "discovery"
+    try:
+        resource = metric_request(path).resource
+    except RejectedRequestError:
+        return "other"
+    return resource if resource in (NODES, PODS) else "other"
+
+
+def _unavailable(message: str) -> RejectedRequestError:
+    return RejectedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, message, headers=_RETRY)

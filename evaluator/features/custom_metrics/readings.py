@@ -1,0 +1,96 @@
+"""The readings that the custom metrics API serves, as of now."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.readings.column import NEVER, Bools, Column, unknown
+from evaluator.features.custom_metrics.bodies import Measured
+from evaluator.features.scorers.derived import DERIVED_METRICS
+
+
+class Columns(Protocol):
+    """The method of readings needed here."""
+
+    def column(self, metric: str, nodes: NodeIndex, now: float) -> Column:
+        """Return one metric over some nodes at `now`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """One metric over all nodes. `epoch`: Unix time at 0 of the clock of its times."""
+
+    nodes: NodeIndex
+    column: Column
+    now: float
+    epoch: float
+
+    @property
+    def usable(self) -> Bools:
+        """Where there is one fresh, finite value."""
+        usable: Bools = self.column.usable & np.isfinite(self.column.values)
+        return usable
+
+    def not_finite(self, positions: Positions) -> int:
+        """Return how many of some nodes have a fresh value that is NaN or infinite."""
+        column = self.column
+        single = (column.fresh & (column.samples == 1))[positions]
+        return int(np.count_nonzero(single & ~np.isfinite(column.values[positions])))
+
+    def measured(self, positions: Positions) -> Measured:
+        """Return the readings at positions where they are `usable`."""
+        at = self.column.at[positions]
+        at = np.where(at > NEVER, at, self.now)  # a condition whose reporter writes no time
+        seconds = np.floor(at + self.epoch).astype(np.int64)
+        return Measured(self.nodes, positions, self.column.values[positions], seconds)
+
+    def absence(self, position: int) -> str:
+        """Return why a node has no usable reading, as a phrase."""
+        column = self.column
+        samples, at = int(column.samples[position]), float(column.at[position])
+        if at == NEVER:
+            return column.fault or "the node has not reported it"
+        if not column.fresh[position]:
+            return f"its reading is stale, {self.now - at:.0f} s old"
+        if samples > 1:
+            return f"the node has {samples} series of it"
+        if not samples:
+            return column.fault or "the node does not have it"
+        return f"its value is {column.values[position]}"
+
+
+class CurrentReadings:
+    """Reads columns of `readings`; metrics that scorers derive are those of the `latest` decisions.
+
+    `nodes`: returns the nodes of the cluster. `clock` is the store's, `wall` returns Unix time.
+    """
+
+    def __init__(
+        self,
+        readings: Columns,
+        nodes: Callable[[], NodeIndex],
+        latest: Callable[[], Decisions],
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._readings = readings
+        self._nodes = nodes
+        self._latest = latest
+        self._clock = clock
+        self._wall = wall
+
+    def read(self, metric: str) -> Current:
+        """Return a metric of all nodes."""
+        now, nodes = self._clock(), self._nodes()
+        epoch = self._wall() - now
+        if metric in DERIVED_METRICS:
+            table = self._latest().table
+            column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
+            return Current(table.nodes, column, now, epoch)
+        return Current(nodes, self._readings.column(metric, nodes, now), now, epoch)

@@ -1,0 +1,1 @@
+"""Evictions of pods from nodes that violate the `deschedule` strategy of their policy (--evict)."""

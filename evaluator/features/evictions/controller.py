@@ -1,0 +1,154 @@
+"""Evicts pods of violated deschedule policies through the Eviction API, which respects PodDisruptionBudgets."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube, now
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import Metrics
+from evaluator.core.model import events
+from evaluator.core.model.events import EventSpec
+from evaluator.core.model.names import PolicyKey
+from evaluator.features.evictions import plan as evictions
+from evaluator.features.evictions.plan import Eviction, EvictionRate
+from plimsoll import logs
+from plimsoll.wakeup import WakeUp
+
+log = logs.get(__name__)
+
+_REST = 0.1
+"""Seconds between two plans: any reading may change them."""
+
+
+class EvictionController:
+    """Evicts pods at a bounded rate. Call `wake()` after new decisions and when a pod or node changed.
+
+    Writes only while `is_leader()`.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        metrics: Metrics,
+        *,
+        pace: EvictionRate,
+        may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
+        is_leader: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube = kube
+        self._cluster = cluster
+        self._decider = decider
+        self._metrics = metrics
+        self._pace = pace
+        self._permitted = may_evict
+        self._is_leader = is_leader
+        self._clock = clock
+        self._wakeup = WakeUp()
+        self._recent: dict[PolicyKey, tuple[float, ...]] = {}
+
+    def wake(self) -> None:
+        """Plan soon."""
+        self._wakeup.set()
+
+    def start_over(self) -> None:
+        """This replica became leader. Recent evictions by another are unknown, so the limit counts as used up."""
+        used = (self._clock(),) * self._pace.limit
+        self._recent = dict.fromkeys(self._decider.latest.policies, used)
+        self.wake()
+
+    async def run(self) -> None:
+        """Evict until cancelled: after a wake-up, and when the next eviction of a policy is permitted."""
+        while True:
+            await self._wakeup.wait(self._until_next_due())
+            if self._may_evict():
+                for eviction in await self._planned():
+                    if self._may_evict():
+                        await self._evict(eviction)
+            await asyncio.sleep(_REST)
+
+    def _may_evict(self) -> bool:
+        return self._is_leader() and not self._decider.waiting_for
+
+    async def _planned(self) -> list[Eviction]:
+        """The evictions that are due, after the feasible nodes are up to date."""
+        plan, feasible_nodes = await self._plan(), self._cluster.feasible_nodes
+        if feasible_nodes.behind:
+            for _ in feasible_nodes.catching_up():
+                await asyncio.sleep(0)
+            plan = await self._plan()
+        return plan
+
+    async def _plan(self) -> list[Eviction]:
+        moment = self._clock()
+        self._recent = {
+            key: kept
+            for key, times in self._recent.items()
+            if (kept := tuple(at for at in times if moment - at < self._pace.period))
+        }
+        steps = evictions.plan(
+            self._decider.latest,
+            self._cluster.running,
+            self._cluster.feasible_nodes,
+            self._recent,
+            rate=self._pace,
+            now=moment,
+            may_evict=self._permitted,
+            leaving=self._cluster.leaving,
+        )
+        planned: list[Eviction] = []
+        for eviction in steps:
+            if eviction is None:
+                await asyncio.sleep(0)
+            else:
+                planned.append(eviction)
+        return planned
+
+    def _until_next_due(self) -> float | None:
+        oldest = min((times[0] for times in self._recent.values()), default=None)
+        if oldest is None or not self._may_evict():
+            return None
+        return max(0.01, oldest + self._pace.period - self._clock())
+
+    async def _evict(self, eviction: Eviction) -> None:
+        pod, key = eviction.pod, eviction.policy
+        context = log.bind(pod=str(pod), policy=str(key), node=pod.spec.node_name)
+        # A refusal counts too: an immediate retry would be refused again.
+        self._recent[key] = (*self._recent.get(key, ()), self._clock())
+        try:
+            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+        except KubeError as error:
+            result = "refused" if error.status == 429 else "error"
+            context.warning("eviction %s", result, error=str(error))
+        else:
+            result = "ok"
+            context.info("evicted", reason=eviction.reason)
+            await self._record(eviction)
+        self._metrics.evictions.labels(*key, result).inc()
+
+    async def _record(self, eviction: Eviction) -> None:
+        """Write an Event on the pod with the reason; log a failure."""
+        try:
+            await self._kube.create_event(event(eviction, at=now()))
+        except KubeError as error:
+            log.warning("event not written", pod=str(eviction.pod), error=str(error))
+
+
+def event(eviction: Eviction, *, at: str) -> dict[str, Any]:
+    """A core/v1 Event on an evicted pod; `at` is RFC 3339."""
+    meta = eviction.pod.metadata
+    why = f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}"
+    return events.event(
+        events.on_pod(meta.namespace, meta.name, meta.uid),
+        EventSpec("Warning", "PolicyViolated", why),
+        suffix=uuid.uuid4().hex[:16],
+        count=1,
+        at=at,
+    )

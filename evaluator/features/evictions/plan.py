@@ -1,0 +1,104 @@
+"""Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
+from dataclasses import dataclass
+
+from evaluator.core.cache.feasible_nodes import FeasibleNodes
+from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod import Pod
+from evaluator.core.policy.decide import Decision, Decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """One pod to evict, with the reason."""
+
+    policy: PolicyKey
+    pod: Pod
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRate:
+    """At most `limit` pods of one policy in `period` seconds."""
+
+    period: float
+    limit: int
+
+
+def plan(
+    decisions: Decisions,
+    running: PodsByPolicy,
+    feasible_nodes: FeasibleNodes,
+    recent: Mapping[PolicyKey, tuple[float, ...]],
+    *,
+    rate: EvictionRate,
+    now: float,
+    may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
+    leaving: Set[str] = frozenset(),
+) -> Iterator[Eviction | None]:
+    """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
+
+    `recent` has the times of each policy's recent evictions (seconds). `may_evict` returns whether a policy may evict from a
+    node, within the limit of nodes; nodes in `leaving` are about to be drained and are no alternatives. Pods are sorted by name, so that equal states
+    give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
+    only make it Pending.
+    """
+    for key, decision in decisions.enforced.items():
+        pods = running.of(key)
+        allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
+        if not pods or allowance <= 0 or not decision.deschedule:
+            continue
+        candidates = [
+            pod
+            for pod in evictable(decision, pods, feasible_nodes, leaving)
+            if may_evict(key, pod.spec.node_name)
+        ]
+        for pod in heapq.nsmallest(allowance, candidates, key=str):
+            yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
+        yield None
+
+
+def evictable(
+    decision: Decision,
+    pods: Collection[Pod],
+    feasible_nodes: FeasibleNodes,
+    leaving: Set[str] = frozenset(),
+) -> list[Pod]:
+    """Return the pods on violating nodes that have another node; complete unless `feasible_nodes` is behind."""
+    if not pods or not decision.deschedule:
+        return []
+    alternatives = _Alternatives(decision, feasible_nodes, leaving)
+    return [
+        pod for pod in pods if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
+    ]
+
+
+class _Alternatives:
+    """Whether a policy allows a pod another feasible node; cached per set of placement constraints."""
+
+    def __init__(
+        self, decision: Decision, feasible_nodes: FeasibleNodes, leaving: Set[str]
+    ) -> None:
+        violating = (decision.deschedule.keys(), decision.dontschedule.keys())
+        self._excluded: tuple[Set[str], ...] = (*violating, decision.unreported, leaving)
+        self._feasible_nodes = feasible_nodes
+        self._known: dict[int, bool] = {}
+
+    def has(self, pod: Pod) -> bool:
+        feasible = self._feasible_nodes.for_pod(pod)
+        if (known := self._known.get(id(feasible))) is None:
+            known = self._known[id(feasible)] = self._among(feasible)
+        return known
+
+    def _among(self, feasible: Set[str]) -> bool:
+        descheduled, rejecting, unreported, leaving = self._excluded
+        return any(
+            node not in descheduled
+            and node not in rejecting
+            and node not in unreported
+            and node not in leaving
+            for node in feasible
+        )

@@ -1,0 +1,102 @@
+"""Implements filter and prioritize: look up the decision of the pod's policy; nothing is evaluated here.
+
+The texts of FailedNodes are made in `evaluator/core/policy/reasons.py`.
+
+Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.policy import violations
+from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.protocol.codec import Args
+
+ForPod = Callable[[Args, Decision, Decisions], Decision]
+"""Returns a policy's decision for the pod of the request."""
+
+
+def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
+    """Return the decision unchanged, as for a pod without requests."""
+    return decision
+
+
+class Result(StrEnum):
+    """Reason of a response; the `result` label of the request counters."""
+
+    DECIDED = "decided"
+    NO_LABEL = "no_policy_label"
+    NO_POLICY = "policy_not_found"
+    NO_RULES = "no_rules"
+    OBSERVED = "observed"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterAnswer:
+    """The rejected nodes with their reasons. `observed`: those that a policy which is only observed would reject."""
+
+    result: Result
+    policy: str = ""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    observed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizeAnswer:
+    """Scores 0..10; an absent node counts as 0."""
+
+    result: Result
+    policy: str = ""
+    scores: list[tuple[str, int]] = field(default_factory=list)
+
+
+def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -> FilterAnswer:
+    """Return the nodes that violate the dontschedule strategy of the pod's policy; none without one.
+
+    Raises NotReadyError while the first reading of one of these nodes is pending.
+    """
+    policy, decision = _lookup(args, decisions, for_pod)
+    if decision is None:
+        return FilterAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
+    strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
+    if strategy is None or not strategy.rules:
+        return FilterAnswer(Result.NO_RULES, policy)
+    violating = violations.plain(decision.dontschedule) if decision.dontschedule else {}
+    failed = {name: violating[name] for name in args.names if name in violating}
+    if decision.policy.observed:
+        return FilterAnswer(Result.OBSERVED, policy, observed=failed)
+    return FilterAnswer(Result.DECIDED, policy, failed)
+
+
+def answer_prioritize(
+    args: Args, decisions: Decisions, for_pod: ForPod = for_any
+) -> PrioritizeAnswer:
+    """Return the scores of the scheduleonmetric strategy of the pod's policy; none without one.
+
+    Raises NotReadyError while the first reading of one of these nodes is pending.
+    """
+    policy, decision = _lookup(args, decisions, for_pod)
+    if decision is None:
+        return PrioritizeAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
+    if decision.policy.observed:
+        return PrioritizeAnswer(Result.OBSERVED, policy)
+    if decision.ranking is None:
+        return PrioritizeAnswer(Result.NO_RULES, policy)
+    return PrioritizeAnswer(Result.DECIDED, policy, decision.ranking.scores(args.names))
+
+
+def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Decision | None]:
+    policy = args.labels.get(POLICY_LABEL, "")
+    # Pods from a scheduler have a namespace; requests by curl may omit it, so Kubernetes' default applies.
+    key = PolicyKey(args.namespace or "default", policy)
+    decision = decisions.policies.get(key)
+    if decision is None or decision.policy.observed:
+        return policy, decision
+    if decision.unreported and not decision.unreported.isdisjoint(args.names):
+        raise NotReadyError(f"waiting for the first readings for policy {key}: try again")
+    if decision.policy.per_pod_metrics:
+        decision = for_pod(args, decision, decisions)
+    return policy, decision

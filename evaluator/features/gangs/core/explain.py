@@ -1,0 +1,225 @@
+"""Explains gangs as plain data: state, members, place in the queue, and how many pods fit on which nodes. No I/O."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.core.model.gangs.membership import GATE, QoS
+from evaluator.core.model.pod_record import Key, PodRecord
+from evaluator.core.model.pod_spec_view import FINISHED
+from evaluator.features.gangs.core.explain_fit import Fit, requested_amounts
+from evaluator.features.gangs.core.packing import Capacity
+from evaluator.features.gangs.core.pod_shape import shapes
+from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
+from evaluator.features.gangs.core.types import GangDecisions, GangTimings, Reservation
+from plimsoll import rfc3339
+
+_NAMED = 10
+"""The largest number of gangs in a list of names."""
+_CLASSES = {
+    QoS.GUARANTEED: "Guaranteed",
+    QoS.BURSTABLE: "Burstable",
+    QoS.BEST_EFFORT: "BestEffort",
+}
+_ELSEWHERE = (
+    "another replica is leader: its /explain has state and turn; everything else is the same here"
+)
+
+
+@dataclass(frozen=True)
+class GangExplainer:
+    """Answers /explain about gangs. `decides`: whether this replica is leader; `now`: Unix seconds."""
+
+    gangs: Callable[[], Mapping[GangKey, PodGroup]]
+    decisions: Callable[[], GangDecisions]
+    capacity: Callable[[], Capacity]
+    timings: GangTimings
+    now: Callable[[], float]
+    waiting_for: Callable[[], Sequence[str]] = tuple
+    """What is missing before gangs can be explained."""
+    undecided: Callable[[], Sequence[str]] = tuple
+    """Why no decisions are made now."""
+    catching_up: Callable[[], Iterator[None]] = lambda: iter(())
+    """Most of the work of `capacity()`, in steps."""
+    blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
+    native: Callable[[], Mapping[Key, PodRecord]] = dict
+    decides: Callable[[], bool] = lambda: True
+
+    def find(self, name: str) -> PodGroup | None:
+        """Return the gang namespace/podGroup, or the gated pod without a gang of this name."""
+        namespace, _, rest = name.partition("/")
+        gangs = self.gangs()
+        return gangs.get(GangKey(namespace, rest)) or gangs.get(
+            GangKey(namespace, rest, alone=True)
+        )
+
+    def unknown(self, name: str) -> str:
+        """Return an error for an unknown gang, with the names of some of its namespace."""
+        namespace, _, rest = name.partition("/")
+        if (namespace, rest) in self.native():
+            return f"pod {name} has a spec.schedulingGroup: Kubernetes schedules its group, and its gate is never removed"
+        gangs = [key for key in self.gangs() if key.namespace == namespace]
+        known = list(map(str, heapq.nsmallest(_NAMED, gangs)))
+        more = len(gangs) - len(known)
+        return (
+            f"no gang {name} (use <namespace>/<podGroup>, or <namespace>/<pod> for a gated pod without a gang); "
+            f"known in this namespace: {', '.join(known) or 'none'}"
+            + (f" and {more} more" if more else "")
+        )
+
+    def waiting(self) -> Iterator[PodGroup]:
+        """Yield all waiting gangs, with their rank computed."""
+        for gang in tuple(self.gangs().values()):
+            if gang.gated and gang.rank:
+                yield gang
+
+    def queue(self, waiting: Iterable[PodGroup]) -> Iterator[dict[str, Any]]:
+        """Yield gangs in queue order with their states."""
+        verdicts = self.decisions().verdicts
+        for gang in sorted(waiting, key=lambda gang: gang.rank):
+            verdict = verdicts.get(gang.key)
+            yield {
+                "gang": str(gang.key),
+                "explain": f"/explain?gang={gang.key}",
+                "state": str(verdict.state) if verdict else None,
+                "message": verdict.message if verdict else None,
+                "groupPriority": -gang.rank.priority,
+                "held": len(gang.gated),
+            }
+
+    def line(self, gang: PodGroup) -> Iterator[GangKey | None]:
+        """Yield for each other waiting gang its key if it goes first, else None."""
+        for other in tuple(self.gangs().values()):
+            if other.gated and other.key != gang.key:
+                yield other.key if other.rank < gang.rank else None
+
+    def head(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
+        """Return the explanation of the gang as a whole; `line` is the result of `line()`."""
+        return {
+            "waitingFor": list(self.undecided()),
+            "gang": str(gang.key),
+            "alone": gang.key.alone,
+            **self._state(gang),
+            "quorum": _quorum(gang),
+            "rank": self._rank(gang, line),
+            "problems": list(gang.problems),
+            "obstacles": list(self.blockers(gang.key)),
+            "needsRoom": self.timings.fit,
+        }
+
+    def fit(self, gang: PodGroup) -> Fit:
+        """Return where its unplaced pods fit, beside the pods with reservations."""
+        gangs, reservations = (
+            self.gangs(),
+            self.decisions().memory.reservations if self.decides() else {},
+        )
+        kept = [
+            gangs[key]
+            for key, reservation in reservations.items()
+            if key in gangs and self._keeps(reservation)
+        ]
+        return Fit.of(
+            self.capacity(),
+            shapes((*gang.gated, *gang.unplaced)),
+            [shapes(other.placing) for other in kept if other is not gang],
+        )
+
+    def _state(self, gang: PodGroup) -> dict[str, Any]:
+        if not self.decides():
+            return {"state": None, "message": _ELSEWHERE}
+        decisions = self.decisions()
+        verdict = decisions.verdicts.get(gang.key)
+        if verdict is None:
+            return {"state": None, "message": "no decision yet"}
+        found: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
+        if verdict.state.waits and verdict.since:
+            found["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
+        if (shortage := verdict.shortage) is not None:
+            found["shortage"] = {
+                "fit": shortage.fit,
+                "wanted": shortage.requested,
+                "nodes": shortage.nodes,
+                "short": shortage.short,
+            }
+        if gang.key in decisions.memory.admitted:
+            found["admitted"] = sorted(filter(None, decisions.memory.admitted[gang.key]))
+        if (reservation := decisions.memory.reservations.get(gang.key)) is not None:
+            found["turn"] = self._reservation(reservation)
+        return found
+
+    def _reservation(self, reservation: Reservation) -> dict[str, Any]:
+        rests = reservation.rests_until > self.now()
+        return {
+            "began": rfc3339.millis(reservation.began),
+            "ends": None if rests else rfc3339.millis(reservation.began + self.timings.timeout),
+            "restsUntil": rfc3339.millis(reservation.rests_until) if rests else None,
+            "timeouts": reservation.misses,
+        }
+
+    def _keeps(self, reservation: Reservation) -> bool:
+        return reservation.rests_until <= self.now() < reservation.began + self.timings.timeout
+
+    def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
+        rank, gangs = gang.rank, self.gangs()
+        there = [gangs[key] for key in line if key is not None and key in gangs]
+        before = sorted(there, key=lambda other: other.rank)
+        own = [str(other.key) for other in before if other.key.namespace == gang.key.namespace]
+        return {
+            "groupPriority": -rank.priority,
+            "qosClass": _CLASSES[rank.qos],
+            "created": rfc3339.millis(rank.created) if rank.created else None,
+            "place": len(before) + 1 if gang.gated else None,
+            "of": len(line) + bool(gang.gated),
+            "before": own[:_NAMED],
+            "beforeElsewhere": len(before) - len(own),
+        }
+
+
+def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each pod and what it waits for."""
+    for pod in gang.pods:
+        member = about(pod)
+        yield (
+            pod.name,
+            {
+                "state": _state(pod),
+                "node": pod.node or None,
+                "gates": [*([GATE] if member.gated else []), *member.foreign],
+                "admitted": rfc3339.millis(member.admitted)
+                if member.admitted is not None
+                else None,
+                "created": rfc3339.millis(pod.created) if pod.created is not None else None,
+                "owner": f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
+                "minAvailable": member.minimum,
+                "groupPriority": member.priority,
+                "requests": requested_amounts(pod.requests, pod.others),
+                "problems": [*member.problems, *pod.problems],
+            },
+        )
+
+
+def _state(pod: PodRecord) -> str:
+    if pod.phase in FINISHED:
+        return f"finished: {pod.phase}"
+    if pod.leaving:
+        return "being deleted"
+    if pod.node:
+        return "has a node"
+    if about(pod).held:
+        return "held"
+    return "waiting for kube-scheduler"
+
+
+def _quorum(gang: PodGroup) -> dict[str, Any]:
+    return {
+        "minAvailable": gang.minimum,
+        "existing": gang.existing,
+        "complete": gang.complete,
+        "countsAll": gang.count_all,
+        "held": len(gang.gated),
+        "heldByOthers": len(gang.foreign),
+        "withoutNode": len(gang.unplaced),
+        "withNode": len(gang.placed),
+        "succeeded": gang.succeeded,
+    }

@@ -1,0 +1,138 @@
+"""Writes Events on the pods of waiting gangs, so that `kubectl describe pod` shows what is missing."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.event_queue import EventTimings
+from evaluator.core.kube.pod_events import PodEventWriter
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.events import EventSpec
+from evaluator.core.model.pod_record import Key, PodRecord
+from evaluator.features.gangs.core import events
+from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.features.gangs.core.types import GangDecisions, GangVerdict
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
+
+log = logs.get(__name__)
+
+_PAUSE = 0.5
+"""Seconds between two rounds: decisions may change many times a second."""
+_STEP = 100
+"""Gangs, or changed pods, to compare between two yields to the event loop: about half a millisecond."""
+_RATE, _BURST = 50.0, 100
+"""Writes per second and burst: a small part of an API server's capacity."""
+
+Seen = tuple[PodGroup, GangVerdict, Sequence[str]]
+
+
+class GangEventRecorder:
+    """Writes Events on the pods of waiting gangs. Call `wake()` after new decisions and when blockers change."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        metrics: Metrics,
+        gangs: Callable[[], Mapping[GangKey, PodGroup]],
+        decisions: Callable[[], GangDecisions],
+        blockers: Callable[[GangKey], Sequence[str]] = lambda _key: (),
+        native: Callable[[], Mapping[Key, PodRecord]] = dict,
+        *,
+        is_leader: Callable[[], bool] = lambda: True,
+        pace: EventTimings | None = None,
+        bucket: TokenBucket | None = None,
+        pause: float = _PAUSE,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._gangs = gangs
+        self._decisions = decisions
+        self._blockers = blockers
+        self._native = native
+        self._is_leader = is_leader
+        self._pause = pause
+        self._clock = clock
+        self._writer = PodEventWriter(
+            kube,
+            lambda reason, result: metrics.gang_events.labels(reason, result).inc(),
+            is_leader=is_leader,
+            timings=pace or EventTimings(),
+            bucket=bucket or TokenBucket(_RATE, _BURST),
+            clock=clock,
+        )
+        self._wakeup = WakeUp()
+        self._seen: dict[GangKey, Seen] = {}
+        self._seen_native: dict[Key, PodRecord] = {}
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
+
+    def wake(self) -> None:
+        """Compare decisions with written events soon."""
+        self._wakeup.set()
+
+    def start_over(self) -> None:
+        """Forget what was written: this replica has become leader, and another may have written since."""
+        self._writer.start_over()
+        self._seen, self._seen_native = {}, {}
+        self.wake()
+
+    def record_once(self, pod: PodRecord, notice: EventSpec) -> None:
+        """Write an event once, about something that is over."""
+        self._writer.queue.mention(pod, notice, self._clock())
+        self.wake()
+
+    async def run(self) -> None:
+        """Write events until cancelled."""
+        while True:
+            await self._wakeup.wait(self._writer.until_due())
+            if not self._is_leader():
+                continue
+            await self._look()
+            self._look_at_native()
+            try:
+                await self._writer.write()
+            except KubeError as error:
+                delay = max(self._backoff.next(), error.retry_after or 0.0)
+                log.warning("events not written, trying again", error=str(error), delay=delay)
+                self._wakeup.set()
+                await asyncio.sleep(delay)
+            else:
+                self._backoff.reset()
+                await asyncio.sleep(self._pause)
+
+    async def _look(self) -> None:
+        """Enqueue the events of changed gangs; drop those of deleted gangs."""
+        gangs, verdicts = self._gangs(), self._decisions().verdicts
+        queue, seen = self._writer.queue, self._seen
+        looked = 0
+        for key, verdict in verdicts.items():
+            if (gang := gangs.get(key)) is None:
+                continue
+            found = (gang, verdict, tuple(self._blockers(key)))
+            looked += 1
+            if seen.get(key) != found:
+                seen[key] = found
+                pods = events.concerned(gang, verdict)
+                queue.want(key, pods, events.notes(verdict, found[2]), self._clock())
+                looked += len(pods)
+            if looked >= _STEP:
+                looked = 0
+                await asyncio.sleep(0)
+        for key in [key for key in seen if key not in verdicts or key not in gangs]:
+            del seen[key]
+            queue.forget(key)
+
+    def _look_at_native(self) -> None:
+        native, seen = self._native(), self._seen_native
+        for key, pod in native.items():
+            if seen.get(key) is not pod:
+                seen[key] = pod
+                self._writer.queue.want(key, [pod], [events.native()], self._clock())
+        for key in seen.keys() - native.keys():
+            del seen[key]
+            self._writer.queue.forget(key)

@@ -1,0 +1,100 @@
+"""Reconciles node labels with the decisions."""
+
+import itertools
+import random
+from collections.abc import Callable, Mapping
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
+from evaluator.core.writes.conflict_log import ConflictLog
+from evaluator.core.writes.node_plan import LabelPlan, Step
+from evaluator.core.writes.node_writer import NodeWriter
+from plimsoll import logs
+from plimsoll.ratelimit import TokenBucket
+
+log = logs.get(__name__)
+
+_FIELD = ".metadata.labels."
+
+
+class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
+    """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed."""
+
+    what = "labels"
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        metrics: Metrics,
+        *,
+        bucket: TokenBucket,
+        is_leader: Callable[[], bool] = lambda: True,
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(
+            cluster, decider, LabelPlan(), log=log, bucket=bucket, is_leader=is_leader, rng=rng
+        )
+        self._kube = kube
+        self._metrics = metrics
+        self._conflict_log = ConflictLog(log)
+        self.conflicts: tuple[LabelConflict, ...] = ()
+        """Labels that are not set because another field manager owns them with another value."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called when `conflicts` changed."""
+
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        return self._decider.latest.labels
+
+    def _current(self, node: str) -> NodeLabels | None:
+        found = self._cluster.nodes.objects.get(node)
+        return found.node_labels if found else None
+
+    def _compared(self, steps: list[Step]) -> None:
+        """Publish conflicts once for all nodes."""
+        for step in steps:
+            self._conflict_log.add(step.began)
+        if any(step.began or step.ended for step in steps):
+            self._conflict_log.write()
+            self._publish_conflicts()
+
+    def _publish_conflicts(self) -> None:
+        # Sorted: statuses are made of it, and every replica must write the same.
+        by_node = sorted(self._plan.conflicts.items())
+        self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
+        self._metrics.label_conflicts.set(len(self.conflicts))
+        for listener in self.listeners:
+            listener()
+
+    def _count(self, result: str) -> None:
+        self._metrics.label_writes.labels(result).inc()
+
+    def _shown(self, apply: LabelApply) -> str:
+        return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"
+
+    async def _send(self, apply: LabelApply) -> Node:
+        """Apply the labels; on a conflict, apply again without the conflicting ones."""
+        try:
+            return await self._kube.apply_node_labels(apply)
+        except KubeError as error:
+            conflicting = conflicting_keys(error)
+            if not conflicting:
+                raise
+            free = {key: value for key, value in apply.labels.items() if key not in conflicting}
+            return await self._kube.apply_node_labels(LabelApply(apply.node, apply.uid, free))
+
+
+def conflicting_keys(error: KubeError) -> set[str]:
+    """The label keys in the causes of a 409 from server-side apply."""
+    return {
+        str(cause.get("field", ""))[len(_FIELD) :]
+        for cause in error.causes
+        if cause.get("reason") == "FieldManagerConflict"
+        and str(cause.get("field", "")).startswith(_FIELD)
+    }

@@ -1,0 +1,129 @@
+"""Compares the conditions of a node that are ours with the desired ones, as one server-side apply.
+
+The API server knows which conditions our field manager applied, and removes those that an apply leaves out. The last one
+is removed by a JSON patch: an apply without any condition would also remove every field of the status that has no owner,
+such as the capacity that the kubelet wrote when it created the node.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from evaluator.core.model.node import Node, NodeCondition
+from evaluator.core.policy.actions import names
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.rule_options import formatted
+from evaluator.core.policy.types import StrategyName
+from plimsoll import rfc3339
+from plimsoll.text import one_line
+
+_MOST_RULES = 5
+"""Rules that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionApply:
+    """The conditions that we own on a node afterwards: type → status and reason."""
+
+    node: str
+    uid: str
+    states: Mapping[str, str]
+    before: Mapping[str, NodeCondition]
+    """Those that we own now."""
+    shared: frozenset[str] = frozenset()
+    """Types that others have taken over. An apply that left one out would remove it: we still own its type."""
+    removal: tuple[Mapping[str, Any], ...] = ()
+    """The JSON patch to send instead if there are none."""
+
+    def without(self, types: Set[str]) -> "ConditionApply":
+        """Return the apply that leaves conditions of these types to others."""
+        states = {kind: state for kind, state in self.states.items() if kind not in types}
+        return replace(self, states=states, shared=self.shared | (self.before.keys() & types))
+
+    def body(
+        self, since: Callable[[str], float], message: Callable[[str], str]
+    ) -> list[dict[str, Any]]:
+        """Return the conditions as JSON; a condition whose status does not change keeps its transition time.
+
+        `since` and `message` return the transition time (Unix seconds) and the message of a type.
+        """
+        found: list[dict[str, Any]] = [{"type": kind} for kind in sorted(self.shared)]
+        for kind, state in sorted(self.states.items()):
+            status, _, reason = state.partition("/")
+            old = self.before.get(kind)
+            kept = old.since if old and old.status == status else None
+            found.append(
+                {
+                    "type": kind,
+                    "status": status,
+                    "reason": reason,
+                    "message": message(kind),
+                    "lastTransitionTime": rfc3339.seconds(since(kind) if kept is None else kept),
+                }
+            )
+        return found
+
+
+def own_conditions(node: Node) -> dict[str, NodeCondition]:
+    """Return the conditions of a node that our field manager alone owns, by type."""
+    owned = node.metadata.owned_conditions
+    return {c.type: c for c in node.status.conditions if c.type in owned} if owned else {}
+
+
+def foreign_conditions(node: Node) -> dict[str, str]:
+    """Return the field managers of the conditions that others own, by type; empty for a condition without one.
+
+    Without the types of Kubernetes, which policies cannot name.
+    """
+    managers = dict(node.metadata.condition_managers)
+    return {
+        c.type: managers.get(c.type, "")
+        for c in node.status.conditions
+        if c.type not in names.RESERVED and c.type not in node.metadata.owned_conditions
+    }
+
+
+def compare(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
+    """Return the apply that gives a node the desired conditions (type → status/reason); None if it has them."""
+    present = own_conditions(node)
+    if {kind: f"{c.status}/{c.reason}" for kind, c in present.items()} == desired and (
+        present.keys() == node.metadata.owned_conditions
+    ):
+        return None
+    removal = () if desired else tuple(_removal(node))
+    meta = node.metadata
+    return ConditionApply(
+        meta.name, meta.uid, desired, present, removal=removal, shared=meta.shared_conditions
+    )
+
+
+def _removal(node: Node) -> Iterator[Mapping[str, Any]]:
+    """Yield the operations that remove our conditions from the node as read."""
+    meta = node.metadata
+    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
+    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+    for index, condition in reversed([*enumerate(node.status.conditions)]):
+        if condition.type in meta.owned_conditions:
+            yield {"op": "remove", "path": f"/status/conditions/{index}"}
+
+
+def message(decision: Decision, table: MetricTable, node: str) -> str:
+    """Return why a node violates a policy: each rule with the reading."""
+    position, policy = table.nodes.position.get(node), decision.policy
+    rules = []
+    for name in (StrategyName.DESCHEDULE, StrategyName.DONTSCHEDULE):
+        state = decision.states.get(name)
+        if state is None or position is None or not state.found.violated[position]:
+            continue
+        for number in state.found.per_rule[position].nonzero()[0].tolist():
+            rule = policy.strategies[name].rules[number]
+            value = float(table.column(rule.metric).values[position])
+            reading = "no reading" if np.isnan(value) else f"reading {formatted(round(value, 6))}"
+            rules.append(f"{rule} ({reading})")
+    if not rules:
+        return f"policy {policy.key} is not violated"
+    shown = list(dict.fromkeys(rules))[:_MOST_RULES]
+    return one_line(f"policy {policy.key} is violated: {', '.join(shown)}")

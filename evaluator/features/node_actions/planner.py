@@ -1,0 +1,153 @@
+"""Plans the actions on nodes after each decision, in every replica; only the leader writes them."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import NodeCondition
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.actions.names import own_prefixes
+from evaluator.features.node_actions.conditions import foreign_conditions, own_conditions
+from evaluator.features.node_actions.plan import planning
+from evaluator.features.node_actions.taints import own_taints
+from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
+from plimsoll.wakeup import WakeUp
+
+_REST = 0.02
+"""Seconds between two plans."""
+_SLICE = 0.001
+"""Seconds of work before yielding to the event loop."""
+
+
+class NodeActionPlanner:
+    """Owns the current plan. Call `wake()` after new decisions, `changed(node)` after a node's taints or conditions changed.
+
+    `ready` is false until the first plan: then nothing may be written. `in_flight`: node → taints that a write may be
+    adding; they count for the limits.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        metrics: Metrics,
+        settings: ActionSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cluster = cluster
+        self._decider = decider
+        self._metrics = metrics
+        self.settings = settings
+        self._clock = clock
+        self.prefixes = own_prefixes(settings.prefix)
+        self.latest = ActionPlan()
+        self.ready = False
+        self.in_flight: dict[str, frozenset[OwnTaint]] = {}
+        self.uncertain: dict[str, frozenset[OwnTaint]] = {}
+        """The same of writes whose response was lost, until the node changes."""
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each plan that differs."""
+        self._taints: dict[str, frozenset[OwnTaint]] = {}
+        self._conditions: dict[str, dict[str, NodeCondition]] = {}
+        self._types_of: dict[str, frozenset[str]] = {}
+        self._foreign: dict[str, dict[str, str]] = {}
+        self._foreign_of: dict[str, dict[str, str]] = {}
+        self._shown: frozenset[PolicyKey] = frozenset()
+        self._wakeup = WakeUp()
+
+    def wake(self) -> None:
+        """Plan soon."""
+        self._wakeup.set()
+
+    def changed(self, name: str) -> None:
+        """Record a node's own taints and conditions; plan soon if they changed."""
+        node = self._cluster.nodes.objects.get(name)
+        taints = own_taints(node, self.prefixes) if node else frozenset()
+        conditions = own_conditions(node) if node else {}
+        foreign = foreign_conditions(node) if node else {}
+        self.uncertain.pop(name, None)
+        before = (
+            self._taints.get(name, frozenset()),
+            self._of(name),
+            self._foreign_of.get(name, {}),
+        )
+        if (taints, conditions, foreign) == before:
+            return
+        self._taints.pop(name, None)
+        if taints:
+            self._taints[name] = taints
+        for kind in self._types_of.pop(name, ()):
+            del self._conditions[kind][name]
+        for kind, condition in conditions.items():
+            self._conditions.setdefault(kind, {})[name] = condition
+        if conditions:
+            self._types_of[name] = frozenset(conditions)
+        for kind in self._foreign_of.pop(name, ()):
+            del self._foreign[kind][name]
+        for kind, manager in foreign.items():
+            self._foreign.setdefault(kind, {})[name] = manager
+        if foreign:
+            self._foreign_of[name] = foreign
+        self._metrics.tainted_nodes.set(len(self._taints))
+        self.wake()
+
+    def _of(self, name: str) -> dict[str, NodeCondition]:
+        return {kind: self._conditions[kind][name] for kind in self._types_of.get(name, ())}
+
+    def may_evict(self, policy: PolicyKey, node: str) -> bool:
+        """Return whether a policy may evict pods from a node, within the limits."""
+        found = self.latest.policies.get(policy)
+        return found is not None and found.may_evict(node)
+
+    async def run(self) -> None:
+        """Plan until cancelled."""
+        while True:
+            await self._wakeup.wait()
+            if not self._decider.waiting_for:
+                await self.plan()
+            await asyncio.sleep(_REST)
+
+    async def plan(self) -> None:
+        """Plan from the current decisions, in slices."""
+        taints = dict(self._taints)
+        for writes in (self.in_flight, self.uncertain):
+            for node, adding in writes.items():
+                taints[node] = taints.get(node, frozenset()) | adding
+        observed = Observed(taints, self._conditions, self._foreign)
+        steps = planning(
+            self._decider.latest, observed, self.latest, self.settings, now=self._clock()
+        )
+        self.latest = await _in_slices(steps)
+        self.ready = True
+        self._show(self.latest)
+        for listener in self.listeners:
+            listener()
+
+    def _show(self, plan: ActionPlan) -> None:
+        limited = {key: one for key, one in plan.policies.items() if one.choice}
+        for key, one in limited.items():
+            self._metrics.acted_nodes.set(key, one.acted)
+            self._metrics.held_back_nodes.set(key, one.held_back)
+        for key in self._shown - limited.keys():
+            self._metrics.acted_nodes.remove(key)
+            self._metrics.held_back_nodes.remove(key)
+        self._shown = frozenset(limited)
+
+
+async def _in_slices(steps: Steps[ActionPlan]) -> ActionPlan:
+    """Run all steps, and yield to the event loop between slices of about a millisecond."""
+    begun = time.perf_counter()
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            plan: ActionPlan = done.value
+            return plan
+        if time.perf_counter() - begun > _SLICE:
+            await asyncio.sleep(0)
+            begun = time.perf_counter()

@@ -1,0 +1,154 @@
+"""Data of /explain for nodes: which policies each violates, and one node with every policy and reading."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.label_sets import assignments_of
+from evaluator.core.policy.types import StrategyName
+from evaluator.core.policy.violations import some_reasons
+from evaluator.core.readings.merged import Readings
+from evaluator.features.pages.explain.policy_nodes import (
+    Since,
+    never,
+    running_timers,
+    violated_seconds,
+)
+from evaluator.features.pages.explain.readings import ShownReading, readings_of
+from evaluator.features.pages.explain.states import NodeState, states_of
+
+_NAMED = 10
+"""Violations, and labels, named for each node in the list; the others are counted."""
+
+
+class _ByNode:
+    """Up to `_NAMED` entries for each node, and how many there are."""
+
+    def __init__(self, size: int) -> None:
+        self._counts = np.zeros(size, dtype=np.int64)
+        self._named: dict[int, list[tuple[str, str]]] = {}
+
+    def add(self, where: Mask, name: str, value: str) -> None:
+        """Add an entry to some nodes."""
+        positions = where.nonzero()[0]
+        for position in positions[self._counts[positions] < _NAMED].tolist():
+            self._named.setdefault(position, []).append((name, value))
+        self._counts[positions] += 1
+
+    def of(self, position: int) -> list[tuple[str, str]]:
+        """Return the entries of a node."""
+        return self._named.get(position, [])
+
+    def more(self, position: int) -> int:
+        """Return how many entries of a node are not named."""
+        return int(self._counts[position]) - len(self.of(position))
+
+
+def nodes(
+    decisions: Decisions, among: Mask | None = None
+) -> Steps[Iterator[tuple[str, dict[str, Any]]]]:
+    """Return nodes, evaluated lazily, with the policies that they violate and the labels that they should have.
+
+    `among`, shape (nodes,): which of them; all by default.
+    """
+    names = decisions.table.nodes
+    among = names.all if among is None else among
+    violated, labelled = _ByNode(len(names)), _ByNode(len(names))
+    for key, decision in decisions.policies.items():
+        for strategy, state in decision.states.items():
+            if strategy is not StrategyName.LABELING:
+                violated.add(state.found.violated & among, str(key), strategy.value)
+                yield
+    for label, value, where in assignments_of(decisions.labels).assignments:
+        labelled.add(where.mask & among, label, value)
+        yield
+    return _listed(names, among, violated, labelled)
+
+
+def _listed(
+    names: NodeIndex, among: Mask, violated: _ByNode, labelled: _ByNode
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for position in among.nonzero()[0].tolist():
+        policies: dict[str, list[str]] = {}
+        for policy, strategy in violated.of(position):
+            policies.setdefault(policy, []).append(strategy)
+        more = {
+            field: left
+            for field, left in (
+                ("violatesMore", violated.more(position)),
+                ("labelsMore", labelled.more(position)),
+            )
+            if left
+        }
+        yield names[position], {"violates": policies, "labels": dict(labelled.of(position)), **more}
+
+
+def node(
+    name: str, decisions: Decisions, readings: Readings, *, now: float, since: Since = never
+) -> Steps[list[tuple[str, dict[str, Any]]]]:
+    """Return each policy with its verdict on one node, at `now` (seconds, the store's clock), in steps."""
+    one, position = NodeIndex([name]), decisions.table.nodes.position[name]
+    among = np.zeros(len(decisions.table.nodes), dtype=bool)
+    among[position] = True
+    known: dict[str, ShownReading] = {}
+    found = []
+    for key, decision in decisions.policies.items():
+        for metric in decision.policy.metrics - known.keys():
+            (known[metric],) = readings_of(readings.column(metric, one, now))
+        yield
+        codes = yield from states_of(decision, decisions.table)
+        timers = yield from running_timers(decision, np.array([position]), now)
+        verdicts = {}
+        for strategy, reasons in decision.violations.items():
+            verdicts[strategy.value] = some_reasons(reasons, among, decisions.table.nodes).get(name)
+            yield
+        found.append(
+            (
+                str(key),
+                {
+                    "state": NodeState(int(codes[position])).word,
+                    "mode": "observe" if decision.policy.observed else "enforce",
+                    **verdicts,
+                    "violatedSeconds": violated_seconds(decision, name, since, now),
+                    "timers": timers.get(position, []),
+                    "awaited": name in decision.unreported,
+                    "labels": assignments_of(decision.labels).at(position),
+                    "rules": list(_rules(decision, position)),
+                    "readings": {
+                        metric: known[metric].as_json(now)
+                        for metric in sorted(decision.policy.metrics)
+                    },
+                },
+            )
+        )
+        yield
+    return found
+
+
+def _rules(decision: Decision, position: int) -> Iterator[dict[str, Any]]:
+    """Yield the rules of a policy, and whether the node violates each; null where a rule only ranks."""
+    for name, strategy in decision.policy.strategies.items():
+        state = decision.states.get(name)
+        for number, rule in enumerate(strategy.rules):
+            yield {
+                "strategy": name.value,
+                "rule": str(rule),
+                "metric": rule.metric,
+                "violated": bool(state.found.per_rule[position, number]) if state else None,
+            }
+
+
+def head(name: str, found: Node | None, decisions: Decisions) -> dict[str, Any]:
+    """Return the node itself: whether it is ready, and the labels that enforced policies set."""
+    position = decisions.table.nodes.position[name]
+    return {
+        "node": name,
+        "ready": found.ready_status if found else None,
+        "cordoned": found.spec.unschedulable if found else None,
+        "labels": assignments_of(decisions.labels).at(position),
+    }

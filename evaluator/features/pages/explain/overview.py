@@ -1,0 +1,83 @@
+"""Data of the page `/`: each policy with its strategies, the states of the nodes, and the age of its readings."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.readings.merged import Readings
+from evaluator.features.pages.explain import states
+from evaluator.features.pages.explain.policy import row
+
+
+def matching(policies: Iterable[PolicyKey], search: str) -> list[PolicyKey]:
+    """Return the policies whose namespace/name contains a text."""
+    return [key for key in policies if search in str(key)]
+
+
+def policies(
+    decisions: Decisions, keys: Sequence[PolicyKey], readings: Readings, *, now: float
+) -> Steps[list[dict[str, Any]]]:
+    """Return some policies at `now` (seconds, the store's clock), in steps of one metric or strategy."""
+    ages = _Ages(decisions.table.nodes, readings, now)
+    found = []
+    for key in keys:
+        decision = decisions.policies[key]
+        codes = yield from states.states_of(decision, decisions.table)
+        strategies = yield from _strategies(decision)
+        found.append(
+            {
+                **row(key, decision, decisions.table),
+                "strategies": strategies,
+                "states": states.counts(codes),
+                "strip": states.strip(codes),
+                "oldestReadingSeconds": (yield from ages.oldest(decision.policy.metrics)),
+            }
+        )
+        yield
+    return found
+
+
+def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:
+    """Return for each strategy how many nodes violate it, are pending or clearing, and violate it by a missing reading."""
+    found = {}
+    for name, state in decision.states.items():
+        counts = {"violating": int(np.count_nonzero(state.found.violated))}
+        counts["pending"] = state.pending
+        yield
+        counts["clearing"] = state.clearing
+        yield
+        counts["missing"] = state.missing_violations
+        yield
+        found[name.value] = counts
+    return found
+
+
+class _Ages:
+    """The age of the oldest usable reading of each metric, read once."""
+
+    def __init__(self, nodes: NodeIndex, readings: Readings, now: float) -> None:
+        self._nodes = nodes
+        self._readings = readings
+        self._now = now
+        self._known: dict[str, float | None] = {}
+
+    def oldest(self, metrics: Iterable[str]) -> Steps[float | None]:
+        """Return the age of the oldest usable reading of some metrics in seconds; None if there is none."""
+        oldest: float | None = None
+        for metric in metrics:
+            if metric not in self._known:
+                self._known[metric] = self._read(metric)
+                yield
+            if (age := self._known[metric]) is not None:
+                oldest = age if oldest is None else max(oldest, age)
+        return oldest
+
+    def _read(self, metric: str) -> float | None:
+        column = self._readings.column(metric, self._nodes, self._now)
+        at = column.at[column.usable]
+        return round(self._now - float(at.min()), 3) if at.size else None

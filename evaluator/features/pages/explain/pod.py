@@ -1,0 +1,209 @@
+"""Data of /explain for a pod: its policy, what refuses it on each node, and why it waits."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.feasibility import obstacles
+from evaluator.core.model.gangs.membership import GATE, GROUP_LABEL
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy import rule_options
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.types import Rule, StrategyName
+from evaluator.core.policy.violations import some_reasons, violators
+from evaluator.core.readings.merged import Readings
+from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
+from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
+from evaluator.features.pages.explain.readings import ShownReading, readings_of
+from evaluator.features.pages.explain.window import Window
+from evaluator.features.status import pod_plan as policy_pods
+
+DEFAULT_SCHEDULER = "default-scheduler"
+_BLOCK = 50
+"""Nodes checked in one step: well below a millisecond."""
+
+
+def explain_pod(
+    pod: Pod,
+    context: PodContext,
+    readings: Readings,
+    *,
+    now: float,
+    window: Window | None = None,
+) -> Steps[Explanation]:
+    """Return the explanation of a pod at `now` (seconds, the store's clock), in steps.
+
+    Nodes that the policy refuses come first, then those that are left; `window`: which of them are shown. By default at
+    most `MOST_READINGS` readings are shown.
+    """
+    decision = context.decision
+    policy, acts = _policy(pod, context)
+    checked = yield from _checked(pod, context, decision if acts else None)
+    rules = _rules(decision)
+    shown, extent = _shown(checked, window, len(rules))
+    yield
+    columns: dict[str, Iterator[ShownReading]] = {}
+    for metric in sorted({rule.metric for rule in rules}):
+        columns[metric] = readings_of(readings.column(metric, shown, now))
+        yield
+    reasons = yield from _reasons(decision, context.decisions.table.nodes, shown)
+    turned_away, why = summary(pod, context, policy, checked)
+    total = len(context.decisions.table.nodes)
+    head = {
+        "waitingFor": list(context.waiting_for),
+        "pod": str(pod),
+        "summary": why,
+        "turnedAwayByPlimsoll": turned_away,
+        "node": pod.spec.node_name or None,
+        "phase": pod.status.phase,
+        "policy": policy,
+        **_gates(pod),
+        "scheduler": pod.spec.scheduler_name,
+        **attempt(pod),
+        "nodeCounts": {
+            "total": total,
+            "notFeasible": len(checked.obstacles),
+            "refusedByPolicy": len(checked.refused),
+            "awaitingReadings": len(checked.unreported),
+            "refusedByScorers": len(checked.by_scorers),
+            "left": len(checked.left),
+        },
+        **extent,
+    }
+    return Explanation(head, _nodes(context, checked, reasons, acts, shown, columns, now))
+
+
+def _shown(
+    checked: CheckedNodes, window: Window | None, rules: int
+) -> tuple[Sequence[str], dict[str, Any]]:
+    """Return the nodes to show, and how many there are as a field."""
+    groups: dict[str, Sequence[str]] = {
+        "refusedByPolicy": checked.refused,
+        "awaitingReadings": checked.unreported,
+        "refusedByScorers": checked.by_scorers,
+        "left": checked.left,
+        "notFeasible": list(checked.obstacles),
+    }
+    order = [name for group in groups.values() for name in group]
+    if window is None:
+        most = max(1, MOST_READINGS // max(1, rules))
+        more = len(order) - most
+        return order[:most], {"nodesMore": more} if more > 0 else {}
+    chosen = [name for name in groups.get(window.state, order) if window.search in name]
+    return window.of(chosen), {"window": window.described(len(chosen), len(order))}
+
+
+def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]:
+    """Return the pod's policy, and whether it acts on where the pod is placed."""
+    key = policy_of(pod)
+    if key is None:
+        return None, False
+    policies = {name: one.policy for name, one in context.decisions.policies.items()}
+    namespaces = {name.namespace for name in policies if name.name == key.name}
+    requests = pod.spec.requests_extender
+    why = policy_pods.why_not_applied(key, policies, namespaces, requests=requests)
+    found: dict[str, Any] = {"name": str(key), "applies": why is None}
+    if (policy := policies.get(key)) is not None:
+        found["mode"] = "observe" if policy.observed else "enforce"
+        found["problems"] = list(context.decisions.policies[key].problems)
+        found["warnings"] = list(policy.warnings)
+    if why is not None:
+        names = [name.name for name in policies if name.namespace == key.namespace]
+        found["problem"] = policy_pods.sentence(key, why, names)
+    if why is not None or policy is None or policy.observed:
+        return found, False
+    return found, policy_pods.needs_request(policy)
+
+
+def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[CheckedNodes]:
+    """Check all nodes; `decision` is that of an enforced policy which applies."""
+    names = context.decisions.table.nodes
+    found = CheckedNodes({}, [], [], [], [])
+    refused = violators(decision.dontschedule, names).tolist() if decision else []
+    unreported = decision.unreported if decision else frozenset()
+    for begin in range(0, len(names), _BLOCK):
+        for number in range(begin, min(begin + _BLOCK, len(names))):
+            name = names[number]
+            node = context.nodes.get(name)
+            reasons = obstacles(node, pod) if node is not None else ["the node was deleted"]
+            if reasons:
+                found.obstacles[name] = reasons
+            elif name in unreported:
+                found.unreported.append(name)
+            elif refused and refused[number]:
+                found.refused.append(name)
+            elif name in context.scorers:
+                found.by_scorers.append(name)
+            else:
+                found.left.append(name)
+        yield
+    return found
+
+
+def _gates(pod: Pod) -> dict[str, Any]:
+    found: dict[str, Any] = {"gates": [gate.name for gate in pod.spec.scheduling_gates or ()]}
+    if GATE in found["gates"]:
+        group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
+        found["gang"] = f"{pod.metadata.namespace}/{group}"
+    return found
+
+
+def _rules(decision: Decision | None) -> tuple[Rule, ...]:
+    strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE) if decision else None
+    return strategy.rules if strategy else ()
+
+
+def _reasons(
+    decision: Decision | None, nodes: NodeIndex, shown: Sequence[str]
+) -> Steps[dict[str, str]]:
+    """Return the reasons of the shown nodes; those of all nodes would take milliseconds in one step."""
+    found: dict[str, str] = {}
+    for begin in range(0, len(shown) if decision else 0, _BLOCK):
+        among = np.zeros(len(nodes), dtype=bool)
+        among[nodes.find(shown[begin : begin + _BLOCK])] = True
+        found |= some_reasons(decision.dontschedule, among, nodes) if decision else {}
+        yield
+    return found
+
+
+def _nodes(
+    context: PodContext,
+    checked: CheckedNodes,
+    reasons: Mapping[str, str],
+    acts: bool,
+    shown: Sequence[str],
+    columns: Mapping[str, Iterator[ShownReading]],
+    now: float,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    decision, names = context.decision, context.decisions.table.nodes
+    state = decision.states.get(StrategyName.DONTSCHEDULE) if decision else None
+    positions = names.find(shown)
+    broken = state.found.per_rule[positions].tolist() if state else itertools.repeat(())
+    rules = _rules(decision)
+    scores = dict(decision.ranking.scores(names)) if decision and decision.ranking else {}
+    for name, violated in zip(shown, broken, strict=False):
+        row = {metric: next(column).as_json(now) for metric, column in columns.items()}
+        entry: dict[str, Any] = {"obstacles": checked.obstacles.get(name, [])}
+        reason = reasons.get(name)
+        entry["refused"] = reason if acts else None
+        if reason and not acts:
+            entry["wouldRefuse"] = reason
+        if decision and name in decision.unreported:
+            entry["awaited"] = True
+        entry["rules"] = [
+            {
+                "rule": str(rule),
+                "target": rule.written or rule_options.formatted(rule.target),
+                **row[rule.metric],
+                "violated": violated[number],
+            }
+            for number, rule in enumerate(rules)
+        ]
+        if name in scores:
+            entry["score"] = scores[name]
+        yield name, entry

@@ -1,0 +1,145 @@
+"""Whether Plimsoll turns a pod away, and why the pod waits, as a sentence.
+
+A refusal counts only if kube-scheduler reports it: without an answer of the extender there is none.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.gangs.membership import GATE
+from evaluator.core.model.node import Node
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_spec_view import FINISHED
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.reasons import refuses
+from plimsoll.text import counted
+
+_FAILED = "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"
+
+
+@dataclass(frozen=True)
+class PodContext:
+    """What the evaluator knows of a pod: the decision of its policy (None: it has none), and what scorers refuse.
+
+    `scorers`: node → the scorers that refuse it. `scorer_reasons`: the texts that they refuse nodes with. `waiting_for`: what
+    is missing before this replica is ready.
+    """
+
+    decisions: Decisions
+    nodes: Mapping[str, Node]
+    decision: Decision | None = None
+    scorers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    scorer_reasons: Collection[str] = ()
+    waiting_for: Sequence[str] = ()
+
+
+class CheckedNodes(NamedTuple):
+    """Nodes by what refuses them; a node is in the first list that fits."""
+
+    obstacles: dict[str, list[str]]
+    """Node → why kube-scheduler itself does not bind the pod there."""
+    refused: list[str]
+    """Feasible nodes that the policy refuses."""
+    unreported: list[str]
+    """Feasible nodes whose first reading is awaited: the extender answers 503."""
+    by_scorers: list[str]
+    left: list[str]
+
+
+def attempt(pod: Pod) -> dict[str, str | None]:
+    """Return the scheduler's reason and message of its last attempt; None if it reported no failed one."""
+    found = pod.failed_attempt
+    return {
+        "schedulerReason": found.reason or None if found else None,
+        "schedulerMessage": found.message or None if found else None,
+    }
+
+
+def summary(
+    pod: Pod, context: PodContext, policy: Mapping[str, Any] | None, checked: CheckedNodes
+) -> tuple[bool | None, str]:
+    """Return whether Plimsoll turns the pod away (None: unknown), and why it waits, as a sentence."""
+    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
+    if pod.status.phase in FINISHED:
+        return False, f"it has finished: {pod.status.phase}"
+    if pod.spec.node_name:
+        return False, f"it is bound to {pod.spec.node_name}"
+    if gates:
+        held = f"it is held by {counted(len(gates), 'scheduling gate')}: {', '.join(gates)}"
+        return GATE in gates, held
+    if context.waiting_for and policy is not None:
+        return None, f"unknown: the evaluator waits for {', '.join(context.waiting_for)}"
+    feasible = len(context.decisions.table.nodes) - len(checked.obstacles)
+    if not feasible:
+        return False, "no node fits: see the obstacles of each node"
+    return _of_attempt(pod, context, policy, checked, feasible)
+
+
+def _of_attempt(
+    pod: Pod,
+    context: PodContext,
+    policy: Mapping[str, Any] | None,
+    checked: CheckedNodes,
+    feasible: int,
+) -> tuple[bool | None, str]:
+    """Return the summary of a pod that kube-scheduler can place: what it reported of its last attempt, and what is so now."""
+    if checked.left:
+        left = f"{len(checked.left)} of {counted(feasible, 'feasible node')}"
+        permitted = f"{_permitted(policy)} on {left}"
+        if _failed(pod) and (pod.spec.requests_extender or context.scorers):
+            return None, f"{_FAILED}; {permitted}"
+        return False, permitted
+    refusal = _refusal(policy, checked, feasible)
+    if pod.failed_attempt is None:
+        return None, f"kube-scheduler has reported no attempt; {refusal}"
+    if _failed(pod):
+        return None, f"{_FAILED}; {refusal}"
+    if not _refused(pod, context):
+        return False, f"kube-scheduler reports other reasons, none of Plimsoll; {refusal}"
+    return True, _refusal(policy, checked, feasible, answered=True)
+
+
+def _failed(pod: Pod) -> bool:
+    """Return whether the last attempt ended in an error; an extender that does not answer is one."""
+    return pod.failed_attempt is not None and pod.failed_attempt.reason != "Unschedulable"
+
+
+def _refused(pod: Pod, context: PodContext) -> bool:
+    """Return whether kube-scheduler's message has a reason of the pod's policy or of a scorer."""
+    message, key = pod.unschedulable_because, policy_of(pod)
+    return (key is not None and refuses(key.name, message)) or any(
+        reason in message for reason in context.scorer_reasons
+    )
+
+
+def _refusal(
+    policy: Mapping[str, Any] | None,
+    checked: CheckedNodes,
+    feasible: int,
+    *,
+    answered: bool = False,
+) -> str:
+    """Return which nodes are refused, or, unless `answered`, would be."""
+    verb, plural = ("refuses", "refuse") if answered else ("would refuse", "would refuse")
+    parts = []
+    if checked.refused and policy:
+        parts.append(f"policy {policy['name']} {verb} {len(checked.refused)}")
+    if checked.unreported and policy:
+        parts.append(
+            f"policy {policy['name']} awaits the first readings of {len(checked.unreported)}"
+        )
+    if checked.by_scorers:
+        parts.append(f"scorers {plural} {len(checked.by_scorers)}")
+    return f"{' and '.join(parts)} of {counted(feasible, 'feasible node')}"
+
+
+def _permitted(policy: Mapping[str, Any] | None) -> str:
+    if policy is None:
+        return "it names no policy; Plimsoll permits it"
+    if not policy["applies"]:
+        return f"{policy['problem']}; Plimsoll permits it"
+    if policy.get("mode") == "observe":
+        return f"policy {policy['name']} is only observed; Plimsoll permits it"
+    return f"policy {policy['name']} permits it"

@@ -1,0 +1,137 @@
+"""Data of a policy's page beside its rules: the nodes that differ, since when, and what was written to them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.types import StrategyName
+from evaluator.features.pages.explain import states, written
+from evaluator.features.pages.explain.states import WORDS, Codes, NodeState
+from evaluator.features.pages.explain.window import Window
+
+ALL = "all"
+"""The state of a window that shows clear nodes too. By default those that differ are shown."""
+
+_SEARCHED = 1_000
+"""Names compared with the search in one step."""
+
+Since = Callable[[PolicyKey, StrategyName, str], float | None]
+"""Returns since when a node violates a strategy (seconds, the store's clock); None if it does not."""
+
+
+def chosen(codes: Codes, nodes: NodeIndex, window: Window) -> Steps[Positions]:
+    """Return the positions of the nodes in the state and search of a window: the worst first, then by name."""
+    if window.state == ALL:
+        wanted = np.ones(len(codes), dtype=bool)
+    elif window.state in WORDS:
+        wanted = codes == NodeState[window.state.upper()]
+    else:
+        wanted = codes != NodeState.CLEAR
+    positions = wanted.nonzero()[0]
+    if window.search:
+        found: list[int] = []
+        for begin in range(0, len(positions), _SEARCHED):
+            block = positions[begin : begin + _SEARCHED].tolist()
+            found += [position for position in block if window.search in nodes[position]]
+            yield
+        positions = np.array(found, np.intp)
+    order = np.argsort(-codes[positions].astype(np.int16), kind="stable")
+    return positions[order]
+
+
+def head(codes: Codes, window: Window, found: int) -> dict[str, Any]:
+    """Return the states of all nodes, and which of them the page shows."""
+    return {
+        "states": states.counts(codes),
+        "strip": states.strip(codes),
+        "window": window.described(found, len(codes)),
+    }
+
+
+def with_states(
+    entries: Iterator[tuple[str, dict[str, Any]]],
+    decision: Decision,
+    codes: Codes,
+    nodes: NodeIndex,
+    cached: Mapping[str, Node],
+    since: Since,
+    prefixes: tuple[str, ...],
+    *,
+    now: float,
+) -> Steps[list[tuple[str, dict[str, Any]]]]:
+    """Return the nodes of a policy with state, seconds in violation by strategy, timers, and what was written."""
+    labels = _labels(decision)
+    listed = []
+    for entry in entries:
+        listed.append(entry)
+        yield
+    positions = nodes.find([name for name, _ in listed])
+    timers = yield from running_timers(decision, positions, now)
+    found = []
+    for name, one in listed:
+        position = nodes.position[name]
+        found.append(
+            (
+                name,
+                {
+                    "state": NodeState(int(codes[position])).word,
+                    "violatedSeconds": violated_seconds(decision, name, since, now),
+                    "timers": timers.get(position, []),
+                    **one,
+                    "written": written.of_policy(
+                        cached.get(name), decision.policy, labels, prefixes
+                    ),
+                },
+            )
+        )
+        yield
+    return found
+
+
+def never(_key: PolicyKey, _name: StrategyName, _node: str) -> None:
+    """Return None: nothing is known of when violations began."""
+
+
+def _labels(decision: Decision) -> Sequence[str]:
+    strategy = decision.policy.strategies.get(StrategyName.LABELING)
+    return [label.key for rule in strategy.rules for label in rule.labels] if strategy else []
+
+
+def violated_seconds(decision: Decision, node: str, since: Since, now: float) -> dict[str, float]:
+    """Return for how long a node has violated each strategy that it violates."""
+    began = {name.value: since(decision.policy.key, name, node) for name in decision.states}
+    return {name: round(max(0.0, now - at), 3) for name, at in began.items() if at is not None}
+
+
+def running_timers(
+    decision: Decision, positions: Positions, now: float
+) -> Steps[dict[int, list[dict[str, Any]]]]:
+    """Return the running `for` and `clearAfter` of the nodes at some positions, by position, in steps of one rule.
+
+    Each has its rule and the seconds that are left.
+    """
+    wanted = np.sort(positions)
+    found: dict[int, list[dict[str, Any]]] = {}
+    for name, state in decision.states.items():
+        for number, one in state.timers.items():
+            for index in np.flatnonzero(np.isin(one.waiting, wanted, assume_unique=True)).tolist():
+                position, rule = int(one.waiting[index]), state.rules[number]
+                pending = bool(one.matches[position])
+                lasts = rule.options.for_seconds if pending else rule.options.clear_after
+                left = max(0.0, float(one.began[index]) + lasts - now)
+                found.setdefault(position, []).append(
+                    {
+                        "strategy": name.value,
+                        "rule": str(rule),
+                        "timer": "for" if pending else "clearAfter",
+                        "leftSeconds": round(left, 3),
+                    }
+                )
+            yield
+    return found

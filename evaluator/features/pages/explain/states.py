@@ -1,0 +1,116 @@
+"""The state of each node for one policy as one word, and a strip that shows these states over thousands of nodes."""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.durations import StrategyState
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.types import StrategyName
+
+Codes = npt.NDArray[np.uint8]
+"""A `NodeState` per node, shape (nodes,)."""
+
+COLUMNS = 240
+"""Parts of a strip; each stands for one node or several."""
+
+
+class NodeState(IntEnum):
+    """What a policy makes of a node; of several states the highest counts."""
+
+    CLEAR = 0
+    MISSING = 1
+    """A metric of the policy has no usable reading, and no rule is violated."""
+    AWAITED = 2
+    """The node has not reported some metric yet: there is no verdict."""
+    LABELLED = 3
+    """Only a labeling rule holds."""
+    PENDING = 4
+    """A rule matches, and its `for` is running."""
+    CLEARING = 5
+    """Violated; no rule matches any more, and `clearAfter` is running."""
+    VIOLATED = 6
+
+    @property
+    def word(self) -> str:
+        """The state in JSON and on pages."""
+        return self.name.lower()
+
+
+WORDS = tuple(state.word for state in reversed(NodeState))
+"""All states as words, the worst first."""
+
+
+def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
+    """Return the state of each node for one policy, in steps of one strategy."""
+    nodes = table.nodes
+    codes = np.zeros(len(nodes), np.uint8)
+    for metric in decision.policy.metrics:
+        column = table.column(metric)
+        if column.unusable.count:
+            codes[column.unusable.mask] = NodeState.MISSING
+    yield
+    if (awaited := table.unreported(decision.policy.metrics)) is not nodes.none:
+        codes[awaited] = NodeState.AWAITED
+    yield
+    for name, state in decision.states.items():
+        all_of = decision.policy.strategies[name].all_of
+        violated = NodeState.LABELLED if name is StrategyName.LABELING else NodeState.VIOLATED
+        np.maximum(codes, _of_strategy(state, violated, all_of=all_of), out=codes)
+        yield
+    return codes
+
+
+def _of_strategy(state: StrategyState, violated: NodeState, *, all_of: bool) -> Codes:
+    """Return the state of each node for one strategy."""
+    codes = np.zeros(len(state.found.violated), np.uint8)
+    for timers in state.timers.values():
+        if timers.waiting.size:
+            codes[timers.pending] = NodeState.PENDING
+    codes[state.found.violated] = violated
+    if violated is NodeState.VIOLATED and any(one.waiting.size for one in state.timers.values()):
+        codes[state.found.violated & ~_matches(state, all_of=all_of)] = NodeState.CLEARING
+    return codes
+
+
+def _matches(state: StrategyState, *, all_of: bool) -> npt.NDArray[np.bool_]:
+    """Return where the comparisons of a strategy are true now, without `for` and `clearAfter`, shape (nodes,)."""
+    per_rule = state.found.per_rule
+    masks = [
+        timers.matches if (timers := state.timers.get(number)) else per_rule[:, number]
+        for number in range(len(state.rules))
+    ]
+    combined: npt.NDArray[np.bool_] = (np.logical_and if all_of else np.logical_or).reduce(masks)
+    return combined
+
+
+def counts(codes: Codes) -> dict[str, int]:
+    """Return how many nodes are in each state, the worst first; all states are named."""
+    found = np.bincount(codes, minlength=len(NodeState)).tolist()
+    return {state.word: found[state] for state in reversed(NodeState)}
+
+
+def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:
+    """Return the nodes in their order as runs of [first column, columns, state], without those that are clear.
+
+    A column stands for one node, or for several adjacent ones of which it shows the worst.
+    """
+    if len(codes) > columns:
+        begins = np.arange(columns) * len(codes) // columns
+        codes = np.maximum.reduceat(codes, begins)
+    edges = np.flatnonzero(np.diff(codes)) + 1
+    begins = np.concatenate([[0], edges]) if len(codes) else edges
+    ends = np.concatenate([edges, [len(codes)]])
+    runs: list[Sequence[int | str]] = [
+        [begin, end - begin, NodeState(code).word]
+        for begin, end, code in zip(
+            begins.tolist(), ends.tolist(), codes[begins].tolist(), strict=False
+        )
+        if code
+    ]
+    return {"columns": len(codes), "runs": runs}

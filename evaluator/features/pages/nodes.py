@@ -1,0 +1,61 @@
+"""Reports on nodes."""
+
+import numpy as np
+
+from evaluator.features.pages.explain import failing_rules, node_list, policy_nodes, states, written
+from evaluator.features.pages.explain import nodes as explain_nodes
+from evaluator.features.pages.explain.window import Window
+from evaluator.features.pages.report import SHOWN, PageError, Report
+from evaluator.features.pages.slices import stepwise
+from evaluator.features.pages.sources import PageSources
+
+
+class NodeReports:
+    """Builds the reports. Each method must be called by one page at a time."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._decider = sources.decider
+        self._cached = sources.cluster.nodes.objects
+
+    async def listed(self) -> Report:
+        """Report on all nodes: the policies that they violate, and their labels."""
+        found = await stepwise(explain_nodes.nodes(self._decider.latest))
+        return Report(self._sources.waiting(), objects={"nodes": found})
+
+    async def page(self, window: Window) -> Report:
+        """Report on the nodes of a page: those that differ first."""
+        decisions = self._decider.latest
+        codes = await stepwise(node_list.worst(decisions))
+        names = decisions.table.nodes
+        positions = await stepwise(policy_nodes.chosen(codes, names, window))
+        shown = np.array(window.of(positions.tolist()), np.intp)
+        rows = await stepwise(node_list.rows(decisions, codes, shown, self._cached))
+        head = {
+            **self._sources.waiting(),
+            "states": states.counts(codes),
+            "window": window.described(len(positions), len(names)),
+        }
+        return Report(head, objects={"nodes": rows})
+
+    async def node(self, name: str) -> Report:
+        """Report on a node: each policy with its readings, what was written to it, its failing rules, and what scorers know of it."""
+        decisions, sources = self._decider.latest, self._sources
+        if name not in decisions.table.nodes.position:
+            raise PageError(f"no node {name[:SHOWN]}")
+        with self._decider.readings() as readings:
+            found = await stepwise(
+                explain_nodes.node(
+                    name, decisions, readings, now=sources.clock(), since=sources.since
+                )
+            )
+        cached, explainer = self._cached.get(name), sources.pod_explainer
+        head = {
+            **sources.waiting(),
+            **explain_nodes.head(name, cached, decisions),
+            "sources": list(sources.readings_from),
+            "written": written.of_node(cached, sources.taint_prefixes),
+            "failingRules": failing_rules.of_node(sources.failing_rules, name, sources.clock()),
+            "scorers": explainer.facts_of(name) if explainer else {},
+        }
+        return Report(head, objects={"policies": found})

@@ -1,0 +1,181 @@
+"""Reports on pods: why one waits, and the list of those that name a policy."""
+
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.features.pages.explain import pod as explain_pod
+from evaluator.features.pages.explain.pod_summary import PodContext
+from evaluator.features.pages.explain.policy import Explanation
+from evaluator.features.pages.explain.window import Window
+from evaluator.features.pages.policies import about
+from evaluator.features.pages.report import SHOWN, PageError, Report
+from evaluator.features.pages.slices import WAITING, stepwise
+from evaluator.features.pages.sources import PageSources, UnreadablePodError
+from evaluator.features.scorers import explain as explain_scores
+from evaluator.features.scorers.runner import ScorerError
+from plimsoll.fairlock import FairLock
+from plimsoll.http.pieces import unhurried
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+"""Names that a pod or a namespace can have."""
+
+
+class FoundPod(NamedTuple):
+    """A pod as the API server has it, and as scorers see it; either may be None."""
+
+    pod: Pod | None
+    record: PodRecord | None
+
+
+class PodReports:
+    """Builds the reports. Each method but `find` must be called by one page at a time."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._decider = sources.decider
+        self._cluster = sources.cluster
+        self._reading = FairLock(WAITING)
+
+    async def find(self, name: str) -> FoundPod:
+        """Return the pod <namespace>/<name>, reading it from the API server if it is not cached. Raises PageError."""
+        namespace, _, rest = name.partition("/")
+        scorers = self._sources.pod_explainer
+        try:
+            async with self._reading.hold():
+                pod = await self._read(namespace, rest)
+        except UnreadablePodError as failure:
+            raise PageError(str(failure), HTTPStatus.BAD_GATEWAY) from failure
+        if pod is None and scorers is not None and (waiting := scorers.waiting_for):
+            sentence = f"waiting for {', '.join(waiting)}"
+            raise PageError(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
+        record = scorers.find(name) if scorers is not None and not scorers.waiting_for else None
+        if pod is None and record is None:
+            raise PageError(f"no pod {name[:SHOWN]} (written as <namespace>/<name>)")
+        return FoundPod(pod, record)
+
+    async def _read(self, namespace: str, name: str) -> Pod | None:
+        cached = self._cluster.pods.objects.get((namespace, name))
+        if cached is not None or not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+            return cached
+        return await self._sources.read_pod(namespace, name)
+
+    async def pod(self, found: FoundPod, window: Window | None = None) -> Report:
+        """Report why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
+        decisions = self._decider.latest
+        try:
+            head, nodes = await self._scores(found.record)
+        except ScorerError as failure:
+            raise PageError(str(failure), HTTPStatus.INTERNAL_SERVER_ERROR) from failure
+        if found.pod is None:
+            return Report(head, objects={"nodes": _some(nodes, window)})
+        explained = await self._explained(decisions, found.pod, found.record, nodes, window)
+        merged = ((name, {**nodes.get(name, {}), **own}) for name, own in explained.nodes)
+        return Report({**head, **explained.head}, objects={"nodes": merged})
+
+    async def _scores(
+        self, record: PodRecord | None
+    ) -> tuple[dict[str, Any], Mapping[str, dict[str, Any]]]:
+        """Return the scores of a pod, for the head and by node; empty without scorers. Raises ScorerError."""
+        scorers = self._sources.pod_explainer
+        if record is None or scorers is None:
+            return {}, {}
+        opinions = await unhurried(scorers.opinions(record))
+        found = explain_scores.explain(record.view, opinions)
+        head = {**found.head, **_placed(record.node)}
+        if record.problems:
+            head["problems"] = list(record.problems)
+        return head, dict(await unhurried(found.nodes))
+
+    async def _explained(
+        self,
+        decisions: Decisions,
+        pod: Pod,
+        record: PodRecord | None,
+        scores: Mapping[str, dict[str, Any]],
+        window: Window | None,
+    ) -> Explanation:
+        sources, key = self._sources, policy_of(pod)
+        decision: Decision | None = decisions.policies.get(key) if key else None
+        if decision and record is not None and sources.pod_explainer is not None:
+            for_pod = sources.pod_explainer.policy_of(record)
+            decision = for_pod[0] if for_pod else decision
+        refused = {name: one["refusedBy"] for name, one in scores.items() if one["refusedBy"]}
+        context = PodContext(
+            decisions,
+            self._cluster.nodes.objects,
+            decision,
+            scorers=refused,
+            scorer_reasons=_reasons(scores),
+            waiting_for=tuple(self._decider.waiting_for),
+        )
+        with self._decider.readings() as readings:
+            found = await stepwise(
+                explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
+            )
+        if gang := found.head.get("gang"):
+            found.head.update(self._gang_state(gang))
+        return found
+
+    def _gang_state(self, name: str) -> dict[str, Any]:
+        """Return why a gang waits; empty if this evaluator does not know."""
+        gangs = self._sources.gang_explainer
+        if gangs is None or gangs.waiting_for() or (gang := gangs.find(name)) is None:
+            return {}
+        found = gangs.head(gang, ())
+        return {"gangState": found["state"], "gangMessage": found["message"]}
+
+    async def page(self, window: Window) -> Report:
+        """Report on the pods of a page that name a policy: those without a node first."""
+        every = list(self._cluster.pods.objects.values())
+        total = sum(await unhurried(window.covers(pod.metadata.namespace) for pod in every))
+        names = await unhurried(_listed(pod, window) for pod in every)
+        found = sorted(one for one in names if one is not None)
+        await unhurried([])
+        rows = [
+            {"pod": name, **about(pod)}
+            for _, name, key in window.of(found)
+            if (pod := self._cluster.pods.objects.get(key)) is not None
+        ]
+        head = {**self._sources.waiting(), "window": window.described(len(found), total)}
+        return Report(head, arrays={"pods": rows})
+
+
+def _listed(pod: Pod, window: Window) -> tuple[bool, str, tuple[str, str]] | None:
+    """Return what a list is sorted by, and the key of the pod; None if a window leaves it out."""
+    name, waits = str(pod), pod.waiting
+    if not window.covers(pod.metadata.namespace):
+        return None
+    if window.search not in name or (window.state == "waiting" and not waits):
+        return None
+    return not waits, name, (pod.metadata.namespace, pod.metadata.name)
+
+
+def _some(
+    nodes: Mapping[str, dict[str, Any]], window: Window | None
+) -> list[tuple[str, dict[str, Any]]]:
+    entries = list(nodes.items())
+    return entries if window is None else list(window.of(entries))
+
+
+def _reasons(scores: Mapping[str, dict[str, Any]]) -> set[str]:
+    """Return the texts that extenders refuse nodes with."""
+    return {
+        reason
+        for one in scores.values()
+        for by in one["refusedBy"]
+        for reason in one["extenders"][by]["refused"].values()
+    }
+
+
+def _placed(node: str) -> dict[str, str]:
+    """The node of a pod, if it is bound."""
+    if not node:
+        return {}
+    looked = "it is scored like a new pod: its requests and usage already count on that node"
+    return {"node": node, "placed": looked}

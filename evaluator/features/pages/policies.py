@@ -1,0 +1,248 @@
+"""Reports on policies: the overview, one policy, and the metrics that policies use, with failing rules."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.pod import Pod
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.features.pages.explain import failing_rules, overview, policy_nodes, rules, states
+from evaluator.features.pages.explain import metrics as explain_metrics
+from evaluator.features.pages.explain import policy as explain
+from evaluator.features.pages.explain import status as explain_status
+from evaluator.features.pages.explain.pod_summary import attempt
+from evaluator.features.pages.explain.window import Window
+from evaluator.features.pages.report import SHOWN, PageError, Report
+from evaluator.features.pages.slices import stepwise
+from evaluator.features.pages.sources import PageSources
+from plimsoll import VERSION
+from plimsoll.http.pieces import unhurried
+
+_MOST_PODS = 1_000
+"""Pods listed for a namespace."""
+_PODS = 50
+"""Pods listed for a policy."""
+
+
+class PolicyReports:
+    """Builds the reports. Each method must be called by one page at a time."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._decider = sources.decider
+        self._cluster = sources.cluster
+
+    async def listed(self, namespace: str, see: Mapping[str, str]) -> Report:
+        """List the policies and, for one namespace, the pods that name one."""
+        decisions = self._decider.latest
+        known = {
+            key: one for key, one in decisions.policies.items() if namespace in {"", key.namespace}
+        }
+        found = await unhurried(explain.overview(known, decisions.table))
+        for key, row in zip(known, found, strict=False):  # the rows end at a limit
+            row["problems"] += self._not_taken(key)
+        head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
+        if (more := len(known) - len(found)) > 0:
+            head["policiesMore"] = more
+        if not namespace:
+            return Report({**head, "see": see}, arrays={"policies": found})
+        pods = await unhurried(itertools.islice(self._pods_of(namespace), _MOST_PODS))
+        if not found and not pods:
+            raise PageError(
+                f"namespace {namespace[:SHOWN]} has no policy and no pod that names one; "
+                "/explain lists all policies"
+            )
+        return Report({"namespace": namespace, **head}, arrays={"policies": found, "pods": pods})
+
+    def _pods_of(self, namespace: str) -> Iterator[dict[str, Any]]:
+        for (of, _), pod in tuple(self._cluster.pods.objects.items()):
+            if of == namespace:
+                yield {"pod": str(pod), "explain": f"/explain?pod={pod}", **about(pod)}
+
+    async def overview(self, window: Window) -> Report:
+        """Report on this replica and on the policies of a page."""
+        decisions = self._decider.latest
+        known = [key for key in decisions.policies if window.covers(key.namespace)]
+        keys = overview.matching(known, window.search)
+        shown = window.of(keys)
+        with self._decider.readings() as readings:
+            found = await stepwise(
+                overview.policies(decisions, shown, readings, now=self._sources.clock())
+            )
+        for key, row in zip(shown, found, strict=True):
+            row["problems"] += self._not_taken(key)
+        head = {
+            **self._sources.waiting(),
+            "nodeCount": len(decisions.table.nodes),
+            "evaluator": self._evaluator(),
+            "apiServer": self._api_server(),
+            "window": window.described(len(keys), len(known)),
+        }
+        return Report(head, arrays={"policies": found})
+
+    def _evaluator(self) -> dict[str, Any]:
+        sources = self._sources
+        return {
+            "version": VERSION,
+            "leads": sources.is_leader(),
+            "leader": sources.leader(),
+            "agents": sources.agents(),
+            "sources": list(sources.readings_from),
+            "gangs": sources.gang_explainer is not None,
+            "scorers": [*sources.pod_explainer.runner.scorers] if sources.pod_explainer else [],
+        }
+
+    def _api_server(self) -> list[dict[str, Any]]:
+        """Return for how long each watch has received nothing; null if it never did."""
+        staleness, now = self._cluster.staleness, self._sources.clock()
+        ages = {kind: staleness.age(kind, now) for kind in staleness.kinds}
+        return [
+            {
+                "kind": kind,
+                "silentSeconds": None if age is None else round(max(0.0, age), 3),
+                "stale": staleness.is_stale(kind, now),
+            }
+            for kind, age in ages.items()
+        ]
+
+    async def policy(self, key: PolicyKey, node: str = "") -> Report:
+        """Report on a policy with all nodes, or with one."""
+        decisions = self._decider.latest
+        if node and node not in decisions.table.nodes.position:
+            raise PageError(f"no node {node[:SHOWN]}")
+        found = await self._explained(decisions, key, node=node)
+        found.head["problems"] += self._not_taken(key)
+        return Report({**self._sources.waiting(), **found.head}, objects={"nodes": found.nodes})
+
+    async def policy_page(self, key: PolicyKey, window: Window) -> Report:
+        """Report on a policy with the nodes that differ: those of a page."""
+        decisions, sources = self._decider.latest, self._sources
+        if (decision := decisions.policies.get(key)) is None:
+            raise self._unknown(key)
+        names = decisions.table.nodes
+        codes = await stepwise(states.states_of(decision, decisions.table))
+        positions = await stepwise(policy_nodes.chosen(codes, names, window))
+        shown = NodeIndex(names[position] for position in window.of(positions.tolist()))
+        found = await self._explained(decisions, key, shown=shown)
+        entries = await stepwise(
+            policy_nodes.with_states(
+                found.nodes,
+                decision,
+                codes,
+                names,
+                self._cluster.nodes.objects,
+                sources.since,
+                sources.taint_prefixes,
+                now=sources.clock(),
+            )
+        )
+        head = {
+            **sources.waiting(),
+            **{name: value for name, value in found.head.items() if name != "nodesMore"},
+            **policy_nodes.head(codes, window, len(positions)),
+            "status": explain_status.shown(self._cluster.status_of(key)),
+            "actions": self._actions(decision),
+            **self._pods(key),
+        }
+        return Report(head, objects={"nodes": entries})
+
+    def _actions(self, decision: Decision) -> dict[str, Any]:
+        policy = decision.policy
+        found = self._sources.actions().get(policy.key)
+        limited = found is not None and found.choice is not None
+        return {
+            "kinds": sorted(kind.value for kind in policy.actions.kinds),
+            "effect": policy.actions.effect.value,
+            "condition": policy.actions.condition,
+            "limit": found.limit if found and limited else None,
+            "acted": found.acted if found and limited else None,
+            "heldBack": found.held_back if found and limited else None,
+            "problems": self._not_taken(policy.key),
+        }
+
+    def _not_taken(self, key: PolicyKey) -> list[str]:
+        """Return the actions of a policy that are not taken, and why."""
+        found = self._sources.actions().get(key)
+        return [*found.problems, *found.conflicts] if found else []
+
+    def _pods(self, key: PolicyKey) -> dict[str, Any]:
+        waiting, running = self._cluster.waiting.of(key), self._cluster.running.of(key)
+        some = itertools.islice(itertools.chain(waiting, running), _PODS)
+        listed = [{"pod": str(pod), **about(pod)} for pod in some]
+        more = len(waiting) + len(running) - len(listed)
+        return {"pods": listed, **({"podsMore": more} if more else {})}
+
+    async def _explained(
+        self,
+        decisions: Decisions,
+        key: PolicyKey,
+        *,
+        node: str = "",
+        shown: NodeIndex | None = None,
+    ) -> explain.Explanation:
+        sources = self._sources
+        await unhurried(sources.effects.catching_up(decisions))
+        with self._decider.readings() as readings:
+            found = await stepwise(
+                explain.explain(
+                    decisions,
+                    key,
+                    readings,
+                    now=sources.clock(),
+                    effects=sources.effects,
+                    node=node,
+                    shown=shown,
+                )
+            )
+        if found is None:
+            raise self._unknown(key)
+        return found
+
+    def _unknown(self, key: PolicyKey) -> PageError:
+        known = self._sources.known(key.namespace)
+        return PageError(f"no policy {key}; known in this namespace: {known}")
+
+    async def metrics(self, metrics: Sequence[str]) -> Report:
+        """Report on which nodes have some metrics, as far as policies already use them."""
+        if len(metrics) > explain_metrics.MOST:
+            raise PageError(f"at most {explain_metrics.MOST} metrics", HTTPStatus.BAD_REQUEST)
+        names = dict.fromkeys(name[:SHOWN] for name in metrics)
+        table = self._decider.latest.table
+        found = explain_metrics.explain(names, table, self._decider.similar.to)
+        head = {**self._sources.waiting(), "nodeCount": len(table.nodes)}
+        return Report(head, objects={"metrics": found})
+
+    async def rules(self, window: Window) -> Report:
+        """Report on the rules that fail on nodes, and the metrics that policies use: those that cannot be read first."""
+        decisions = self._decider.latest
+        counts = await stepwise(rules.metrics(decisions))
+        wanted = [metric for metric in counts if window.search in metric]
+        if window.state in rules.STATES:
+            wanted = [metric for metric in wanted if counts[metric][window.state]]
+        shown = window.of(wanted)
+        rows = await unhurried(rules.rows(decisions, counts, shown, self._decider.similar.to))
+        sources = self._sources
+        failing = await stepwise(
+            failing_rules.listed(sources.failing_rules, window.search, sources.clock())
+        )
+        head = {
+            **sources.waiting(),
+            "nodeCount": len(decisions.table.nodes),
+            "failing": failing.counts,
+            "window": window.described(len(wanted), len(counts)),
+        }
+        return Report(head, objects={"metrics": rows}, arrays={"failingRules": failing.rows})
+
+
+def about(pod: Pod) -> dict[str, Any]:
+    """Return what lists of pods show of one."""
+    return {
+        "policy": str(policy_of(pod)),
+        "phase": pod.status.phase,
+        "node": pod.spec.node_name or None,
+        **attempt(pod),
+    }

@@ -1,0 +1,137 @@
+"""What a request for a page asks for: the resource that the page shows, and which part of it.
+
+Handlers choose a page by its resource, and `--opsAuthorize` authorizes the same resource, so no parameter, suffix or
+encoding shows another one than the permission is about.
+"""
+
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlencode
+
+from evaluator.features.pages.explain.window import Window
+from plimsoll.html.negotiation import prefers_json
+from plimsoll.html.templates import root_of, segment
+from plimsoll.http.types import Request, preference
+
+SECTIONS = ("policies", "nodes", "pods", "gangs", "rules")
+EXPLAIN = "/explain"
+
+_NAMESPACED = frozenset({"policies", "pods", "gangs"})
+_LONGEST_SEARCH = 253
+_MOST_PAGES = 10**6
+_ROOT_AS_JSON = "index"
+_SUFFIX = ".json"
+
+PATHS = (
+    "/",
+    f"/{_ROOT_AS_JSON}{_SUFFIX}",
+    *(f"/{section}{end}" for section in SECTIONS for end in ("", "/", _SUFFIX)),
+)
+"""The paths of pages for a browser, prefixes if they end with a slash."""
+
+
+class Resource(NamedTuple):
+    """A list (no names), the part of it in one namespace (the second name is empty), or one object. Names are decoded."""
+
+    section: str
+    names: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The one path of the resource, by which permissions name it."""
+        return "/" + "/".join([self.section, *(quote(name, safe="") for name in self.names)])
+
+    @property
+    def namespace(self) -> str:
+        """The namespace whose part of a list this is; empty for other resources."""
+        partial = self.section in _NAMESPACED and self.names[1:] == ("",)
+        return self.names[0] if partial else ""
+
+
+def resource_of(request: Request) -> Resource | None:
+    """Return what a request shows; None for paths that are no page."""
+    if request.path == EXPLAIN or request.path.startswith(f"{EXPLAIN}/"):
+        return explained(request)
+    path, _ = _without_suffix(request.path)
+    section = path.removeprefix("/").partition("/")[0]
+    return _shown(request, path) if section in {"", *SECTIONS} else None
+
+
+def explained(request: Request) -> Resource:
+    """Return what a request for /explain shows."""
+    namespace, _, name = request.path.removeprefix(EXPLAIN).removeprefix("/").partition("/")
+    if namespace or name:
+        return Resource("policies", (unquote(namespace), unquote(name)))
+    for parameter, section in (("pod", "pods"), ("gang", "gangs"), ("node", "nodes")):
+        if parameter in request.query:
+            return Resource(section, _names(section, _last(request, parameter)))
+    if "metric" in request.query:
+        return Resource("rules")
+    return Resource("nodes" if "nodes" in request.query else "policies")
+
+
+class Target:
+    """What a request for a page of a browser asks for; `path` is without the suffix of JSON."""
+
+    def __init__(self, request: Request) -> None:
+        self.path, suffix = _without_suffix(request.path)
+        self.wants_json = suffix or prefers_json(preference(request.headers, "accept"))
+        self.root = root_of(request.path)
+        self.resource = _shown(request, self.path)
+        self.window = Window(
+            _last(request, "search")[:_LONGEST_SEARCH],
+            _last(request, "state")[:20],
+            _number(_last(request, "page")),
+            namespace=self.resource.namespace,
+        )
+        self._given = {
+            name: _last(request, name)
+            for name in ("search", "state", "page")
+            if name in request.query
+        }
+
+    @property
+    def as_json(self) -> str:
+        """The link to the same page as JSON, relative to `/`."""
+        section, names = self.resource
+        if self.path == "/":
+            section = _ROOT_AS_JSON
+        if self.resource.namespace:
+            names = names[:1]
+        link = "/".join(segment(name) for name in (section, *names))
+        return f"{link}{_SUFFIX}" + (f"?{urlencode(self._given)}" if self._given else "")
+
+
+def _without_suffix(path: str) -> tuple[str, bool]:
+    """Return the path of a page without the suffix of JSON, and whether it had one."""
+    path = path.rstrip("/") or "/"
+    if not path.endswith(_SUFFIX):
+        return path, False
+    path = path.removesuffix(_SUFFIX)
+    return ("/" if path == f"/{_ROOT_AS_JSON}" else path), True
+
+
+def _shown(request: Request, path: str) -> Resource:
+    """Return what the page of a path shows; `?pod=` names a pod on lists of pods."""
+    section, *encoded = path.removeprefix("/").split("/")
+    names = tuple(unquote(name) for name in encoded)
+    if section == "pods" and len(names) < 2 and (pod := _last(request, "pod")):
+        return Resource(section, _names(section, pod))
+    if section in _NAMESPACED and len(names) == 1:
+        names = (*names, "")
+    return Resource(section or "policies", names)
+
+
+def _names(section: str, name: str) -> tuple[str, ...]:
+    """Return the names in a parameter: <namespace>/<name> in sections with namespaces."""
+    if section not in _NAMESPACED:
+        return (name,)
+    return tuple(name.split("/", 1)) if name else ()
+
+
+def _last(request: Request, name: str) -> str:
+    return request.query.get(name, ("",))[-1]
+
+
+def _number(text: str) -> int:
+    valid = text.isascii() and text.isdigit() and len(text) < len(str(_MOST_PAGES))
+    return max(1, int(text)) if valid else 1

@@ -1,0 +1,1 @@
+"""Requeues rejected pods as soon as their policy permits a node (--nudge)."""

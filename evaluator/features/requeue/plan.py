@@ -1,0 +1,161 @@
+"""Selects waiting pods to requeue: those rejected by a policy from nodes that it allows again.
+
+kube-scheduler retries a pod rejected by an extender after minutes, unless something changes; a changed annotation
+makes it retry at once. Rejected pods are recognized by our reason in their PodScheduled condition, so any replica
+finds them, even just after startup.
+"""
+
+import bisect
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from evaluator.core.cache.feasible_nodes import FeasibleNodes
+from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod import REQUEUED_AT, Pod
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.reasons import refuses
+from evaluator.features.requeue.readmitted import ReadmittedNodes
+from plimsoll import rfc3339
+
+_IN_FLIGHT = 2.0
+"""Seconds between our response and its text in the pod's condition. A rejection observed that soon may precede the
+readmission.
+"""
+
+_SKEW = 60.0
+"""Seconds by which another replica's clock may be ahead; later timestamps are ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueTimings:
+    """Times in seconds; `limit` pods at once. The backoff of a pod starts at `first` and doubles up to `longest`.
+
+    Readmissions older than `memory` are dropped: by then the scheduler has retried. A requeue waits for `settle`, so
+    that every replica has made the same decision.
+    """
+
+    limit: int = 10
+    first: float = 1.0
+    longest: float = 60.0
+    settle: float = 0.1
+    memory: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedPod:
+    """A waiting pod rejected by a policy: since when, when it was last requeued, and how often."""
+
+    pod: Pod
+    policy: PolicyKey
+    text: str
+    since: float
+    requeued: float = 0.0
+    times: int = 0
+
+    def after_requeue(self, at: float) -> "RejectedPod":
+        """Return a copy that was requeued at `at`."""
+        return replace(self, requeued=at, times=self.times + 1)
+
+    def backoff_ends(self, timings: RequeueTimings) -> float:
+        """Return when its backoff ends."""
+        if not self.times:
+            return 0.0
+        return self.requeued + min(timings.first * 2.0 ** min(self.times - 1, 32), timings.longest)
+
+
+RejectedPods = Mapping[str, RejectedPod]
+"""Rejected pods by uid."""
+
+
+def find_rejected(pods: Iterable[Pod], known: RejectedPods, now: float) -> dict[str, RejectedPod]:
+    """Return the pods waiting because of a policy, with their known state."""
+    found: dict[str, RejectedPod] = {}
+    for pod in pods:
+        policy, text = _rejection(pod)
+        if policy is None:
+            continue
+        uid = pod.metadata.uid
+        rejected = known.get(uid) or RejectedPod(pod, policy, "", now)
+        if (rejected.policy, rejected.text) != (policy, text):
+            rejected = replace(rejected, policy=policy, text=text, since=now)
+        # Another replica, or this one before a restart, may have requeued it.
+        if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
+            rejected = rejected.after_requeue(at)
+        found[uid] = replace(rejected, pod=pod)
+    return found
+
+
+def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:
+    policy = policy_of(pod)
+    if policy is None or not pod.waiting:
+        return None, ""
+    # After an error no node was refused, and kube-scheduler retries by itself.
+    text = pod.unschedulable_because
+    return (policy, text) if refuses(policy.name, text) else (None, "")
+
+
+def _requeued_at(pod: Pod) -> float:
+    # 0 without the annotation, or if it has a value that is not a timestamp.
+    return rfc3339.parse_or_none((pod.metadata.annotations or {}).get(REQUEUED_AT)) or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueCandidate:
+    """A rejected pod with a readmitted node, and when it may be requeued."""
+
+    start: float
+    rejected: RejectedPod
+
+
+def requeue_candidates(
+    rejected_pods: Iterable[RejectedPod],
+    readmitted: ReadmittedNodes,
+    decision: Decision | None,
+    feasible_nodes: FeasibleNodes,
+    timings: RequeueTimings,
+) -> list[RequeueCandidate]:
+    """Return the rejected pods of one policy for which a node was readmitted, whatever the time.
+
+    Each readmission gives one requeue, however often the pod is rejected afterwards.
+    """
+    if decision is not None and decision.unreported:
+        return []  # the extender would answer 503
+    found: list[RequeueCandidate] = []
+    known: dict[int, list[float]] = {}
+    for rejected in rejected_pods:
+        feasible = feasible_nodes.for_pod(rejected.pod)
+        if (times := known.get(id(feasible))) is None:
+            times = known[id(feasible)] = readmitted.times(feasible, decision)
+        later = bisect.bisect_right(times, max(rejected.requeued, rejected.since - _IN_FLIGHT))
+        if later < len(times):
+            start = max(times[later] + timings.settle, rejected.backoff_ends(timings))
+            found.append(RequeueCandidate(start, rejected))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class RequeuePlan:
+    """The pods to requeue now, in order, and when to plan again (None: only after a change)."""
+
+    due: tuple[RejectedPod, ...]
+    again: float | None
+
+
+def plan(found: Iterable[RequeueCandidate], *, timings: RequeueTimings, now: float) -> RequeuePlan:
+    """Return the plan: highest priority first, then oldest. The others follow after these."""
+    due: list[RejectedPod] = []
+    later: list[float] = []
+    for candidate in found:
+        if candidate.start <= now:
+            due.append(candidate.rejected)
+        else:
+            later.append(candidate.start)
+    first = heapq.nsmallest(timings.limit, due, key=_order)
+    return RequeuePlan(tuple(first), min(later, default=None))
+
+
+def _order(rejected: RejectedPod) -> tuple[int, str, str]:
+    pod = rejected.pod
+    return (-pod.spec.priority, pod.metadata.creation_timestamp or "", str(pod))

@@ -1,0 +1,218 @@
+"""Builds the data of /explain for a pod: each extender's verdict per node, and kube-scheduler's total.
+
+kube-scheduler drops a node that any extender's filter refuses. To the others it adds, for every extender, score
+(0..10) times the extender's weight times ten; its own plugins give 0..100, times their weights.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluator.core.model.node_index import Floats, Mask, NodeIndex
+from evaluator.core.model.pod_demand import PodView
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.types import StrategyName
+from evaluator.features.scorers.options import POLICIES
+from evaluator.features.scorers.plugin import BEST, Scorer, ScorerResult
+from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+
+_PLUGIN_BEST = 100
+"""kube-scheduler's MaxNodeScore."""
+SCALE = _PLUGIN_BEST // BEST
+"""What one extender point adds at weight 1."""
+_BLOCK = 20
+"""Nodes processed together: a fraction of a millisecond per scorer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """The verdict of one extender on a pod, and its weight."""
+
+    name: str
+    """The scorer's name; POLICIES for the pod's policy."""
+    filter: str
+    """The predicate behind the extender's filterVerb; empty if it has none."""
+    priority: str
+    """The priority behind the extender's prioritizeVerb; empty if it has none."""
+    weight: int
+    """The extender's weight in the KubeSchedulerConfiguration."""
+    nodes: NodeIndex
+    """The nodes of its result; those of other extenders may differ if nodes changed in between."""
+    result: ScorerResult
+
+
+class Explanation(NamedTuple):
+    """`head` for the pod; `nodes` for the nodes, evaluated lazily."""
+
+    head: dict[str, Any]
+    nodes: Iterator[tuple[str, dict[str, Any]]]
+
+
+def node_facts(view: ClusterSnapshot, node: str) -> dict[str, Any]:
+    """Return what scorers know of a node, by resource and metric: milli-CPU, bytes or units; null if unknown."""
+    position = view.nodes.position.get(node)
+    if position is None:
+        return {}
+    amounts = {
+        "allocatable": view.allocatable,
+        "requested": view.requested,
+        "recentlyBound": view.recently_bound,
+    }
+    return {
+        **{
+            field: {str(name): _number(float(values[position])) for name, values in found.items()}
+            for field, found in amounts.items()
+        },
+        "usage": {
+            str(resource): {
+                "free": _number(float(one.free[position])),
+                "deviation": _number(float(one.deviation[position])),
+                "forecast": _number(float(one.forecast[position])),
+            }
+            for resource, one in view.usage.items()
+        },
+        "congestion": None
+        if view.congestion is None
+        else _number(float(view.congestion[position])),
+        "readings": _row(view.readings, position),
+        "annotations": _row(view.annotations, position),
+    }
+
+
+def _row(columns: Mapping[str, Floats], position: int) -> dict[str, Any]:
+    return {name: _number(float(values[position])) for name, values in columns.items()}
+
+
+def of_scorer(
+    name: str, scorer: Scorer, view: ClusterSnapshot, result: ScorerResult, *, weight: int
+) -> Opinion:
+    """Return the opinion of a scorer on the nodes of a snapshot."""
+    first, best = (*scorer.predicates, ""), (*scorer.priorities, "")
+    return Opinion(name, first[0], best[0], weight, view.nodes, result)
+
+
+def of_policy(
+    decision: Decision, nodes: NodeIndex, others: Iterable[Opinion], *, weight: int
+) -> Opinion:
+    """Return the opinion of a policy. It ranks only nodes that no extender refuses, as kube-scheduler requests it."""
+    by_reason: dict[str, list[str]] = {}
+    for node, reason in decision.dontschedule.items():
+        by_reason.setdefault(reason, []).append(node)
+    refusals = [NodeRejection(_where(nodes, names), reason) for reason, names in by_reason.items()]
+    dontschedule, ranked = StrategyName.DONTSCHEDULE.value, StrategyName.SCHEDULEONMETRIC.value
+    result = ScorerResult({dontschedule: refusals})
+    if decision.ranking is not None:
+        policy_filter = Opinion(POLICIES, dontschedule, "", weight, nodes, result)
+        left = nodes.at(_passing(nodes, (*others, policy_filter)))
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for name, score in decision.ranking.scores(left):
+            scores[nodes.position[name]] = score
+        result = replace(result, scores={ranked: scores})
+    return Opinion(POLICIES, dontschedule, ranked, weight, nodes, result)
+
+
+def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
+    """Return the explanation of a pod by all extenders; the nodes are those of the first."""
+    head = {
+        "pod": pod.name,
+        "kind": pod.kind,
+        "requests": _amounts(pod.requests),
+        "extenders": {
+            one.name: {"filter": one.filter, "prioritize": one.priority, "weight": one.weight}
+            for one in opinions
+        },
+        "total": f"the sum of score x weight x {SCALE} over the extenders: what kube-scheduler adds to the scores of its "
+        "own plugins; null where a filter refuses the node",
+    }
+    return Explanation(head, _nodes(opinions))
+
+
+def _where(nodes: NodeIndex, names: Sequence[str]) -> Mask:
+    """Return the mask of the nodes with these names."""
+    positions = nodes.find(names)
+    mask = np.zeros(len(nodes), dtype=bool)
+    mask[positions[positions >= 0]] = True
+    return mask
+
+
+def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
+    """Return the nodes that no filter refuses."""
+    left = nodes.all
+    for one in opinions:
+        for refusal in one.result.refusals.get(one.filter, ()):
+            left = left & ~_where(nodes, one.nodes.at(refusal.where))
+    return left
+
+
+def _amounts(amounts: Mapping[Any, float]) -> dict[str, Any]:
+    return {str(resource): _number(amount) for resource, amount in amounts.items()}
+
+
+def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
+    names = opinions[0].nodes if opinions else NodeIndex()
+    for start in range(0, len(names), _BLOCK):
+        block = names[start : start + _BLOCK]
+        columns = [_of_block(one, block) for one in opinions]
+        for name, *entries in zip(block, *columns, strict=True):
+            yield name, _of_node(opinions, entries)
+
+
+def _of_node(
+    opinions: Sequence[Opinion], entries: Sequence[dict[str, Any] | None]
+) -> dict[str, Any]:
+    """Return all opinions on one node, and their sum. None marks an extender without this node."""
+    found = {
+        one.name: entry for one, entry in zip(opinions, entries, strict=True) if entry is not None
+    }
+    refused = [
+        one.name
+        for one in opinions
+        if one.name in found and one.filter in found[one.name]["refused"]
+    ]
+    total = sum(entry["adds"] for entry in found.values())
+    return {"extenders": found, "refusedBy": refused, "total": None if refused else total}
+
+
+def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
+    """Return one opinion on a block of nodes."""
+    if not one.nodes:
+        return [None for _ in block]
+    positions = one.nodes.find(block)
+    facts = {name: values[positions].tolist() for name, values in one.result.facts.items()}
+    scores = {name: values[positions].tolist() for name, values in one.result.scores.items()}
+    refused = _refused(one.result, positions.tolist())
+    missing = one.result.missing
+    missing_rows = [False] * len(block) if missing is None else missing[positions].tolist()
+    return [
+        {
+            "facts": {name: _number(values[row]) for name, values in facts.items()},
+            "refused": refused[row],
+            "scores": {name: values[row] for name, values in scores.items()},
+            "missing": missing_rows[row],
+            "adds": scores[one.priority][row] * one.weight * SCALE if one.priority in scores else 0,
+        }
+        if position >= 0
+        else None
+        for row, position in enumerate(positions.tolist())
+    ]
+
+
+def _refused(result: ScorerResult, positions: Sequence[int]) -> list[dict[str, str]]:
+    """Return, per node, the predicates that refuse it with their first reason."""
+    found: list[dict[str, str]] = [{} for _ in positions]
+    for predicate, refusals in result.refusals.items():
+        for refusal in refusals:
+            for reasons, hit in zip(found, refusal.where[list(positions)].tolist(), strict=True):
+                if hit:
+                    reasons.setdefault(predicate, refusal.reason)
+    return found
+
+
+def _number(value: float) -> float | str | None:
+    """Return a JSON number; NaN (unknown) becomes null, an infinity its name."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)

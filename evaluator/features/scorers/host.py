@@ -1,0 +1,88 @@
+"""Wires the scorers to their inputs and routes; does nothing without scorers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.cache.pods import PodCache
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod_record import Key
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.protocol import podview
+from evaluator.core.protocol.codec import Args
+from evaluator.core.readings.merged import Readings
+from evaluator.features.scorers.derived_readings import Scoring
+from evaluator.features.scorers.options import ScorerOptions
+from evaluator.features.scorers.per_pod import PerPodDecisions
+from evaluator.features.scorers.plugin import Scorer
+from evaluator.features.scorers.pod_explainer import PodExplainer, PolicyLookup
+from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.routes import ScorerRoutes
+from evaluator.features.scorers.runner import ScorerRunner
+from evaluator.features.scorers.snapshotter import Snapshotter
+
+
+class ScorerHost:
+    """The enabled scorers. Without any, there are no routes and no explainer, and pods are not watched."""
+
+    def __init__(
+        self,
+        options: ScorerOptions,
+        scorers: Mapping[str, Scorer],
+        cluster: ClusterCache,
+        readings: Readings,
+        metrics: Metrics,
+        *,
+        rewards: Callable[[], Rewards],
+    ) -> None:
+        self._options = options
+        self.on = bool(scorers)
+        """Whether any scorer is enabled, so that the pod cache must be fed."""
+        self.metrics_used = frozenset(metric for one in scorers.values() for metric in one.metrics)
+        """Metrics that agents report for the scorers."""
+        self._metrics = metrics
+        self.inventory = PodCache(clock=time.monotonic, wall=time.time)
+        """The cache of all pods, fed by a reflector."""
+        self._snapshotter = Snapshotter(
+            cluster, self.inventory, readings, metrics=self.metrics_used, rewards=rewards
+        )
+        self._runner = ScorerRunner(
+            scorers,
+            self._snapshotter,
+            metrics,
+            demands=options.no_demands,
+        )
+        self.scoring = Scoring(scorers, self._snapshotter.known)
+        """Derived metrics of the scorers, for rules of policies."""
+        self._per_pod = PerPodDecisions(self.scoring)
+
+    @property
+    def waiting_for(self) -> Sequence[str]:
+        """What is missing before scorers can run; nothing without scorers."""
+        return self._runner.waiting_for if self.on else ()
+
+    def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
+        """Return a policy's decision for one pod. Raises BadRequestError for a malformed pod."""
+        return self._per_pod.decision(decision, decisions, podview.view(args))
+
+    def pod_explainer(
+        self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]
+    ) -> PodExplainer | None:
+        """Return the explainer for the operator's port; `pods`: the live pods with a policy."""
+        if not self.on:
+            return None
+        weights = self._options.weights_of_scorers
+        policies = PolicyLookup(pods, latest, self._per_pod)
+        return PodExplainer(self._runner, self.inventory, weights, policies.of)
+
+    def routes(self) -> ScorerRoutes | None:
+        """Return the routes of all scorers on the scheduler's port."""
+        return ScorerRoutes(self._runner, self._metrics) if self.on else None
+
+    def separate_routes(self) -> dict[str, ScorerRoutes]:
+        """Return the routes of each port that serves a single scorer."""
+        return {
+            name: ScorerRoutes(self._runner, self._metrics, only=name)
+            for name in self._options.ports_of_scorers
+        }

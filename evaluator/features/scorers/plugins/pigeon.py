@@ -1,0 +1,130 @@
+"""Places each pod to optimize an objective over the whole cluster: kube-safe-scheduler's `pigeon`.
+
+For every node with enough free resources, the objective (see `pigeon_objectives`) is computed with the pod on it. The
+lowest value scores 10, the highest 1, others linearly in between; nodes without room or with unknown capacity or
+requests score 0. Unknown nodes do not count in the objective.
+
+If the values differ by less than 1 %, they are a tie, and all score 10. With --pigeonTie=value the 1 % is relative to
+the value: one pod changes an objective over N nodes by about 1/N, so from a few hundred nodes on everything is a tie.
+`--pigeonTie=change` is relative to the change that the pod makes, which works for any number of nodes.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from evaluator.core.model.node_index import Floats, Mask
+from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.features.scorers.demand import LARGEST, RESOURCES, UNITS, Demands, demand
+from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing
+from evaluator.features.scorers.plugins import pigeon_objectives
+from evaluator.features.scorers.plugins.pigeon_options import Objective, PigeonOptions, TieOf
+from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+
+PRIORITY = "pigeon-holing"
+
+_UNKNOWN = "capacity or requests of the node are unknown"
+_TIE = 0.01
+_SLACK = (
+    1e-9  # For rounding of sums in doubles; kube-scheduler has already checked that the pod fits.
+)
+_FULLEST = 1e100  # Its square does not overflow.
+
+
+class Pigeon:
+    """Scores by one objective. Rejects no nodes, except unknown ones if configured."""
+
+    priorities: Sequence[str] = (PRIORITY,)
+    metrics: Sequence[str] = ()
+
+    def __init__(self, options: PigeonOptions) -> None:
+        self._objective = Objective(options.pigeon_objective)
+        self._counted = RESOURCES[: options.pigeon_resources]
+        self._tie = TieOf(options.pigeon_tie)
+        self._refuse = options.pigeon_when_missing is WhenMissing.REFUSE
+
+    @property
+    def predicates(self) -> Sequence[str]:
+        """One predicate if unknown nodes are rejected."""
+        return (PRIORITY,) if self._refuse else ()
+
+    def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+        """Return the result. The pod's request is included in `view.demands`."""
+        capacity, used = self._table(view, view.allocatable), self._table(view, view.requested)
+        known = _known(capacity, used)
+        after = used + demand(pod)[: len(self._counted)]
+        fits = known & (after <= capacity * (1.0 + _SLACK)).all(axis=1)
+        variation = _variation(view.demands.seen(pod), capacity[known])
+        is_full = _utilisation(used, capacity)[known]
+        values = np.full(len(view.nodes), np.nan)
+        values[known] = self._values(is_full, _utilisation(after, capacity)[known], variation)
+        values[~fits] = np.nan
+        before = 0.0
+        if self._tie is TieOf.CHANGE and fits.any():
+            before = float(self._values(is_full, is_full, variation)[0])
+        facts = {
+            "objective": values,
+            "fits": np.where(known, fits.astype(float), np.nan),
+            "demand_variation": np.full(len(view.nodes), variation),
+        }
+        return ScorerResult(
+            refusals={PRIORITY: (NodeRejection(~known, _UNKNOWN),)} if self._refuse else {},
+            scores={PRIORITY: self._scores(values, before)},
+            facts=facts,
+            missing=~known,
+        )
+
+    def _table(self, view: ClusterSnapshot, amounts: Mapping[Resource, Floats]) -> Floats:
+        """Return a table (nodes, resources) in `UNITS`; NaN for invalid amounts."""
+        columns = [view.of(amounts, resource) for resource in self._counted]
+        table = np.stack(columns, axis=1) / UNITS[: len(columns)]
+        return np.where((table >= 0.0) & (table < np.inf), np.minimum(table, LARGEST), np.nan)
+
+    def _values(self, before: Floats, after: Floats, demand_variation: float) -> Floats:
+        match self._objective:
+            case Objective.LOAD_BALANCE:
+                return pigeon_objectives.load_balance(before, after)
+            case Objective.CONSOLIDATE:
+                return pigeon_objectives.consolidate(before, after)
+            case Objective.BIN_PACK:
+                return pigeon_objectives.bin_pack(before, after, demand_variation)
+
+    def _scores(self, values: Floats, before: float) -> Scores:
+        """Return 10 for the lowest value, 1 for the highest, 0 for NaN; rounded half up. Ties are relative to `before`."""
+        fits: Mask = ~np.isnan(values)
+        scores = np.zeros(len(values), dtype=np.int64)
+        if not fits.any():
+            return scores
+        low, high = values[fits].min(), values[fits].max()
+        span = high - low
+        tie = _TIE * np.abs(values[fits] - before).max()
+        if span == 0.0 or span < tie:
+            scores[fits] = BEST
+        else:
+            scores[fits] = np.floor(1.5 + (BEST - 1) * (high - values[fits]) / span)
+        return np.clip(scores, 0, BEST)
+
+
+def _known(capacity: Floats, used: Floats) -> Mask:
+    """Return the nodes with known amounts of all counted resources."""
+    known: Mask = np.logical_not(np.isnan(capacity + used).any(axis=1))
+    return known
+
+
+def _utilisation(used: Floats, capacity: Floats) -> Floats:
+    """Return the used shares; 1 without capacity."""
+    with np.errstate(all="ignore"):
+        return np.where(capacity > 0.0, np.minimum(used / capacity, _FULLEST), 1.0)
+
+
+def _variation(demands: Demands, capacity: Floats) -> float:
+    """Return the coefficient of variation of requests, relative to the average node."""
+    if demands.mean is None or demands.covariance is None or not len(capacity):
+        return 0.0
+    average = capacity.mean(axis=0)
+    counted = len(average)
+    with np.errstate(all="ignore"):
+        scale = np.where(average > 0.0, 1.0 / average, 0.0)
+        mean = demands.mean[:counted] * scale
+        covariance = demands.covariance[:counted, :counted] * np.outer(scale, scale)
+    return pigeon_objectives.variation(mean, covariance)

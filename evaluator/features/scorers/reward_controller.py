@@ -1,0 +1,173 @@
+"""Learns pod outcomes for the scorer `reward` and stores the values in a ConfigMap.
+
+Every replica learns from the same pods, because each answers the scheduler; the leader writes. If all replicas end, the
+outcomes of the last half minute are lost.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Set
+from typing import Any, Protocol
+
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.leader.write_fence import NotLeaderError
+from evaluator.core.model.pod_record import PodRecord
+from evaluator.features.scorers import reward_codec
+from evaluator.features.scorers.outcomes import OutcomeTracker
+from evaluator.features.scorers.reward_codec import StateError
+from evaluator.features.scorers.rewards import PodOutcome, Rewards
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+
+log = logs.get(__name__)
+
+PAUSE = 30.0
+"""Seconds between two writes: the values change with every pod that starts or ends."""
+_REST = 1.0
+"""Seconds between two updates: each invalidates the snapshots of scorers."""
+_MOST_WAITING = 100_000
+"""Outcomes kept while the ConfigMap cannot be read; then the oldest are dropped."""
+
+
+class ConfigMaps(Protocol):
+    """Reads and writes ConfigMaps. Both methods raise KubeError."""
+
+    async def read_config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """The ConfigMap; None if there is none."""
+        ...
+
+    async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Create it, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
+        ...
+
+
+class RewardController:
+    """Keeps the learned `rewards` up to date. Call `changed()` with each pod change.
+
+    `nodes` returns the names of all nodes, empty while unknown. Writes only while `is_leader()`.
+    """
+
+    def __init__(
+        self,
+        store: ConfigMaps,
+        blank: Rewards,
+        nodes: Callable[[], Set[str]],
+        *,
+        namespace: str,
+        name: str,
+        is_leader: Callable[[], bool] = lambda: True,
+        rewarding: OutcomeTracker | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._meta = {"namespace": namespace, "name": name}
+        self._nodes = nodes
+        self._is_leader = is_leader
+        self._rewarding = rewarding or OutcomeTracker()
+        self._clock, self._wall = clock, wall
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
+        self._waiting: deque[PodOutcome] = deque(maxlen=_MOST_WAITING)
+        self._loaded = False
+        self._version: str | None = None
+        """The resourceVersion to replace; empty if there is no ConfigMap yet, None if it must be read first."""
+        self._next = 0.0
+        """When the next call to the API server is permitted."""
+        self.rewards = blank
+        self._written = blank
+
+    def changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
+        """Record a pod change; None means the pod does not exist."""
+        now, wall = self._clock(), self._wall()
+        self._waiting.extend(self._rewarding.changed(before, after, now=now, wall=wall))
+
+    def start_over(self) -> None:
+        """This replica became leader: another one may have written meanwhile."""
+        self._version = None
+
+    async def run(self) -> None:
+        """Learn and write until cancelled."""
+        while True:
+            await self.round()
+            await asyncio.sleep(_REST)
+
+    async def round(self) -> None:
+        """Learn the outcomes so far, and write if due."""
+        now = self._clock()
+        if not self._loaded and now >= self._next:
+            await self._load()
+        if not self._loaded:
+            return
+        self._learn(now)
+        if self.rewards is not self._written and self._is_leader() and now >= self._next:
+            await self._write()
+
+    def _learn(self, now: float) -> None:
+        before = self.rewards
+        after = before.among(nodes) if (nodes := self._nodes()) else before
+        outcomes = [*self._waiting, *self._rewarding.due(now)]
+        self._waiting.clear()
+        after = after.learned(outcomes)
+        if after != before:
+            self.rewards = after
+        if after.dropped > before.dropped:
+            log.warning(
+                "too many kinds of pods: dropped the learned values of the oldest",
+                kinds=after.dropped - before.dropped,
+                left=len(after.kinds),
+            )
+
+    async def _load(self) -> None:
+        try:
+            data = await self._read()
+        except KubeError as error:
+            self._later("learned values cannot be read: all nodes score the same", error, 0.0)
+            return
+        try:
+            self.rewards = self._written = reward_codec.decode(data, self.rewards)
+        except StateError as error:
+            log.warning(
+                "learned values are unreadable and dropped", config_map=self._name, error=str(error)
+            )
+        self._loaded = True
+        self._backoff.reset()
+        log.info("learned values loaded", config_map=self._name, kinds=len(self.rewards.kinds))
+
+    async def _write(self) -> None:
+        rewards = self.rewards
+        try:
+            if self._version is None:
+                await self._read()
+            meta = {**self._meta, **({"resourceVersion": self._version} if self._version else {})}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+            found = await self._store.write_config_map(
+                body | {"data": reward_codec.encode(rewards)}
+            )
+        except NotLeaderError:
+            return
+        except KubeError as error:
+            self._version = None
+            self._later("learned values not written", error, PAUSE)
+            return
+        self._version = str(found.get("metadata", {}).get("resourceVersion", "")) or None
+        self._written = rewards
+        self._backoff.reset()
+        self._next = self._clock() + PAUSE
+
+    async def _read(self) -> Mapping[str, object]:
+        """The data of the ConfigMap; empty if there is none."""
+        found = await self._store.read_config_map(**self._meta)
+        self._version = str(found["metadata"]["resourceVersion"]) if found else ""
+        return (found or {}).get("data") or {}
+
+    def _later(self, what: str, error: KubeError, pause: float) -> None:
+        delay = max(pause, self._backoff.next(), error.retry_after or 0.0)
+        self._next = self._clock() + delay
+        log.warning(what, config_map=self._name, error=str(error), delay=round(delay, 2))
+
+    @property
+    def _name(self) -> str:
+        return "{namespace}/{name}".format(**self._meta)

@@ -1,0 +1,124 @@
+"""Learned rewards: for each kind of pod and node a value from 0 to 1, an exponential average of outcomes.
+
+Values start at 1, and an outcome (1: success, 0: failure) moves the value by a tenth of the difference, as in kubeRL.
+A node that joins later starts, for each kind, at the mean of the existing nodes: neither last, where no pod would be
+scheduled to correct it, nor first.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from evaluator.core.model.node_index import Floats, NodeIndex
+
+START = 1.0
+"""Initial value of a kind on existing nodes."""
+_MOST_BYTES = 950_000
+"""Bytes of serialized rewards: Kubernetes objects are limited to 1 MiB."""
+_RECORD, _AROUND = 24, 16
+"""Serialized bytes of one value with its node's index, and the overhead of a kind."""
+
+
+_Kind = tuple[str, Mapping[str, float]]
+"""A kind and its values."""
+
+
+class PodOutcome(NamedTuple):
+    """The outcome of a pod of a kind on a node: 1 for success, 0 for failure."""
+
+    kind: str
+    node: str
+    reward: int
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The learned values; immutable. `learned` and `among` return a new object that shares unchanged parts."""
+
+    weight: float = 0.1
+    """Weight of one outcome, 0 to 1."""
+    nodes: frozenset[str] = frozenset()
+    """The known nodes."""
+    kinds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By kind, oldest outcome first; then by node, only values other than START."""
+    dropped: int = 0
+    """Kinds dropped because of the size limit."""
+
+    def values(self, kind: str, nodes: NodeIndex) -> Floats:
+        """Return the values of one kind on the given nodes."""
+        found = np.full(len(nodes), START)
+        for node, value in self.kinds.get(kind, {}).items():
+            if (position := nodes.position.get(node)) is not None:
+                found[position] = value
+        return found
+
+    def observed(self, kind: str, node: str, reward: int) -> "Rewards":
+        """Return the rewards after one outcome."""
+        return self.learned([PodOutcome(kind, node, reward)])
+
+    def learned(self, outcomes: Iterable[PodOutcome]) -> "Rewards":
+        """Return the rewards after some outcomes, in order. The oldest kinds are dropped if the size limit is exceeded."""
+        kinds = dict(self.kinds)
+        own: dict[str, dict[str, float]] = {}
+        for kind, node, reward in outcomes:
+            before = kinds.pop(kind, {})  # to be put in again as the newest
+            values = own.setdefault(kind, dict(before))
+            value = (1.0 - self.weight) * values.get(node, START) + self.weight * reward
+            _note(values, node, value)
+            if values:  # all at START is the same as an unknown kind
+                kinds[kind] = values
+        if not own:
+            return self
+        return _fitting(replace(self, kinds=kinds))
+
+    def among(self, nodes: Set[str]) -> "Rewards":
+        """Return the rewards for the current nodes: new nodes get an initial value, deleted ones are dropped."""
+        if nodes == self.nodes:
+            return self
+        stayed, joined = self.nodes & nodes, nodes - self.nodes
+        kinds = {
+            kind: after
+            for kind, values in self.kinds.items()
+            if (after := _moved(values, stayed, joined))
+        }
+        return _fitting(replace(self, nodes=frozenset(nodes), kinds=kinds))
+
+
+def _fitting(rewards: Rewards) -> Rewards:
+    """Return the rewards without the oldest kinds, within the size limit."""
+    newest_first = list(rewards.kinds.items())[::-1]
+    remaining = _MOST_BYTES - sum(len(node) + 3 for node in rewards.nodes)
+    kept = list(_within(remaining, newest_first))
+    if len(kept) == len(newest_first):
+        return rewards
+    dropped = rewards.dropped + len(newest_first) - len(kept)
+    return replace(rewards, kinds=dict(kept[::-1]), dropped=dropped)
+
+
+def _moved(values: Mapping[str, float], stayed: Set[str], joined: Set[str]) -> dict[str, float]:
+    after = {node: value for node, value in values.items() if node in stayed}
+    if not stayed:
+        first = START
+    else:
+        first = START + (sum(after.values()) - START * len(after)) / len(stayed)
+    for node in joined:
+        _note(after, node, first)
+    return after
+
+
+def _note(values: dict[str, float], node: str, value: float) -> None:
+    if value == START:
+        values.pop(node, None)
+    else:
+        values[node] = value
+
+
+def _within(remaining: int, kinds: Iterable[_Kind]) -> Iterator[_Kind]:
+    """Yield the first kinds that fit into `remaining` bytes."""
+    for kind, values in kinds:
+        remaining -= len(kind.encode()) + _AROUND + _RECORD * len(values)
+        if remaining < 0:
+            return
+        yield kind, values

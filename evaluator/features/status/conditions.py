@@ -1,0 +1,142 @@
+"""Conditions of a policy's status: Valid, MetricsFound, and one for each strategy.
+
+Names and fields follow the Kubernetes API conventions:
+https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.core.policy import metrics_found
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.findings.condition_types import AWAITED, TYPES, VALID
+from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
+from evaluator.core.policy.rule_options import WhenMissing
+from evaluator.core.policy.types import Policy, Strategy, StrategyName
+from plimsoll.text import counted
+
+WARNINGS = "Warnings"
+"""The reason of the condition Valid of a policy with warnings and without problems."""
+
+_NAMED = 5
+"""Nodes that a message names; the others are counted."""
+_MOST_PROBLEMS = 60
+_MOST_CHARACTERS = 30_000
+"""Limits of problems in a message, by number and by characters; Kubernetes allows 32,768 characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCondition:
+    """One condition without its transition time, so that equal conditions need no write."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def body(self, since: str, generation: int) -> dict[str, Any]:
+        """Return the condition as a JSON object; `since` is RFC 3339."""
+        return {
+            "type": self.type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+            "observedGeneration": generation,
+        }
+
+
+def conditions(
+    decision: Decision,
+    table: MetricTable,
+    problems: Sequence[str],
+    similar_to: SimilarTo = lambda _metric: (),
+) -> tuple[PolicyCondition, ...]:
+    """Return all conditions of a policy; `problems` are its errors."""
+    valid = _valid(decision.policy, problems)
+    found = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
+    return (valid, *_of_strategies(decision, table), found)
+
+
+def _valid(policy: Policy, problems: Sequence[str]) -> PolicyCondition:
+    warnings = [f"warning: {warning}" for warning in policy.warnings]
+    if problems:
+        return PolicyCondition(VALID, "False", "Problems", _joined([*problems, *warnings]))
+    state = "valid" if policy.observed else "in force"
+    reason = WARNINGS if warnings else "Understood"
+    message = _joined([f"every part of the policy is {state}", *warnings])
+    return PolicyCondition(VALID, "True", reason, message)
+
+
+def _joined(problems: Sequence[str]) -> str:
+    lengths = itertools.accumulate(len(problem) + 2 for problem in problems[:_MOST_PROBLEMS])
+    shown = sum(length <= _MOST_CHARACTERS for length in lengths)
+    more = [f"and {len(problems) - shown} more"] if len(problems) > shown else []
+    return "; ".join([*problems[:shown], *more])
+
+
+def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
+    for name, strategy in decision.policy.strategies.items():
+        if name is StrategyName.SCHEDULEONMETRIC:
+            status, reason, message = _ranking(decision, table)
+        else:
+            status, reason, message = _violation(name, strategy, decision, table)
+        yield PolicyCondition(TYPES[name], status, reason, message)
+
+
+def _violation(
+    name: StrategyName, strategy: Strategy, decision: Decision, table: MetricTable
+) -> tuple[str, str, str]:
+    state = decision.states[name]
+    violated = table.nodes.at(state.found.violated)
+    if violated:
+        by_missing = state.missing_violations
+        suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
+        reason = "ReadingsMissing" if by_missing == len(violated) else "RulesViolated"
+        return "True", reason, f"violated on {listed(violated, len(table.nodes))}{suffix}"
+    if not strategy.rules:
+        return "False", "NoRules", "it has no rules"
+    if strategy.all_of and strategy.impossible:
+        return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
+    if decision.unreported:
+        nodes = listed(table.nodes.at(table.unreported(decision.policy.metrics)), len(table.nodes))
+        return "Unknown", AWAITED, f"waiting for the first readings of {nodes}"
+    if unknown := missing(decision, strategy):
+        return "Unknown", "ReadingsMissing", "; ".join(missing_phrases(unknown, len(table.nodes)))
+    return "False", "NotViolated", f"no violation on {counted(len(table.nodes), 'node')}"
+
+
+def _ranking(decision: Decision, table: MetricTable) -> tuple[str, str, str]:
+    if decision.ranking is None:
+        return "False", "NoRules", "it has no rules"
+    metric, ranked = decision.ranking.rule.metric, decision.ranking.count
+    if ranked:
+        nodes = f"{ranked} of {counted(len(table.nodes), 'node')}"
+        return "True", "NodesRanked", f"{nodes} ranked by {metric}"
+    return "False", "ReadingsMissing", f"no node has a usable reading of {metric}"
+
+
+def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[str]]:
+    """Return the nodes whose missing reading leaves compliance unknown, by metric."""
+    metrics = {
+        rule.metric
+        for strategy in strategies
+        for rule in strategy.rules
+        if rule.options.when_missing is WhenMissing.IGNORE
+    }
+    return {metric: nodes for metric, nodes in decision.missing.items() if metric in metrics}
+
+
+def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
+    """Return a phrase for each metric without a usable reading on some nodes."""
+    return [f"no usable reading of {m} on {listed(nodes, total)}" for m, nodes in unknown.items()]
+
+
+def listed(names: Sequence[str], total: int) -> str:
+    """Return `2 of 3 nodes (a, b)`; long lists are cut."""
+    shown = ", ".join(names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} of {counted(total, 'node')} ({shown}{more})"

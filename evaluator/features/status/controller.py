@@ -1,0 +1,196 @@
+"""Writes the status of each TASPolicy when it has changed."""
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from evaluator.core.kube.client import Kube, now
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_labels import LabelConflict
+from evaluator.core.policy.metrics_found import SimilarTo
+from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.features.node_actions.types import PolicyActions
+from evaluator.features.status.conditions import PolicyCondition
+from evaluator.features.status.enforcement import NO_EFFECTS, Effects
+from evaluator.features.status.plan import PolicyStatus, statuses
+from evaluator.features.status.pod_plan import NO_PODS, PodCounts
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+from plimsoll.wakeup import WakeUp
+
+log = logs.get(__name__)
+
+_PAUSE = 1.0
+"""Seconds between two rounds of writes: a flapping reading must not load the API server."""
+_PODS_PAUSE = 10.0
+"""Seconds between two writes of a status of which only the number of pods changes."""
+
+
+class StatusController:
+    """Keeps policy statuses as decided. Call `wake()` after new decisions.
+
+    `status_of` returns the status of a policy in the cluster, empty if unknown. Writes only while `is_leader()`.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        decider: DecisionLoop,
+        conflicts: Callable[[], Sequence[LabelConflict]],
+        effects: Effects = NO_EFFECTS,
+        *,
+        pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
+        similar_to: SimilarTo = lambda _metric: (),
+        actions: Callable[[], Mapping[PolicyKey, PolicyActions]] = dict,
+        status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
+        is_leader: Callable[[], bool] = lambda: True,
+        pause: float = _PAUSE,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._kube = kube
+        self._decider = decider
+        self._conflicts = conflicts
+        self._effects = effects
+        self._pods_of = pods_of
+        self._similar_to = similar_to
+        self._actions = actions
+        self._status_of = status_of
+        self._is_leader = is_leader
+        self._wakeup = WakeUp()
+        self._written: dict[PolicyKey, _Write] = {}
+        """The last write by policy."""
+        self._clock = clock
+        self._due = math.inf
+        """When the first status is due that was not written because only its number of pods differs."""
+        self._transitions: dict[PolicyKey, Transitions] = {}
+        self._pause = pause
+        self._backoff = Backoff((rng or random.Random()).random)  # noqa: S311 (jitter)
+
+    def wake(self) -> None:
+        """Reconcile soon."""
+        self._wakeup.set()
+
+    def pods_changed(self) -> None:
+        """Reconcile soon if a status counts pods: that of an observed policy that would evict."""
+        if any(
+            one.policy.observed and StrategyName.DESCHEDULE in one.policy.strategies
+            for one in self._decider.latest.policies.values()
+        ):
+            self.wake()
+
+    def start_over(self) -> None:
+        """This replica became leader: forget earlier writes, another replica may have replaced them."""
+        self._written, self._transitions = {}, {}
+        self.wake()
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        while True:
+            await self._wakeup.wait(self._until_due())
+            if self._decider.waiting_for or not self._is_leader():
+                continue
+            failed = await self._write()
+            if failed:
+                self._wakeup.set()
+            else:
+                self._backoff.reset()
+            await asyncio.sleep(self._backoff.next() if failed else self._pause)
+
+    async def _write(self) -> int:
+        """Write the statuses that differ from the last write; returns the number of failures."""
+        decisions = self._decider.latest
+        # start_over() replaces the dict; writes in flight belong to the old one
+        written = self._written
+        for known in (written, self._transitions):
+            for key in known.keys() - decisions.policies.keys():
+                del known[key]
+        for _ in self._effects.catching_up(decisions):
+            await asyncio.sleep(0)
+        failed, self._due = 0, math.inf
+        for key, status in statuses(
+            decisions,
+            self._conflicts(),
+            self._effects,
+            self._pods_of,
+            self._similar_to,
+            self._actions(),
+        ):
+            await asyncio.sleep(0)
+            if not self._is_leader():
+                break
+            uid = decisions.policies[key].policy.uid
+            if (due := _due(written.get(key), uid, status)) > self._clock():
+                self._due = min(self._due, due)
+                continue
+            try:
+                await self._kube.patch_policy_status(key, self._body(key, uid, status))
+                written[key] = _Write(uid, status, self._clock())
+            except KubeError as error:
+                failed += error.status != 404  # 404: the policy was deleted
+                log.warning("status not written", policy=str(key), error=str(error))
+        return failed
+
+    def _until_due(self) -> float | None:
+        """Return the seconds until the next write; None if none is due or this replica does not write."""
+        if self._due == math.inf or self._decider.waiting_for or not self._is_leader():
+            return None
+        return max(0.0, self._due - self._clock())
+
+    def _body(self, key: PolicyKey, uid: str, status: PolicyStatus) -> dict[str, Any]:
+        """The status with the last transition time of each condition.
+
+        The time is when this process saw the transition, else the one in the cluster: a restart is no transition.
+        """
+        past = self._transitions.get(key)
+        before = past.since if past and past.uid == uid else transitions(self._status_of(key))
+        moment = now()
+
+        def since(condition: PolicyCondition) -> str:
+            known, at = before.get(condition.type, ("", ""))
+            return at if known == condition.status and at else moment
+
+        after = {c.type: (c.status, since(c)) for c in status.conditions}
+        self._transitions[key] = Transitions(uid, after)
+        return status.body(since)
+
+
+class _Write(NamedTuple):
+    """A written status. With the uid: a policy recreated under the same name has no status yet."""
+
+    uid: str
+    status: PolicyStatus
+    at: float
+
+
+def _due(last: _Write | None, uid: str, status: PolicyStatus) -> float:
+    """Return when a status is to be written: now (0), never, or later if only the number of pods differs."""
+    if last is None or last.uid != uid:
+        return 0.0
+    if last.status == status:
+        return math.inf
+    same = replace(last.status, pods=status.pods) == status
+    return last.at + _PODS_PAUSE if same else 0.0
+
+
+class Transitions(NamedTuple):
+    """Condition type → its status and last transition time (RFC 3339), for the policy with this uid."""
+
+    uid: str
+    since: Mapping[str, tuple[str, str]]
+
+
+def transitions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Condition type → its status and last transition time, from an unvalidated status in the cluster."""
+    conditions = status.get("conditions")
+    return {
+        str(c.get("type")): (str(c.get("status")), str(c.get("lastTransitionTime") or ""))
+        for c in (conditions if isinstance(conditions, list) else ())
+        if isinstance(c, Mapping)
+    }

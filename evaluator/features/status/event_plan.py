@@ -1,0 +1,131 @@
+"""Selects the Events of a policy: strategies that became violated or cleared, and its problems.
+
+Messages are constant, so that repeated events are counted instead of written again; the conditions name the nodes.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from evaluator.core.model.events import EventSpec
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.findings.condition_types import TYPES, VALID
+from evaluator.core.policy.metrics_found import METRICS_FOUND
+from evaluator.core.policy.types import StrategyName
+from evaluator.features.node_actions.report import LIMIT_CLEARED, LIMIT_REACHED, NODE_LIMIT_REACHED
+from evaluator.features.node_actions.types import PolicyActions
+from evaluator.features.status.conditions import WARNINGS
+from evaluator.features.status.label_conflicts import ConflictsByLabel
+
+VIOLATIONS = {
+    name: kind for name, kind in TYPES.items() if name is not StrategyName.SCHEDULEONMETRIC
+}
+
+
+def violated(name: StrategyName, *, observed: bool = False) -> EventSpec:
+    """Return the event of a strategy's first violation."""
+    where = f"the condition {TYPES[name]} names the nodes"
+    mode = " (only observed)" if observed else ""
+    return EventSpec("Warning", "StrategyViolated", f"{name} is violated{mode}: {where}")
+
+
+def cleared(name: StrategyName) -> EventSpec:
+    """Return the event of a strategy without violations again."""
+    return EventSpec("Normal", "StrategyCleared", f"{name} is no longer violated on any node")
+
+
+def problem(sentence: str) -> EventSpec:
+    """Return the event of a problem that keeps part of the policy from working."""
+    return EventSpec("Warning", "PolicyProblem", sentence)
+
+
+def warning(sentence: str) -> EventSpec:
+    """Return the event of a valid part that is probably not intended."""
+    return EventSpec("Warning", "PolicyWarning", sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedState:
+    """The state that events report."""
+
+    violated: frozenset[StrategyName] = frozenset()
+    problems: frozenset[EventSpec] = frozenset()
+    observed: bool = False
+    not_found: Mapping[str, EventSpec] = field(default_factory=dict)
+    """By metric that no node has."""
+    limited: bool = False
+    """Whether the policy acts on fewer nodes than violate it."""
+    warnings: frozenset[EventSpec] = frozenset()
+
+
+def reported_state(
+    decision: Decision,
+    conflicts: ConflictsByLabel,
+    not_found: Mapping[str, EventSpec] = MappingProxyType({}),
+    actions: PolicyActions | None = None,
+) -> ReportedState:
+    """Return the current state of a policy: label conflicts, events of metrics that were not found, and its actions."""
+    not_taken = actions.problems if actions else ()
+    return ReportedState(
+        frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
+        frozenset(map(problem, (*_problems(decision, conflicts, actions), *not_taken))),
+        decision.policy.observed,
+        not_found,
+        limited=actions is not None and actions.held_back > 0,
+        warnings=frozenset(map(warning, decision.policy.warnings)),
+    )
+
+
+def _problems(
+    decision: Decision, conflicts: ConflictsByLabel, actions: PolicyActions | None
+) -> Iterator[str]:
+    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings.
+
+    Metrics that no node has get events of their own, once similar metrics are known.
+    """
+    yield from decision.policy.problems
+    yield from decision.stable_problems
+    named = len(decision.policy.problems) + len(decision.stable_problems) + len(decision.not_found)
+    conflicting = any(conflicts.of(decision)) or (actions is not None and bool(actions.conflicts))
+    if len(decision.problems) > named or conflicting:
+        yield f"a part of the policy is not in force: see the condition {VALID}"
+
+
+def previously_reported(
+    status: Mapping[str, Any], now: ReportedState, generation: int
+) -> ReportedState:
+    """Return the state reported before this process started, derived from the status in the cluster.
+
+    A status does not list its problems reliably: if it had any, those in `now` count as reported.
+    """
+    conditions = status.get("conditions")
+    known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
+    true = {str(c.get("type")) for c in known if c.get("status") == "True"}
+    valid = [
+        c for c in known if c.get("type") == VALID and c.get("observedGeneration") == generation
+    ]
+    flawed = any(c.get("status") == "False" for c in valid)
+    warned = flawed or any(c.get("reason") == WARNINGS for c in valid)
+    unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
+    return ReportedState(
+        frozenset(name for name, kind in VIOLATIONS.items() if kind in true),
+        now.problems if flawed else frozenset(),
+        now.observed,
+        now.not_found if unknown else {},
+        NODE_LIMIT_REACHED in true,
+        now.warnings if warned else frozenset(),
+    )
+
+
+def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
+    """Return the events for the difference between two states."""
+    return [
+        *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
+        *(cleared(name) for name in sorted(before.violated - now.violated)),
+        *([LIMIT_REACHED] if now.limited and not before.limited else []),
+        *([LIMIT_CLEARED] if before.limited and not now.limited else []),
+        *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *sorted(now.warnings - before.warnings, key=lambda spec: spec.message),
+        *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
+    ]

@@ -1,0 +1,218 @@
+"""Recordings from OpenMetrics files, in parts: memory does not grow with their length."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.tools.backtest.inputs import cache
+from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
+from evaluator.tools.backtest.inputs.openmetrics import SeriesTable, TextSeries
+from evaluator.tools.backtest.inputs.recording import (
+    Joined,
+    allocatable,
+    joined,
+    names_of,
+    one_series,
+)
+from evaluator.tools.backtest.inputs.rules import NO_RULES, Rules
+from evaluator.tools.backtest.inputs.source import BacktestError, Request
+from evaluator.tools.backtest.inputs.spill import Piece, Spill
+from evaluator.tools.replay.run import Resources
+from evaluator.tools.replay.samples import Merge, Recording, consecutive
+from plimsoll.files import userfile
+
+_PART = 4_000_000
+"""Samples of one part."""
+
+
+class Dump:
+    """A source of recordings: the content of files. Several contents are sources of readings, the preferred one first."""
+
+    warnings: Sequence[str] = ()
+
+    def __init__(self, contents: Sequence[Content], request: Request) -> None:
+        """Raises BacktestError."""
+        self._contents = contents
+        self._stale_after = request.stale_after
+        first = min(content.first for content in contents)
+        last = max(content.last for content in contents)
+        ends = f"; the first sample is {first}, the last one {last}"
+        self.period = request.period(first.time, last.time, ends=ends)
+        self.start = max(self.period.begin - request.warm_up, min(first.time, self.period.begin))
+        self.nodes = NodeIndex(sorted({node for content in contents for node in content.nodes}))
+        self.allocatable: Resources = {
+            node: amounts
+            for content in reversed(contents)
+            for node, amounts in content.allocatable.items()
+        }
+        self.sources = len(contents)
+
+    def close(self) -> None:
+        """Delete temporary files."""
+        for content in self._contents:
+            content.close()
+
+    def parts(self) -> Iterator[tuple[Recording, float]]:
+        """Yield consecutive parts. Raises BacktestError."""
+        sources = [self._consecutive(content) for content in self._contents]
+        parts = [next(source) for source in sources]
+        while True:
+            until = min(end for _, end in parts)
+            yield Recording(self.nodes, parts[0][0], [metrics for metrics, _ in parts[1:]]), until
+            if until >= self.period.end:
+                return
+            # A part of a source that reaches further stays: a replay reads only what follows the last part.
+            parts = [
+                next(source) if part[1] == until else part
+                for source, part in zip(sources, parts, strict=True)
+            ]
+
+    def _consecutive(self, content: Content) -> Iterator[tuple[Metrics, float]]:
+        """Yield consecutive parts of one content; the first one ends after the start, the last one at the end."""
+        waiting = list[Metrics]()
+        moved = [self.nodes.position[node] for node in content.nodes]
+        same = self.nodes == content.nodes
+        positions = None if same else np.array(moved, dtype=np.intp)
+        for end, load in content.parts():
+            if end <= self.start - self._stale_after:
+                continue
+            waiting.append(load())
+            if end > self.start:
+                yield _joined_parts(waiting, positions), min(end, self.period.end)
+                waiting = []
+            if end >= self.period.end:
+                return
+        yield _joined_parts(waiting, positions), self.period.end
+
+
+def _joined_parts(parts: Sequence[Metrics], positions: Positions | None) -> Metrics:
+    """Return consecutive parts as one. `positions`: the new position of each node; None if they stay."""
+    metrics = {name for part in parts for name in part}
+    found = {name: consecutive([part[name] for part in parts]) for name in metrics}
+    if positions is None:
+        return found
+    return {name: one._replace(nodes=positions[one.nodes]) for name, one in found.items()}
+
+
+def read_sources(
+    sources: Sequence[Sequence[str]],
+    request: Request,
+    *,
+    rules: Rules = NO_RULES,
+    cached: str = "",
+    part: int = _PART,
+) -> Dump:
+    """Read OpenMetrics files of several sources, the preferred one first.
+
+    `rules`: to evaluate over the files of each. `cached`: a folder of caches. `part`: samples of one part.
+
+    Raises BacktestError, OpenMetricsError.
+    """
+    contents: list[Content] = []
+    try:
+        for files in sources:
+            contents.append(_content(files, request, rules, cached, part))  # noqa: PERF401 (closed on an error)
+        return Dump(contents, request)
+    except BaseException:
+        for content in contents:
+            content.close()
+        raise
+
+
+def _content(
+    files: Sequence[str], request: Request, rules: Rules, cached: str, part: int
+) -> Content:
+    """Read the files of one source. Raises BacktestError, OpenMetricsError."""
+    if not cached:
+        return _read(files, request, rules, part)
+    folder = cache.folder_of(cached, files, request, rules)
+    if not folder.exists():
+        text = _read(files, request, rules, part)
+        try:
+            cache.write(folder, text)
+        finally:
+            text.close()
+    return cache.read(folder)
+
+
+def _read(files: Sequence[str], request: Request, rules: Rules, part: int) -> Content:
+    """Read the samples of text files into memory or a temporary file. Raises BacktestError, OpenMetricsError."""
+    spill = Spill()
+    try:
+        series = _series(files, request, rules, spill)
+        join = joined(series, request.metrics, request.node_label)
+        if not any(join.metrics.values()):
+            raise BacktestError(
+                f"{', '.join(files)}: no line is a sample of {', '.join(sorted(request.metrics))} on a node: dump these series, "
+                "with their labels node or instance, or name the recording rules that compute them with --rules.file"
+            )
+    except BaseException:
+        spill.close()
+        raise
+    known = [series[number] for own in join.metrics.values() for number, _ in own]
+    return Content(
+        min(Sample(one.first, one.text) for one in known),
+        max(Sample(one.last, one.text) for one in known),
+        join.nodes,
+        allocatable(series),
+        partial(_parts, join, spill, part, request.stale_after),
+        spill.close,
+    )
+
+
+def _series(
+    files: Sequence[str], request: Request, rules: Rules, spill: Spill
+) -> Sequence[TextSeries]:
+    """Read all series; their samples are in `spill`, by the position of the series."""
+    found: list[TextSeries] = []
+
+    def take(table: SeriesTable) -> None:
+        try:
+            for number, one in enumerate(table.series, start=len(found)):
+                if one.times:
+                    spill.add(number, *one.take())
+        except OSError as error:
+            raise BacktestError(
+                f"temporary file in {tempfile.gettempdir()}: {error.strerror}: name another folder by TMPDIR; a sample takes "
+                "16 bytes"
+            ) from error
+
+    table = SeriesTable((names_of(request.metrics) - rules.records).__contains__, on_full=take)
+    for name in files:
+        try:
+            with userfile.open_binary(name) as file:
+                table.read(name, file)
+        except OSError as error:
+            raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
+    take(table)
+    found += table.series
+    if rules.records:
+        table = SeriesTable(rules.records.__contains__, on_full=take)
+        with rules.evaluated(files) as results:
+            table.read("recording rules", results)
+        take(table)
+        found += table.series
+    return found
+
+
+def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterator[Part]:
+    merges = {metric: Merge(stale_after) for metric in join.metrics}
+
+    def load(pieces: list[Piece]) -> Metrics:
+        try:
+            found = spill.read(pieces)
+        except OSError as error:
+            raise BacktestError(f"temporary file: {error.strerror}") from error
+        return {
+            metric: merges[metric].part(
+                {n: one_series(node, *found[n]) for n, node in own if n in found}
+            )
+            for metric, own in join.metrics.items()
+        }
+
+    for hours in spill.parts(most):
+        loaded: Callable[[], Metrics] = partial(load, hours.pieces)
+        yield hours.end, loaded

@@ -1,0 +1,164 @@
+"""The command `plimsoll-evaluator backtest`: replays policies, writes the report, returns the exit status."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from evaluator.core.policy.types import Policy
+from evaluator.core.runtime import gc_tuning
+from evaluator.core.sources.prometheus import Access
+from evaluator.core.sources.queries import Queries, QueriesError
+from evaluator.core.tls.reload import TlsError
+from evaluator.tools.backtest import gate, policies, text
+from evaluator.tools.backtest.inputs import rules
+from evaluator.tools.backtest.inputs.dump import read_sources
+from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
+from evaluator.tools.backtest.inputs.prometheus import PrometheusHistory
+from evaluator.tools.backtest.inputs.recording import names_of
+from evaluator.tools.backtest.inputs.rules import Rules
+from evaluator.tools.backtest.inputs.source import BacktestError, Request, Source
+from evaluator.tools.backtest.options import PROGRAM, parser
+from evaluator.tools.backtest.page import as_html
+from evaluator.tools.backtest.policies import PoliciesError
+from evaluator.tools.backtest.progress import Progress
+from evaluator.tools.backtest.table import as_csv
+from evaluator.tools.replay.replay import Timing
+from evaluator.tools.replay.report import report, sensitivity
+from evaluator.tools.replay.run import ALL_ACTIONS, Backtest, warm_up
+from evaluator.tools.replay.variants import longest, variants
+from plimsoll.text import printable
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; return the exit status."""
+    command = parser()
+    given = command.parse_args(argv)
+    if given.stale_after < given.step:
+        command.error("--staleAfter must be at least --step, or every reading is stale")
+    if given.prometheus and given.cache:
+        command.error("--cache is for --openmetrics")
+    if given.prometheus and given.rules:
+        command.error(
+            "--rules.file is for --openmetrics: with --prometheus, name the expression in --prometheusQueries"
+        )
+    if given.prometheus and not given.begin:
+        command.error("--prometheus needs --from, such as --from 7d")
+    try:
+        wanted = policies.read(given.files)
+        source = _source(given, wanted)
+        try:
+            with gc_tuning.rare_collections():
+                found = _run(wanted, source, given)
+        finally:
+            source.close()
+        sys.stdout.write(_OUTPUTS[given.output](found))
+    except (BacktestError, OpenMetricsError, PoliciesError, QueriesError, TlsError) as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 2
+    if not given.fail_if:
+        for line in gate.too_little_data(found):
+            sys.stderr.write(f"{PROGRAM}: too little data: {printable(line)}\n")
+        return 0
+    status, reasons = gate.verdict(found, given.fail_if)
+    for line in reasons:
+        why = "over the limit" if status == gate.OVER else "too little data"
+        sys.stderr.write(f"{PROGRAM}: {why}: {printable(line)}\n")
+    return status
+
+
+def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
+    """Open the source that the arguments name. Raises BacktestError, OpenMetricsError, QueriesError, TlsError."""
+    timing = Timing(given.step, given.stale_after)
+    if given.compare:
+        wanted = [*wanted, *policies.read(given.compare)]
+    request = Request(
+        frozenset[str]().union(*(policy.metrics for policy in wanted)),
+        given.begin,
+        given.end,
+        given.step,
+        given.stale_after,
+        warm_up(wanted, timing) * (2 if given.sensitivity else 1),
+        given.node_label,
+    )
+    if not given.prometheus:
+        own = _rules(given, names_of(request.metrics))
+        return read_sources(given.openmetrics, request, rules=own, cached=given.cache)
+    access = Access(
+        given.prometheus,
+        token_file=given.token_file,
+        user=given.user,
+        password_file=given.password_file,
+        cacert=given.cacert,
+        headers=tuple(given.headers),
+    )
+    history = PrometheusHistory(
+        access,
+        Queries(given.queries),
+        request,
+        timeout=given.source_timeout,
+        partial=given.partial,
+    )
+    try:
+        history.open()
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
+    """Return the recording rules of --rules.file, else those in files and folders of the policies. Raises BacktestError."""
+    if given.rules:
+        return rules.named(given.rules, names)
+    found = rules.among([*given.files, *given.compare], names)
+    if found.records:
+        sys.stderr.write(
+            f"{PROGRAM}: {', '.join(sorted(found.records))} by the recording rules of {printable(', '.join(found.files))}\n"
+        )
+    return found
+
+
+def _run(wanted: Sequence[Policy], source: Source, given: argparse.Namespace) -> dict[str, Any]:
+    """Replay policies and return the report as JSON values."""
+    progress = Progress(source.start, source.period.end) if sys.stderr.isatty() else None
+
+    def backtest(replayed: Sequence[Policy], *, show: bool = False) -> Backtest:
+        return Backtest(
+            replayed,
+            source.nodes,
+            Timing(given.step, given.stale_after),
+            source.period,
+            start=source.start,
+            sources=source.sources,
+            actions=replace(ALL_ACTIONS, most=given.max_acted_nodes),
+            progress=progress.show if progress and show else lambda _now: None,
+        )
+
+    main_run = backtest(wanted, show=True)
+    other = backtest(policies.read(given.compare)) if given.compare else None
+    tried = [*variants(wanted)] if given.sensitivity else []
+    runs = [backtest(one.policies) for one in tried]
+    everything = [main_run, *([other] if other else []), *runs]
+    for part, until in source.parts():
+        for one in everything:
+            one.run(part, until)
+    if progress:
+        progress.clear()
+    found = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
+    if other:
+        found["compared"] = report(other.result(source.allocatable))["policies"]
+    if tried:
+        results = [one.result(source.allocatable) for one in runs]
+        found["sensitivity"] = sensitivity(tried, results, longest(wanted))
+    return found
+
+
+_OUTPUTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "text": text.as_text,
+    "csv": as_csv,
+    "html": as_html,
+    "json": lambda found: json.dumps(found, indent=2, allow_nan=False) + "\n",
+}

@@ -1,0 +1,179 @@
+"""Warnings for `check`: valid parts of a policy that its author probably did not intend."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from evaluator.core.policy.actions.types import Action
+from evaluator.core.policy.labeling import rules_by_label
+from evaluator.core.policy.rule_options import WhenMissing
+from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, StrategyName
+from plimsoll.text import counted
+
+_EXACT = 2**53
+
+
+def advice(policy: Policy, obj: Mapping[str, Any]) -> Iterator[str]:
+    """Yield warnings about a policy; `obj` is its manifest."""
+    if not policy.strategies and not policy.problems:
+        yield "it has no strategies, so it does not restrict its pods"
+    for name, strategy in policy.strategies.items():
+        yield from (f"{name}: {sentence}" for sentence in _of_strategy(name, strategy))
+        yield from _of_manifest(name, obj["spec"]["strategies"][name])
+    yield from _of_actions(policy)
+    yield from _of_descheduling(policy)
+
+
+def _of_strategy(name: StrategyName, strategy: Strategy) -> Iterator[str]:
+    rules = strategy.rules
+    if not rules and not strategy.impossible:
+        yield "it has no rules, so it does nothing"
+    for number, rule in enumerate(rules, start=1):
+        if rule in rules[: number - 1]:
+            yield f"rule {number} is a duplicate"
+        if abs(rule.target) > _EXACT:
+            yield f"rule {number}: numbers beyond 2^53 are compared as doubles, not exactly"
+    if name is StrategyName.SCHEDULEONMETRIC:
+        return
+    if strategy.all_of and _contradict(rules):
+        yield "no reading matches all of its rules at once, so it is never violated"
+    if not strategy.all_of and (metric := _always(rules)):
+        yield f"every value of {metric} matches one of its rules: every node with a reading violates it"
+    yield from _of_labels(strategy)
+
+
+def _of_labels(strategy: Strategy) -> Iterator[str]:
+    """Yield a warning for each label that is omitted where two rules of the strategy match."""
+    for key, by_value in rules_by_label(strategy).items():
+        owners = [(number, value) for value, same in by_value.items() for number in same]
+        pairs = (
+            sorted((one, other))
+            for (one, value), (other, another) in combinations(owners, 2)
+            if value != another and _contradictory(strategy.rules[one], strategy.rules[other])
+        )
+        if pair := next(iter(sorted(pairs)), None):
+            one, other = (number + 1 for number in pair)
+            yield (
+                f"label {key} is not set on nodes where rules {one} and {other} both match: they have different "
+                "operators and set different values"
+            )
+
+
+def _contradictory(one: Rule, other: Rule) -> bool:
+    """Return whether rules with different operators can match on one node."""
+    return one.operator is not other.operator and not _contradict((one, other))
+
+
+def _of_manifest(name: StrategyName, body: Mapping[str, Any]) -> Iterator[str]:
+    rules = body["rules"]
+    if name is StrategyName.SCHEDULEONMETRIC:
+        if len(rules) > 1:
+            yield f"{name}: only the first rule ranks nodes; ignored: {counted(len(rules) - 1, 'rule')}"
+        if isinstance(rules[0] if rules else None, Mapping) and rules[0].get("target"):
+            yield f"{name}: a ranking has no target; it is ignored"
+    if name is not StrategyName.LABELING:
+        for number, rule in enumerate(rules, start=1):
+            if isinstance(rule, Mapping) and rule.get("labels"):
+                yield f"{name}: rule {number}: labels are set by the strategy labeling only"
+
+
+def _of_actions(policy: Policy) -> Iterator[str]:
+    """Yield a warning for a taint that would be set and taken off again with each change of a reading."""
+    strategies = (StrategyName.DONTSCHEDULE, StrategyName.DESCHEDULE)
+    rules = [r for name in strategies if (s := policy.strategies.get(name)) for r in s.rules]
+    if Action.TAINT in policy.actions.kinds and any(r.options.clear_after == 0 for r in rules):
+        yield (
+            "plimsoll.io/actions: taint: without clearAfter, the taint goes as soon as a reading is good: where load moves away "
+            "with the pods, it comes and goes"
+        )
+
+
+def _of_descheduling(policy: Policy) -> Iterator[str]:
+    leave = policy.strategies.get(StrategyName.DESCHEDULE)
+    if leave is None or not leave.rules or leave.impossible:
+        return
+    if not covers(policy.strategies.get(StrategyName.DONTSCHEDULE), leave):
+        yield (
+            f"{StrategyName.DESCHEDULE}: {StrategyName.DONTSCHEDULE} does not reject every node that it evicts from: "
+            "pods may be scheduled there again at once, and evicted again"
+        )
+    if any(rule.options.when_missing is WhenMissing.VIOLATE for rule in leave.rules):
+        yield (
+            f"{StrategyName.DESCHEDULE}: with whenMissing: violate, pods are evicted from a node whose telemetry fails"
+        )
+
+
+def covers(stay_away: Strategy | None, leave: Strategy) -> bool:
+    """Return whether each node that violates `leave` also violates `stay_away`."""
+    if stay_away is None or not stay_away.rules:
+        return False
+    own, theirs = stay_away.rules, leave.rules
+    if leave.all_of:  # all of these match
+        found = [any(implies(one, other) for one in theirs) for other in own]
+        return all(found) if stay_away.all_of else any(found)
+    each = all if stay_away.all_of else any
+    return all(each(implies(one, other) for other in own) for one in theirs)
+
+
+def implies(one: Rule, other: Rule) -> bool:
+    """Return whether every reading that matches `one` also matches `other`, at least as soon and as long."""
+    if one.metric != other.metric:
+        return False
+    if (one.options.when_missing, other.options.when_missing) == (
+        WhenMissing.VIOLATE,
+        WhenMissing.IGNORE,
+    ):
+        return False
+    if (
+        one.options.for_seconds < other.options.for_seconds
+        or one.options.clear_after > other.options.clear_after
+    ):
+        return False
+    match one.operator, other.operator:
+        case Operator.EQUALS, Operator.LESS_THAN:
+            return one.target < other.target
+        case Operator.EQUALS, Operator.GREATER_THAN:
+            return one.target > other.target
+        case Operator.LESS_THAN, Operator.LESS_THAN:
+            return one.target <= other.target
+        case Operator.GREATER_THAN, Operator.GREATER_THAN:
+            return one.target >= other.target
+        case _:
+            return one.operator is other.operator and one.target == other.target
+
+
+def _contradict(rules: Sequence[Rule]) -> bool:
+    """Return whether two rules about one metric cannot both match."""
+    plain = [
+        r
+        for r in rules
+        if not r.options.timed and r.options.when_missing is not WhenMissing.VIOLATE
+    ]
+    return any(
+        one.metric == other.metric and _exclude(one, other) for one in plain for other in plain
+    )
+
+
+def _exclude(one: Rule, other: Rule) -> bool:
+    match one.operator, other.operator:
+        case Operator.EQUALS, Operator.EQUALS:
+            return one.target != other.target
+        case Operator.EQUALS, Operator.LESS_THAN:
+            return one.target >= other.target
+        case Operator.EQUALS, Operator.GREATER_THAN:
+            return one.target <= other.target
+        case Operator.LESS_THAN, Operator.GREATER_THAN:
+            return one.target <= other.target
+        case _:
+            return False
+
+
+def _always(rules: Sequence[Rule]) -> str:
+    """Return a metric for which every value matches some rule; empty if there is none."""
+    for metric in dict.fromkeys(rule.metric for rule in rules):
+        own = [rule for rule in rules if rule.metric == metric]
+        below = [rule.target for rule in own if rule.operator is Operator.LESS_THAN]
+        above = [rule.target for rule in own if rule.operator is Operator.GREATER_THAN]
+        if below and above and max(below) > min(above):
+            return metric
+    return ""

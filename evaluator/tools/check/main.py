@@ -1,0 +1,179 @@
+"""Checks manifests of policies and of pods without a cluster, and prints what each rule means."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evaluator.core.catalog.load import shipped
+from evaluator.core.policy import parse
+from evaluator.core.policy.types import Policy
+from evaluator.tools.check import documents, metrics, schema, workloads
+from evaluator.tools.check.advice import advice
+from evaluator.tools.check.describe import describe
+from evaluator.tools.check.findings import Findings, as_json, as_text
+from evaluator.tools.check.live import NOTHING_KNOWN, LiveError, ask
+from evaluator.tools.check.workloads import Workload
+from plimsoll.commandline import Parser
+from plimsoll.files import userfile
+from plimsoll.strictyaml import MalformedError
+from plimsoll.text import one_line
+
+_MANIFESTS = (".yaml", ".yml", ".json")
+"""File name suffixes that `kubectl apply --filename FOLDER` reads."""
+_NO_OBJECT = "a document is not a Kubernetes object"
+_NOTHING = "no TASPolicy found, and no pod that names one"
+PROGRAM = "plimsoll-evaluator check"
+_ABOUT = """
+Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
+reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Pods, Deployments, StatefulSets,
+DaemonSets, Jobs and CronJobs are checked for the policy that they name. Metrics are compared with those that Plimsoll ships and
+with given files of recording rules. Other kinds of objects are skipped, and in folders also files without Kubernetes objects.
+"""
+_EXAMPLES = """
+exit status: 0 without errors, 1 with errors (with --strict also with warnings), 2 for invalid arguments.
+
+example:
+  plimsoll-evaluator check deploy/health-metric-demo
+  kubectl get taspolicies,deployments -A -o yaml | plimsoll-evaluator check --strict -
+"""
+
+
+class Checked(NamedTuple):
+    """The findings in an object, and the object if it is a policy or a workload."""
+
+    findings: Findings
+    policy: Policy | None = None
+    workload: Workload | None = None
+    recorded: frozenset[str] = frozenset()
+    """The series that a file of recording rules records."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Check the files in the arguments; return the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    command.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a manifest, or a folder of *.yaml, *.yml and *.json; - is standard input",
+    )
+    command.add_argument(
+        "--output", "-o", choices=("text", "json"), default="text", help="format of the report"
+    )
+    command.add_argument("--strict", action="store_true", help="exit 1 also if there are warnings")
+    command.add_argument(
+        "--live",
+        metavar="URL",
+        help="operations port of a running evaluator: say which nodes have the metrics now, such as http://localhost:8080",
+    )
+    given = command.parse_args(argv)
+    checked = [one for name in given.files for one in _check_named(name)]
+    try:
+        _compare(checked, given.live)
+    except LiveError as error:
+        command.error(str(error))
+    found = [one.findings for one in checked if one.findings.kind or one.findings.errors]
+    if not found:
+        found = [Findings(", ".join(given.files), [_NOTHING])]
+    sys.stdout.write(as_json(found) if given.output == "json" else as_text(found))
+    failed = any(one.errors or (given.strict and one.warnings) for one in found)
+    return 1 if failed else 0
+
+
+def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
+    """Compare workloads with policies, and the metrics of policies with those that exist. Raises LiveError."""
+    policies = {one.policy.key: one.policy for one in checked if one.policy}
+    recorded = frozenset[str]().union(*(one.recorded for one in checked))
+    used = sorted(frozenset[str]().union(*(policy.metrics for policy in policies.values())))
+    live = ask(live_url, used) if live_url else NOTHING_KNOWN
+    for one in checked:
+        if one.policy:
+            known = {metric for metric in one.policy.metrics if live.of(metric).read}
+            one.findings.warnings += live.warnings(one.policy)
+            one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded, known)
+            one.findings.meanings += live.notes(one.policy) if live_url else ()
+        if one.workload:
+            one.findings.warnings += workloads.warnings(one.workload, policies)
+
+
+def _check_named(name: str) -> Iterator[Checked]:
+    if not Path(name).is_dir():
+        yield from check_file(name)
+        return
+    for file in manifests(name):
+        # The file was not named explicitly: rules and dashboards may be stored beside manifests.
+        yield from (one for one in check_file(file) if one.findings.errors != [_NO_OBJECT])
+
+
+def manifests(root: str) -> Iterator[str]:
+    """Yield the manifests in a folder and its subfolders, sorted by name; symbolic links to folders are not followed."""
+    for folder, subfolders, files in os.walk(root):
+        subfolders.sort()
+        yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_MANIFESTS))
+
+
+def check_file(name: str) -> list[Checked]:
+    """Return the objects of a file and the findings in them, or why it cannot be read."""
+    try:
+        text = userfile.read_text(name)
+    except UnicodeDecodeError:
+        return [Checked(Findings(name, ["not a text file"]))]
+    except OSError as error:
+        return [Checked(Findings(name, [f"cannot be read: {error.strerror}"]))]
+    return check_text("standard input" if name == "-" else name, text)
+
+
+def check_text(name: str, text: str) -> list[Checked]:
+    """Return the objects of a text and the findings in them; objects before a syntax error are checked."""
+    found: list[Checked] = []
+    try:
+        for obj in documents.objects(text):
+            if names := documents.recorded(obj):
+                found.append(Checked(Findings(name), recorded=names))
+            elif not isinstance(obj, Mapping) or not obj.get("kind"):
+                found.append(Checked(Findings(name, [_NO_OBJECT])))
+            elif obj["kind"] == schema.KIND:
+                found.append(_check_policy(name, obj))
+            elif str(obj.get("apiVersion")).startswith(schema.GROUP):
+                kind = f"unknown kind {obj['kind']!r} in {schema.GROUP}: the only kind is {schema.KIND}"
+                found.append(Checked(Findings(name, [kind])))
+            elif (pods := workloads.workload(obj)) and pods.concerns_policies:
+                found.append(_check_workload(name, obj, pods))
+    except MalformedError as error:
+        found.append(Checked(Findings(name, [f"invalid YAML: {error}"])))
+    return found
+
+
+def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
+    schema_errors = list(schema.flaws(obj))
+    meta = obj.get("metadata")
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
+        return Checked(Findings(name, schema_errors, kind=schema.KIND))
+    policy = parse.parse({**obj, "metadata": {**meta, "generation": 0, "uid": ""}})
+    # Both checks report an invalid duration: once is enough.
+    other_problems = [problem for problem in policy.problems if "not a duration" not in problem]
+    findings = Findings(
+        name,
+        [*schema_errors, *(other_problems if schema_errors else policy.problems)],
+        list(advice(policy, obj)),
+        list(describe(policy)),
+        schema.KIND,
+        str(meta.get("namespace") or ""),
+        meta["name"],
+    )
+    return Checked(findings, policy)
+
+
+def _check_workload(name: str, obj: Mapping[str, Any], pods: Workload) -> Checked:
+    meta = obj["metadata"] if isinstance(obj.get("metadata"), Mapping) else {}
+    findings = Findings(
+        name,
+        [pods.error] if pods.error else [],
+        meanings=[f"its pods use policy {one_line(pods.policy)}"] if pods.policy else [],
+        kind=str(obj["kind"]),
+        namespace=pods.namespace,
+        name=str(meta.get("name") or meta.get("generateName") or ""),
+    )
+    return Checked(findings, workload=pods)

@@ -1,0 +1,134 @@
+"""Warnings about the metrics that a policy names: misspelt, with several series, counters, or never in the target's range."""
+
+import math
+from collections.abc import Collection, Iterator
+
+from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
+from evaluator.core.policy import rule_options
+from evaluator.core.policy.findings import counters
+from evaluator.core.policy.hints import aggregation_hint
+from evaluator.core.policy.reductions import Use, uses_of
+from evaluator.core.policy.types import Operator, Policy, Rule, StrategyName
+from evaluator.core.readings import node_conditions
+from evaluator.features.scorers.derived import DERIVED_METRICS
+from plimsoll.text import NearNames
+
+_CONDITIONS = [
+    node_conditions.metric_of(kind)
+    for kind in (
+        *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+        *(
+            "KernelDeadlock",
+            "ReadonlyFilesystem",
+            "FrequentKubeletRestart",
+            "FrequentDockerRestart",
+        ),
+        *("FrequentContainerdRestart", "CorruptDockerOverlay2", "NTPProblem"),
+    )
+]
+"""Conditions of Kubernetes and node-problem-detector."""
+_SAME = 0.9
+"""difflib's ratio of a condition's metric with a typing error."""
+_SMALLEST = 1024
+"""A target in bytes below it is probably without its unit."""
+
+
+def warnings(
+    policy: Policy,
+    catalog: Catalog,
+    recorded: Collection[str] = (),
+    known: Collection[str] = (),
+) -> Iterator[str]:
+    """Yield warnings, by the catalog of shipped metrics.
+
+    `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
+    """
+    of_counters = counters.warnings(policy)
+    for metric in sorted(policy.metrics.difference(DERIVED_METRICS)):
+        if metric.startswith(node_conditions.PREFIX):
+            yield from _condition(metric)
+            continue
+        if not {metric, PREFIX + metric}.isdisjoint(recorded):
+            continue
+        entry = catalog.find(metric)
+        if entry is not None and entry.several and metric not in known:
+            yield _several(metric, entry, uses_of(policy, metric))
+        elif metric in of_counters:
+            yield of_counters[metric]
+        if entry is None and metric not in known:
+            yield from _unknown(metric, catalog, recorded)
+    yield from _targets(policy, catalog, recorded)
+
+
+def _targets(policy: Policy, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
+    for name, strategy in policy.strategies.items():
+        if name is not StrategyName.SCHEDULEONMETRIC:
+            for number, rule in enumerate(strategy.rules, start=1):
+                yield from (f"{name}: rule {number}: {x}" for x in _target(rule, catalog, recorded))
+
+
+def _condition(metric: str) -> Iterator[str]:
+    """Yield a warning if the metric of a node's condition is probably misspelt."""
+    if metric not in _CONDITIONS and (found := NearNames(_CONDITIONS).find(metric, 1, _SAME)):
+        yield f"{metric} is no usual condition of a node; similar: {found[0]}"
+
+
+def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
+    """Yield a warning if the metric is probably misspelt. Others may come from text files or rules of the operator."""
+    found = [*similar(metric, near_names(recorded), 1), *catalog.similar(metric)]
+    if found:
+        yield (
+            f"no shipped metric or rule is named {metric}; similar: {', '.join(found[:3])}. Ignore this if a text file or a "
+            "recording rule of yours exports it"
+        )
+
+
+def _several(metric: str, entry: CatalogEntry, uses: tuple[Use, ...]) -> str:
+    """Return the warning about a metric that can have several series; of a counter, the advice has its rate."""
+    return (
+        f"{metric} can have several series on a node, by {' and '.join(entry.labels[:3])}, and then counts as missing: "
+        f"{aggregation_hint(metric, '', uses)}"
+    )
+
+
+def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
+    metric, target = rule.metric, rule.target
+    if not {metric, PREFIX + metric}.isdisjoint(recorded):
+        return
+    entry = catalog.find(metric)
+    low, high = _range(metric, entry)
+    if problem := _out_of_range(rule, low, high):
+        percentage = high == 1 and 1 < target <= 100
+        meant = (
+            f": write {rule_options.formatted(target / 100)} for {_number(target)} %"
+            if percentage
+            else ""
+        )
+        yield f"{metric} is between {_number(low)} and {_number(high)}, so {problem}{meant}"
+    in_bytes = entry is not None and entry.unit == "bytes" and entry.type == "gauge"
+    if in_bytes and 0 < target < _SMALLEST and target == math.floor(target):
+        amount = _number(target)
+        yield f"{metric} is in bytes, and the target is {amount} of them: write {amount}Gi or {amount}Mi for a larger unit"
+
+
+def _range(metric: str, entry: CatalogEntry | None) -> tuple[float, float]:
+    if metric in DERIVED_METRICS or metric.startswith(node_conditions.PREFIX):
+        return 0.0, 1.0
+    return entry.range if entry else (-math.inf, math.inf)
+
+
+def _out_of_range(rule: Rule, low: float, high: float) -> str:
+    """Return what is wrong with a rule whose metric is always within these bounds; empty if nothing is."""
+    target, text = rule.target, f"{rule.operator} {rule.written or _number(rule.target)}"
+    match rule.operator:
+        case Operator.GREATER_THAN:
+            never, always = target >= high, target < low
+        case Operator.LESS_THAN:
+            never, always = target <= low, target > high
+        case _:
+            never, always = not low <= target <= high, False
+    return f"{text} is never true" if never else f"{text} is always true" if always else ""
+
+
+def _number(value: float) -> str:
+    return rule_options.formatted(value)

@@ -1,0 +1,150 @@
+"""The command `plimsoll-evaluator check-apiservice`: flags, reads, output, exit status."""
+
+import asyncio
+import base64
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from evaluator.core.kube.connection import ConfigError, KubeConnection
+from evaluator.core.kube.paths import segment
+from evaluator.core.kube.transport import APISession, KubeError
+from evaluator.tools.check_apiservice import verdict
+from evaluator.tools.check_apiservice.verdict import APIService, Installation, Verdict
+from plimsoll import flags, logs
+from plimsoll.commandline import Parser
+from plimsoll.decode import UNREADABLE
+from plimsoll.flags import option
+
+T = TypeVar("T")
+
+PROGRAM = "plimsoll-evaluator check-apiservice"
+_ABOUT = """
+Says whether the custom metrics API of a cluster is free, served by Plimsoll and available, or belongs to another program, such as
+prometheus-adapter, and what to do next. Sends one request to each version that is available; changes nothing. Run it before you apply components/serve-custom-metrics, since one Service
+answers for an API in a cluster, and when metrics are missing.
+"""
+_EXAMPLES = """
+exit status: 0 if the API is free or works, 1 if it belongs to another program, does not work or cannot be read, 2 for wrong flags.
+
+The account needs to get apiservices; to compare certificates, also the secret.
+
+example:
+  plimsoll-evaluator check-apiservice && kubectl apply --server-side -k deploy/custom-metrics-api
+"""
+
+
+def service_name(text: str) -> str:
+    """Return a Service, `namespace/name`. Raises ValueError."""
+    namespace, _, name = text.partition("/")
+    if not namespace or not name or "/" in name:
+        raise ValueError(f"not a Service: {text!r} (write it like plimsoll/plimsoll-evaluator)")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckAPIServiceSettings:
+    """Every flag of plimsoll-evaluator check-apiservice."""
+
+    kube_config: str = option(
+        "kubeConfig",
+        "",
+        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
+        env="KUBECONFIG",
+        metavar="FILE",
+    )
+    service: str = option(
+        "service",
+        "plimsoll/plimsoll-evaluator",
+        "the evaluator's Service",
+        metavar="NAMESPACE/NAME",
+        parse=service_name,
+    )
+    secret: str = option(
+        "secret",
+        "plimsoll-extender-tls",
+        "the secret with the evaluator's certificate, in the namespace of the Service",
+        metavar="NAME",
+    )
+
+
+class _Secret(msgspec.Struct):
+    data: dict[str, str] | None = None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the verdict on each version; returns the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    settings = flags.parse_settings(CheckAPIServiceSettings, command, argv=argv, env=os.environ)
+    logs.setup("warn", "logfmt")
+    try:
+        verdicts = asyncio.run(_judge(settings))
+    except (ConfigError, KubeError) as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 1
+    for one in verdicts:
+        sys.stdout.write(f"{one.sentence}\n")
+        sys.stdout.writelines(f"  - {step}\n" for step in one.steps)
+    sentence, status = verdict.conclusion(verdicts)
+    sys.stdout.write(f"{sentence}\n")
+    return status
+
+
+async def _judge(settings: CheckAPIServiceSettings) -> list[Verdict]:
+    """Raises ConfigError or KubeError."""
+    connection = await KubeConnection.open(settings.kube_config)
+    try:
+        session = APISession(connection)
+        ca = await _ca(session, settings)
+        installed = Installation(settings.service, settings.secret, ca)
+        found = []
+        for version in verdict.VERSIONS:
+            name = f"{version}.{verdict.GROUP}"
+            path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}"
+            service = await _read(session, path, APIService)
+            failure = ""
+            if service and verdict.ours(service, installed) and service.available.status == "True":
+                failure = await _failure(session, version)
+            found.append(verdict.judge(name, service, installed, failure))
+        return found
+    finally:
+        await connection.close()
+
+
+async def _ca(session: APISession, settings: CheckAPIServiceSettings) -> str | None:
+    """Return ca.crt of the evaluator's secret; None if it does not exist or may not be read."""
+    namespace = settings.service.partition("/")[0]
+    path = f"/api/v1/namespaces/{segment(namespace)}/secrets/{segment(settings.secret)}"
+    try:
+        secret = await _read(session, path, _Secret)
+    except KubeError as error:
+        if error.status == 403:
+            return None
+        raise
+    encoded = (secret.data or {}).get("ca.crt") if secret else None
+    return base64.b64decode(encoded).decode(errors="replace") if encoded else None
+
+
+async def _failure(session: APISession, version: str) -> str:
+    """Send one request through kube-apiserver; return its error, empty if it succeeds. Every account may discover APIs."""
+    try:
+        await session.request("GET", f"/apis/{verdict.GROUP}/{version}", {})
+    except KubeError as error:
+        return str(error)
+    return ""
+
+
+async def _read(session: APISession, path: str, kind: type[T]) -> T | None:
+    """Return an object; None if it does not exist. Raises KubeError."""
+    try:
+        return msgspec.json.decode(await session.request("GET", path, {}), type=kind)
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
+    except UNREADABLE as error:
+        raise KubeError(0, f"GET {path}: unreadable response: {error}") from error

@@ -1,0 +1,136 @@
+"""The command `plimsoll-evaluator clean`: flags, output, exit status."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evaluator.config import Settings
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.connection import ConfigError
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.policy.actions import names
+from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner
+from evaluator.tools.clean.evaluators import Evaluators, StillRunningError
+from evaluator.tools.clean.policies import remove_statuses
+from plimsoll import durations, flags, logs
+from plimsoll.commandline import Parser
+from plimsoll.flags import option
+from plimsoll.text import counted
+
+PROGRAM = "plimsoll-evaluator clean"
+_ABOUT = """
+Removes from all nodes what Plimsoll wrote: labels and conditions that its field manager owns, and taints with its prefixes; and the
+status of all policies, which is out of date without an evaluator. Labels,
+taints and conditions of others stay. A running evaluator would write them again: scale it to 0 replicas first. The command waits
+until its pods have ended and its Lease is released or has expired, and lists all nodes once more after its last write. An evaluator
+whose policies are deleted removes everything by itself. Prints each node.
+"""
+_EXAMPLES = """
+exit status: 0 if nothing is left, 1 if an evaluator runs or a call failed, 2 for wrong flags. It is safe to run again.
+
+The account needs to list and patch nodes, to patch nodes/status, to list taspolicies, to patch taspolicies/status, and in the
+evaluator's namespace to list pods and get its Lease.
+
+example:
+  kubectl -n plimsoll scale deployment/plimsoll-evaluator --replicas=0
+  plimsoll-evaluator clean --dry-run
+  plimsoll-evaluator clean
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanSettings:
+    """Every flag of plimsoll-evaluator clean."""
+
+    kube_config: str = option(
+        "kubeConfig",
+        "",
+        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
+        env="KUBECONFIG",
+        metavar="FILE",
+    )
+    taint_prefix: str = option(
+        "taintPrefix",
+        names.DOMAIN,
+        "prefix of taint keys beside the usual ones, as the evaluator's flag",
+        metavar="PREFIX",
+        parse=names.taint_prefix,
+    )
+    namespace: str = option(
+        "namespace", "plimsoll", "namespace of the evaluator's pods and Lease", metavar="NAMESPACE"
+    )
+    lease_name: str = option(
+        "leaseName",
+        Settings().lease_name,
+        "name of the Lease, as the evaluator's flag",
+        metavar="NAME",
+    )
+    wait: bool = option(
+        "wait",
+        True,
+        "wait until the evaluator's pods have ended and its Lease is released or has expired; --no-wait where it never ran with a "
+        "Lease, or the Lease was deleted",
+    )
+    timeout: float = option(
+        "timeout",
+        90.0,
+        "longest wait for them; then the command fails and has removed nothing",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    dry_run: bool = option("dry-run", False, "print what would be removed, change nothing")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Clean the nodes, or print what would be removed with --dry-run; returns the exit status."""
+    command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
+    settings = flags.parse_settings(CleanSettings, command, argv=argv, env=os.environ)
+    logs.setup("warn", "logfmt")
+    try:
+        asyncio.run(_clean(settings))
+    except (ConfigError, IncompleteError, KubeError, StillRunningError) as error:
+        sys.stderr.write(f"{PROGRAM}: {error}\n")
+        return 1
+    return 0
+
+
+async def _clean(settings: CleanSettings) -> None:
+    """Raises ConfigError, KubeError, IncompleteError, StillRunningError."""
+    verb = "would remove" if settings.dry_run else "removed"
+    nodes: set[str] = set()
+
+    def report(node: str, removed: Sequence[str]) -> None:
+        nodes.add(node)
+        sys.stdout.write(f"{node}: {verb} {'; '.join(removed)}\n")
+
+    api = await Kube.connect(settings.kube_config)
+    try:
+        cleaner = NodeCleaner(api, names.own_prefixes(settings.taint_prefix))
+        if settings.dry_run:
+            await cleaner.plan(report)
+            await _clean_policies(api, verb, dry_run=True)
+            return
+        evaluators = Evaluators(api, settings.namespace, settings.lease_name)
+        if settings.wait:
+            await evaluators.wait(settings.timeout, _progress)
+        await cleaner.run(report)
+        await _clean_policies(api, verb, dry_run=False)
+        if settings.wait and (running := await evaluators.running()):
+            raise StillRunningError(
+                f"an evaluator started meanwhile: {running}; stop it, then run it again"
+            )
+    finally:
+        await api.close()
+        sys.stdout.write(f"{verb} something on {counted(len(nodes), 'node')}\n")
+
+
+async def _clean_policies(api: Kube, verb: str, *, dry_run: bool) -> None:
+    async for policy in remove_statuses(api, dry_run=dry_run):
+        sys.stdout.write(f"policy {policy}: {verb} status\n")
+
+
+def _progress(line: str) -> None:
+    sys.stderr.write(f"{PROGRAM}: {line}\n")
+    sys.stderr.flush()

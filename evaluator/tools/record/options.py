@@ -1,0 +1,74 @@
+"""Flags of `plimsoll-evaluator record`."""
+
+from dataclasses import dataclass
+
+from evaluator.core.sources.agents.options import AgentOptions
+from plimsoll import durations, sizes
+from plimsoll.flags import option
+from plimsoll.logs import LogOptions
+from plimsoll.recording.names import metric_names
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(AgentOptions, LogOptions):
+    """The flags beside --file. Times are in seconds."""
+
+    folder: str = option("dir", "", "folder of the files", metavar="DIR")
+    duration: float = option(
+        "for",
+        0.0,
+        "how long to record; 0: until a signal",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    every: float = option(
+        "every",
+        15.0,
+        "how often agents report; changed .prom files are reported at once",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    max_size: int = option(
+        "max-size",
+        10 << 30,
+        "bytes of the files of all nodes; the oldest are deleted",
+        metavar="SIZE",
+        parse=sizes.size,
+    )
+    metrics: frozenset[str] = option(
+        "metrics",
+        frozenset(),
+        "names of metrics to record beside those of the policies, separated by commas",
+        metavar="NAMES",
+        parse=metric_names,
+    )
+    bind_address: str = option(
+        "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
+    )
+    kube_config: str = option(
+        "kubeConfig",
+        "",
+        "as the evaluator's flag; only for --agentIdentity=token, to review tokens",
+        env="KUBECONFIG",
+        metavar="FILE",
+    )
+
+    def mistakes(self) -> list[str]:
+        """Mistakes in the combination of flags, one sentence each."""
+        found = []
+        if not self.folder:
+            found.append("--dir is missing: name a folder for the files")
+        if self.every < 1:
+            found.append("--every must be at least 1s")
+        if not self.agent_unsafe and not self.agent_cert:
+            found.append(
+                "--agentCert and --agentKey are missing: name the certificate of this port, or pass --agentUnsafe to record what "
+                "any client reports"
+            )
+        elif (
+            not self.agent_unsafe and self.agent_identity == "certificate" and not self.agent_cacert
+        ):
+            found.append(
+                "--agentCacert is missing: name the CA of the agents' certificates, or use --agentIdentity=token"
+            )
+        return found + self.agent_mistakes(plain=self.agent_unsafe)

@@ -1,0 +1,85 @@
+"""Sums over time for one policy: nodes in violation at once, changes per node and hour, writes to nodes."""
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.core.model.node_index import Mask, NodeIndex, alike, union
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.label_sets import assignments_of
+from evaluator.core.policy.types import Policy, StrategyName
+from evaluator.core.readings.column import Floats
+from evaluator.tools.replay.intervals import Period
+from evaluator.tools.replay.replay import Step
+
+_HOUR = 3600.0
+
+
+class PolicyTotals:
+    """The sums of one policy; call `step` with each evaluation, then `finish`."""
+
+    def __init__(self, policy: Policy, nodes: NodeIndex, period: Period) -> None:
+        self.policy = policy
+        self._nodes = nodes
+        self._period = period
+        self._at = -np.inf
+        self._violating: Mask = nodes.none
+        self._refused: Mask = nodes.none
+        self._decision: Decision | None = None
+        hours = int(max(0.0, period.end - period.begin) // _HOUR) + 1
+        self.changes: npt.NDArray[np.int32] = np.zeros((hours, len(nodes)), np.int32)
+        """Times that a node began or ceased to violate the policy, shape (hours, nodes)."""
+        self.at_once: Floats = np.zeros(len(nodes) + 1)
+        """Seconds by the number of nodes in violation."""
+        self.refused_seconds: Floats = np.zeros(len(nodes))
+        """Seconds by node in which dontschedule kept pods away."""
+        self.no_node_seconds = 0.0
+        """Seconds in which dontschedule kept pods away from all nodes."""
+        self.label_writes = 0
+
+    def step(self, step: Step) -> None:
+        """Advance to the decisions of a step."""
+        self._until(step.at)
+        decision = step.decisions.policies[self.policy.key]
+        states = decision.states
+        violating = union((state.found.violated for state in states.values()), self._nodes)
+        inside = self._period.begin <= step.at <= self._period.end
+        if not alike(violating, self._violating):
+            if inside:
+                hour = int((step.at - self._period.begin) // _HOUR)
+                self.changes[hour] += violating ^ self._violating
+            self._violating = violating
+        refusing = states.get(StrategyName.DONTSCHEDULE)
+        self._refused = refusing.found.violated if refusing else self._nodes.none
+        if inside and self._decision is not None:
+            before = assignments_of(self._decision.labels)
+            self.label_writes += len(assignments_of(decision.labels).changed_since(before))
+        self._decision = decision
+
+    def finish(self) -> None:
+        """Add the time up to the end of the range."""
+        self._until(self._period.end)
+
+    def _until(self, now: float) -> None:
+        seconds = self._period.seconds(self._at, now)
+        self._at = now
+        if not seconds:
+            return
+        self.at_once[np.count_nonzero(self._violating)] += seconds
+        if self._refused is not self._nodes.none:
+            self.refused_seconds += self._refused * seconds
+            self.no_node_seconds += seconds * bool(self._refused.all())
+
+    @property
+    def node_seconds(self) -> float:
+        """Seconds in violation over all nodes."""
+        return float(self.at_once @ np.arange(len(self.at_once)))
+
+    @property
+    def most_at_once(self) -> int:
+        """The most nodes that were in violation at one time."""
+        return int(self.at_once.nonzero()[0].max(initial=0))
+
+    def at_once_quantile(self, share: float) -> int:
+        """Return the number of nodes that was not exceeded for a share of the time."""
+        total = self.at_once.sum()
+        return int(np.searchsorted(self.at_once.cumsum(), share * total)) if total else 0

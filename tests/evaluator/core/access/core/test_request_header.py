@@ -1,0 +1,96 @@
+"""The front proxy's ConfigMap and headers are read as k8s.io/apiserver reads them."""
+
+import json
+
+import pytest
+
+from evaluator.core.access.core import request_header
+from evaluator.core.access.core.request_header import RequestHeaderError
+from evaluator.core.access.core.user import User
+from plimsoll.http.parser import RequestParser
+
+DATA = {
+    "client-ca-file": "users",
+    "requestheader-client-ca-file": "PEM",
+    "requestheader-allowed-names": '["front-proxy-client"]',
+    "requestheader-username-headers": '["X-Remote-User"]',
+    "requestheader-uid-headers": '["X-Remote-Uid"]',
+    "requestheader-group-headers": '["X-Remote-Group"]',
+    "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+}
+
+
+def request(*headers):
+    raw = "\r\n".join(["GET / HTTP/1.1", "Host: x", *headers, "", ""]).encode()
+    return RequestParser(10_000).head(raw)[0]
+
+
+def user(*headers, **data):
+    return request_header.parse({**DATA, **data}).user(request(*headers))
+
+
+def test_user_has_all_that_the_headers_name():
+    found = user(
+        "X-Remote-User: jane",
+        "X-Remote-Uid: 7",
+        "X-Remote-Group: a",
+        "x-remote-group: b",
+        "X-Remote-Extra-Scopes: one",
+        "X-Remote-Extra-Scopes: two",
+        "X-Remote-Extra-Example.com%2fTeam: core",
+    )
+    assert found == User(
+        "jane",
+        "7",
+        ("a", "b", "system:authenticated"),
+        (("example.com/team", ("core",)), ("scopes", ("one", "two"))),
+    )
+
+
+def test_comma_in_a_group_does_not_divide_it():
+    """A user of the group `x, system:masters` must not become a member of system:masters."""
+    for headers in (["x, system:masters"], ["x,system:masters", "y"]):
+        found = user("X-Remote-User: jane", *(f"X-Remote-Group: {group}" for group in headers))
+        assert found.groups == (*headers, "system:authenticated")
+        assert not found.unrestricted
+
+
+@pytest.mark.parametrize("headers", [(), ("X-Remote-Group: g",), ("X-Remote-User:",)])
+def test_request_without_a_user_name_has_no_user(headers):
+    assert user(*headers) is None
+
+
+def test_names_beyond_ascii_are_utf8():
+    assert user("X-Remote-User: jürgen").name == "jürgen"
+    raw = b"GET / HTTP/1.1\r\nHost: x\r\nX-Remote-User: \xff\r\n\r\n"
+    with pytest.raises(RequestHeaderError, match="x-remote-user is not UTF-8"):
+        request_header.parse(DATA).user(RequestParser(1_000).head(raw)[0])
+
+
+def test_malformed_escape_is_kept():
+    found = user("X-Remote-User: jane", "X-Remote-Extra-a%2fb%zz: v")
+    assert found.extra == (("a%2fb%zz", ("v",)),)
+
+
+def test_anonymous_user_stays_anonymous():
+    found = user("X-Remote-User: system:anonymous", "X-Remote-Group: system:unauthenticated")
+    assert found.anonymous
+    assert found.groups == ("system:unauthenticated",)
+
+
+def test_empty_list_of_names_allows_all():
+    assert request_header.parse({**DATA, "requestheader-allowed-names": "[]"}).allows("any")
+    config = request_header.parse(DATA)
+    assert config.allows("front-proxy-client")
+    assert not config.allows("kubelet")
+    assert not config.allows("")
+
+
+def test_api_server_without_front_proxy_has_no_configuration():
+    assert request_header.parse({"client-ca-file": "users"}) is None
+
+
+@pytest.mark.parametrize("text", ["front-proxy", '{"a":1}', "[1]", json.dumps("x")])
+def test_malformed_key_is_named(text):
+    with pytest.raises(RequestHeaderError, match="requestheader-allowed-names is not a JSON array"):
+        request_header.parse({**DATA, "requestheader-allowed-names": text})

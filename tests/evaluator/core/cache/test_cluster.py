@@ -1,0 +1,217 @@
+"""The cluster cache and its listeners."""
+
+import json
+from itertools import permutations
+
+import msgspec
+import pytest
+
+from evaluator.core.cache.cluster import (
+    ClusterCache,
+    Collection,
+    decode_node,
+    decode_pod,
+    decode_policy,
+)
+from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.core.model.pod import Pod
+from evaluator.core.policy.types import Policy
+
+KINDS = ("policies", "nodes", "pods")
+
+
+def collection(cluster: ClusterCache, kind: str) -> Collection[object, object]:
+    found: Collection[object, object] = getattr(cluster, kind)
+    return found
+
+
+@pytest.mark.parametrize("order", list(permutations(KINDS)), ids="-".join)
+def test_decisions_are_requested_when_the_last_kind_is_listed(order: tuple[str, ...]) -> None:
+    cluster = ClusterCache()
+    seen: list[list[str]] = []
+    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    for kind in order:
+        collection(cluster, kind).replace([])
+    assert seen[-1] == []
+    assert len(seen) == len(KINDS)
+
+
+def test_kind_no_longer_served_is_pending_until_listed_again() -> None:
+    cluster = ClusterCache()
+    for kind in KINDS:
+        collection(cluster, kind).replace([])
+    seen: list[list[str]] = []
+    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    cluster.policies.mark_unserved("the CRD is gone")
+    assert cluster.waiting_for == ["policies (the CRD is gone)"]
+    cluster.policies.replace([])
+    assert seen == [[]]
+
+
+def node(**changes: object) -> Node:
+    meta = {"name": "node-a", "uid": "1", "resource_version": "1", "labels": {}, **changes}
+    ready = NodeStatus([NodeCondition("Ready", "True")])
+    return Node(ObjectMeta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
+
+
+def test_node_heartbeat_requests_no_decision() -> None:
+    cluster = ClusterCache()
+    cluster.nodes.replace([node()])
+    told: list[str] = []
+    for name in ("decisions", "labels", "placement"):
+        getattr(cluster.listeners, name).append(lambda *_, name=name: told.append(name))
+    cluster.nodes.put(node(resource_version="2"))
+    assert told == []
+    cluster.nodes.put(node(resource_version="3", labels={"a": "b"}))
+    assert told == ["labels", "placement"]
+    cluster.nodes.drop(node())
+    assert told[2:] == ["decisions", "labels", "placement"]
+
+
+def test_node_names_are_one_object_while_unchanged() -> None:
+    """Arrays over the nodes are compared and looked up by this object."""
+    cluster = ClusterCache()
+    cluster.nodes.replace([node(name="b"), node(name="a")])
+    names = cluster.names
+    assert names == ("a", "b")
+    cluster.nodes.put(node(name="a", labels={"a": "b"}))
+    assert cluster.names is names
+    cluster.nodes.drop(node(name="a"))
+    cluster.nodes.put(node(name="a"))
+    assert cluster.names is names
+    cluster.nodes.put(node(name="c"))
+    assert cluster.names == ("a", "b", "c")
+    cluster.nodes.replace([])
+    assert cluster.names == ()
+
+
+def test_node_listeners_receive_changes_of_their_fields_only() -> None:
+    cluster = ClusterCache()
+    told: list[str] = []
+    cluster.listeners.figures.append(told.append)
+    others: list[str] = []
+    cluster.listeners.placement.append(lambda: others.append("placement"))
+    bare = {"metadata": {"name": "a", "annotations": {"mean-free-cpu": "1"}}}
+    small = {**bare, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
+    for number, body in enumerate([small, small, bare, {"metadata": {"name": "a"}}], start=1):
+        cluster.nodes.put(decode_node(json.dumps(body)))
+        assert told == ["a"] * (number - (number > 1))
+    assert others == ["placement"]
+    cluster.nodes.replace([])
+    assert told == ["a"] * 4
+
+
+def pod(**status: object) -> Pod:
+    body = {
+        "metadata": {"name": "web", "namespace": "ns", "uid": "1", "resourceVersion": "1"},
+        "spec": {"nodeName": "node-a"},
+        "status": {"phase": "Running", **status},
+    }
+    return decode_pod(json.dumps(body))
+
+
+def test_kubelet_status_of_a_running_pod_requests_no_decision() -> None:
+    cluster = ClusterCache()
+    cluster.pods.replace([pod()])
+    told: list[str] = []
+    cluster.listeners.placement.append(lambda: told.append("placement"))
+    cluster.pods.put(pod(conditions=[{"type": "Ready", "status": "True"}], podIP="10.0.0.1"))
+    assert told == []
+    cluster.pods.put(pod(phase="Succeeded"))
+    assert told == ["placement"]
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    cluster.pods.put(pod(phase="Succeeded", conditions=[waits]))
+    assert told == ["placement"] * 2
+
+
+def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
+    """Other tasks run meanwhile and must not take half a list for the whole."""
+    cluster = ClusterCache()
+    many = [Node(ObjectMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
+    known = []
+    for _ in cluster.nodes.replacing(many):
+        assert not cluster.nodes.synced
+        known.append(len(cluster.nodes.objects))
+    assert len(known) > 1
+    assert known == sorted(set(known))
+    assert cluster.nodes.synced
+    assert list(cluster.nodes.objects.values()) == many
+
+
+def test_any_node_may_exist_until_nodes_are_listed() -> None:
+    cluster = ClusterCache()
+    assert cluster.may_exist("node-a")
+    cluster.nodes.replace([Node(ObjectMeta(name="node-b", uid="u"))])
+    assert cluster.may_exist("node-b")
+    assert not cluster.may_exist("node-a")
+    cluster.nodes.put(Node(ObjectMeta(name="node-a", uid="v")))
+    assert cluster.may_exist("node-a")
+
+
+def test_status_is_the_last_one_written_and_no_policy_change() -> None:
+    """A new leader continues from what the last one wrote."""
+    cluster = ClusterCache()
+    told: list[str] = []
+    key = PolicyKey("ns", "demo")
+    cluster.policies.replace([Policy(key)])
+    cluster.listeners.decisions.append(lambda: told.append("decisions"))
+    cluster.policies.put(Policy(key, status={"compliance": "Violated"}))
+    assert cluster.status_of(key) == {"compliance": "Violated"}
+    assert told == []
+
+
+def test_relist_drops_objects_deleted_meanwhile() -> None:
+    cluster = ClusterCache()
+    pods = [Pod(ObjectMeta(name=name, namespace="ns")) for name in ("one", "two")]
+    cluster.pods.replace(list(pods))
+    told: list[int] = []
+    cluster.listeners.placement.append(lambda: told.append(1))
+    cluster.pods.replace([pods[1]])
+    assert list(cluster.pods.objects) == [("ns", "two")]
+    assert told == [1]
+
+
+def _taspolicy(spec, **more):
+    meta = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 3}
+    return msgspec.Raw(json.dumps({"metadata": meta, "spec": spec, **more}).encode())
+
+
+def test_policy_is_decoded_with_its_status():
+    rules = [{"metricname": "m", "operator": "Equals", "target": 1}]
+    spec = {"strategies": {"dontschedule": {"rules": rules}}}
+    found = decode_policy(_taspolicy(spec, status={"compliance": "Compliant"}))
+    assert found.key == ("ns", "demo")
+    assert (found.uid, found.generation, found.problems) == ("u", 3, ())
+    assert found.metrics == {"m"}
+    assert found.status == {"compliance": "Compliant"}
+
+
+def test_oversized_policy_is_not_decoded_and_reports_so():
+    spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
+    found = decode_policy(_taspolicy(spec))
+    assert found.strategies == {}
+    assert found.problems[0].startswith("spec: it has 350")
+    assert found.problems[0].endswith("more than 262144: the policy is not enforced")
+    assert (found.uid, found.generation) == ("u", 3)
+
+
+def test_oversized_status_is_not_decoded():
+    found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
+    assert found.status == {}
+
+
+def test_node_listeners_receive_registrations_and_no_heartbeats():
+    seen, known = [], ClusterCache()
+    known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
+    first = Node(ObjectMeta(name="a", uid="1", resource_version="1"))
+    known.nodes.replace([first])
+    assert seen == [], "the first list is no change"
+    known.nodes.put(Node(ObjectMeta(name="a", uid="1", resource_version="2")))
+    assert seen == []
+    known.nodes.put(Node(ObjectMeta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(ObjectMeta(name="b", uid="3", resource_version="4")))
+    known.nodes.drop(first)
+    known.nodes.replace([Node(ObjectMeta(name="b", uid="5", resource_version="6"))])
+    assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]

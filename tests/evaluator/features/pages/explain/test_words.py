@@ -1,0 +1,39 @@
+"""Rules and strategies as sentences."""
+
+import pytest
+
+from evaluator.core.policy.types import StrategyName
+from evaluator.features.pages.explain import words
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"operator": "LessThan", "target": 3}, "m is less than 3"),
+        ({"operator": "Equals", "target": "1500m"}, "m equals 1500m"),
+        (
+            {"operator": "GreaterThan", "target": 1, "for": "1m30s", "whenMissing": "violate"},
+            "m is greater than 1, for 1m30s, or has no usable reading",
+        ),
+    ],
+)
+def test_a_rule_is_a_sentence_with_its_durations(parsed, body, sentence):
+    policy = parsed(dontschedule=[{"metricname": "m", **body}])
+    [rule] = policy.strategies[StrategyName.DONTSCHEDULE].rules
+    assert words.rule(rule) == sentence
+
+
+def test_a_strategy_says_what_it_does_and_how_rules_combine(parsed, rule):
+    policy = parsed(
+        dontschedule={
+            "rules": [rule("a Equals 1"), rule("b Equals 1")],
+            "logicalOperator": "allOf",
+        },
+        scheduleonmetric=[rule("c GreaterThan 0")],
+    )
+    assert words.strategy(policy, StrategyName.DONTSCHEDULE) == (
+        "Pods of this policy are not scheduled on nodes where all of these rules hold"
+    )
+    assert words.strategy(policy, StrategyName.SCHEDULEONMETRIC) == (
+        "Pods of this policy prefer nodes where c is highest"
+    )

@@ -1,0 +1,66 @@
+"""What was written to a node, and which policy caused it."""
+
+from dataclasses import replace
+
+import pytest
+
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
+from evaluator.core.policy.actions.types import Action, Actions
+from evaluator.features.pages.explain import written
+
+PREFIXES = ("plimsoll.io/",)
+
+
+@pytest.fixture
+def node():
+    meta = NodeMeta(
+        name="a",
+        labels={"demo": "violating", "other": "violating", "theirs": "x"},
+        owned_labels=frozenset({"demo", "other"}),
+        owned_conditions=frozenset({"plimsoll.io/Demo"}),
+    )
+    taints = [
+        Taint("plimsoll.io/ns.demo", "violating", "NoSchedule"),
+        Taint("plimsoll.io/ns.other", "violating", "NoSchedule"),
+        Taint("theirs", "", "NoExecute"),
+    ]
+    conditions = (
+        NodeCondition("Ready", "True"),
+        NodeCondition("plimsoll.io/Demo", "True", "DescheduleViolated", 0.0),
+    )
+    return Node(meta, NodeSpec(taints=taints), NodeStatus(conditions))
+
+
+def test_only_what_is_ours_is_shown(node):
+    found = written.of_node(node, PREFIXES)
+    assert found["labels"] == {"demo": "violating", "other": "violating"}
+    assert [one["key"] for one in found["taints"]] == [
+        "plimsoll.io/ns.demo",
+        "plimsoll.io/ns.other",
+    ]
+    assert found["conditions"] == [
+        {
+            "type": "plimsoll.io/Demo",
+            "status": "True",
+            "reason": "DescheduleViolated",
+            "since": "1970-01-01T00:00:00Z",
+        }
+    ]
+
+
+def test_a_policy_shows_its_own_part(node, parsed):
+    kinds = frozenset({Action.LABEL, Action.TAINT, Action.CONDITION})
+    actions = Actions(kinds, condition="plimsoll.io/Demo")
+    policy = replace(parsed("demo"), actions=actions)
+    found = written.of_policy(node, policy, [], PREFIXES)
+    assert found["labels"] == {"demo": "violating"}
+    assert [one["key"] for one in found["taints"]] == ["plimsoll.io/ns.demo"]
+    assert [one["type"] for one in found["conditions"]] == ["plimsoll.io/Demo"]
+    labels_only = replace(policy, actions=Actions())
+    assert written.of_policy(node, labels_only, [], PREFIXES)["taints"] == []
+
+
+def test_nothing_is_written_to_a_node_that_is_gone(parsed):
+    nothing = {"labels": {}, "taints": [], "conditions": []}
+    assert written.of_node(None, PREFIXES) == nothing
+    assert written.of_policy(None, parsed("demo"), [], PREFIXES) == nothing

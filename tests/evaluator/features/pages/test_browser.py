@@ -1,0 +1,551 @@
+"""The pages for a browser: their data, their HTML, negotiation, headers, and that they cannot be injected into."""
+
+import json
+import re
+from dataclasses import replace
+from urllib.parse import unquote, urlencode, urljoin, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node, NodeMeta, NodeSpec, Taint
+from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy, StrategyName
+from evaluator.features.pages import drawing
+from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body
+from tests.examples import examples
+from wire.codec import Delta
+
+PREFIX = "http://host:1/api/v1/namespaces/plimsoll/services/plimsoll-evaluator:ops/proxy"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"'><img src=x onerror=alert(1)>",
+    "\u202egnirts\u2066\u200f",
+    "a%2Fb",
+    "&lt;b&gt;",
+    "{{ 7 * 7 }}{% raw %}",
+    "x" * 253,
+    "a.json",
+    "items",
+    "\ud800".encode("utf-8", "replace").decode(),
+    "nodes?state=all#main",
+)
+
+
+async def data(pages, target):
+    """Return a page as JSON."""
+    response = await pages.get(target, accept="application/json")
+    assert response.status == 200, body(response)
+    assert response.content_type == "application/json"
+    return json.loads(body(response))
+
+
+def filled(pages, demo):
+    """Decide on four nodes: violated, pending, clear, and not reported."""
+    pages.know(demo, nodes=["a", "b", "c", "d"], pods=[("ns", "web", "demo")])
+    pages.report({"a": Delta({"m": 10.0, "k": 1.0}), "b": Delta({"m": 6.0, "k": 0.0})})
+    pages.report({"c": Delta({"m": 0.0, "k": 0.0})})
+    pages.now += 2.5
+    return pages
+
+
+async def test_overview_counts_nodes_by_strategy_and_state(pages, demo):
+    found = await data(filled(pages, demo), "/")
+    [policy] = found["policies"]
+    assert policy["policy"] == "ns/demo"
+    none = {"violating": 0, "pending": 0, "clearing": 0, "missing": 0}
+    assert policy["strategies"] == {
+        "dontschedule": {**none, "pending": 2},
+        "deschedule": {**none, "violating": 1},
+        "labeling": {**none, "violating": 1},
+    }
+    assert policy["states"] == {
+        "violated": 1,
+        "clearing": 0,
+        "pending": 1,
+        "labelled": 0,
+        "awaited": 1,
+        "missing": 0,
+        "clear": 1,
+    }
+    runs = [[0, 1, "violated"], [1, 1, "pending"], [3, 1, "awaited"]]
+    assert policy["strip"] == {"columns": 4, "runs": runs}
+    assert policy["oldestReadingSeconds"] == 2.5
+    assert found["waitingFor"] == ["the first report of 1 node"]
+    assert found["evaluator"]["sources"] == ["agents"]
+
+
+async def test_overview_tells_how_long_the_api_server_was_silent(pages, demo):
+    filled(pages, demo)
+    pages.cluster.staleness.observed("nodes", pages.now)
+    pages.now += 7.0
+    silent = {one["kind"]: one for one in (await data(pages, "/"))["apiServer"]}
+    assert silent["nodes"] == {"kind": "nodes", "silentSeconds": 7.0, "stale": False}
+    assert silent["pods"]["silentSeconds"] is None
+    assert "last update of nodes 7.0 s ago" in (await pages.html("/")).text
+
+
+async def test_overview_as_a_page_has_the_same_numbers_and_names_states_by_word(pages, demo):
+    page = await filled(pages, demo).html("/")
+    assert page.heading == "Policies"
+    [strip] = [one for one in page.all("svg") if one["class"] == "strip"]
+    assert strip["role"] == "img"
+    assert strip["aria-label"] == "1 violated, 1 pending, 1 awaited, 1 clear"
+    assert [path["class"] for path in page.all("path")] == [
+        "is-violated",
+        "is-pending",
+        "is-awaited",
+    ]
+    assert "waiting for the first report of 1 node" in page.text
+
+
+async def test_policy_lists_nodes_that_differ_with_times_and_timers(pages, demo):
+    filled(pages, demo)
+    found = await data(pages, "/policies/ns/demo")
+    assert list(found["nodes"]) == ["a", "b", "d"]  # the worst first
+    node = found["nodes"]["a"]
+    assert node["state"] == "violated"
+    assert node["violatedSeconds"] == {"deschedule": 2.5, "labeling": 2.5}
+    [timer] = node["timers"]
+    assert timer == {
+        "strategy": "dontschedule",
+        "rule": "m GreaterThan 5",
+        "timer": "for",
+        "leftSeconds": 2.5,
+    }
+    assert node["deschedule"] == "violating demo: m GreaterThan 9"
+    assert found["pods"][0]["pod"] == "ns/web"
+    [rule] = found["strategies"]["dontschedule"]["rules"]
+    assert rule["words"] == "m is greater than 5, for 5s, until it did not for 20s"
+    page = await pages.html("/policies/ns/demo")
+    assert page.heading == "Policy ns/demo"
+    assert "Pods of this policy should leave nodes where this rule holds" in page.text
+
+
+async def test_violation_that_ends_is_clearing(pages, demo):
+    filled(pages, demo)
+    pages.now += 5.0
+    pages.report({"b": Delta()})
+    pages.report({"b": Delta({"m": 1.0})})
+    pages.now += 1.0
+    found = (await data(pages, "/policies/ns/demo"))["nodes"]["b"]
+    assert found["state"] == "clearing"
+    assert [one["timer"] for one in found["timers"]] == ["clearAfter"]
+
+
+@pytest.mark.parametrize(
+    ("query", "nodes"),
+    [
+        ("", ["a", "b", "d"]),
+        ("?state=all", ["a", "b", "d", "c"]),
+        ("?state=clear", ["c"]),
+        ("?state=pending", ["b"]),
+        ("?state=nonsense", ["a", "b", "d"]),
+        ("?search=d", ["d"]),
+        ("?state=all&search=nowhere", []),
+        ("?page=99", ["a", "b", "d"]),
+        ("?page=-1", ["a", "b", "d"]),
+        ("?page=" + "9" * 400, ["a", "b", "d"]),
+    ],
+)
+async def test_filters_are_part_of_the_link(pages, demo, query, nodes):
+    filled(pages, demo)
+    for path in ("/nodes", "/policies/ns/demo"):
+        assert list((await data(pages, f"{path}{query}"))["nodes"]) == nodes
+        await pages.html(f"{path}{query}")
+
+
+async def test_a_page_has_200_nodes_and_links_to_the_next(pages, demo):
+    nodes = [f"n{number:03}" for number in range(450)]
+    pages.know(demo, nodes=nodes)
+    for number, begin, end in ((1, 0, 200), (2, 200, 400), (3, 400, 450)):
+        found = await data(pages, f"/nodes?page={number}")
+        assert list(found["nodes"]) == nodes[begin:end]
+        assert (found["window"]["pages"], found["window"]["found"]) == (3, 450)
+    page = await pages.html("/nodes?page=2")
+    turns = {one["rel"]: one["href"] for one in page.all("a") if "rel" in one}
+    assert turns == {"prev": "?page=1", "next": "?page=3"}
+
+
+async def test_node_shows_every_policy_and_reading(pages, demo, parsed, rule):
+    other = parsed("other", dontschedule=[rule("k Equals 1")])
+    pages.know(demo, other)
+    pages.report({"node-a": Delta({"m": 10.0, "k": 0.5})})
+    pages.report({"node-a": Delta(unread=["k"])})
+    found = await data(pages, "/nodes/node-a")
+    assert set(found["policies"]) == {"ns/demo", "ns/other"}
+    assert found["policies"]["ns/other"]["readings"]["k"]["state"].startswith("unread")
+    assert [one["strategy"] for one in found["policies"]["ns/demo"]["rules"]] == [
+        "deschedule",
+        "dontschedule",
+        "labeling",
+        "scheduleonmetric",
+    ]
+    assert found["written"] == {"labels": {}, "taints": [], "conditions": []}
+    page = await pages.html("/nodes/node-a")
+    assert page.heading == "Node node-a"
+    assert "0.5 unread: its source cannot be read, the last reading still counts" in page.text
+    explained = json.loads(body(await pages.get("/explain?node=node-a")))
+    assert explained == found  # /explain is the older name
+
+
+async def test_rules_name_the_nodes_that_cannot_read_a_metric(pages, demo):
+    pages.know(demo, nodes=["a", "b"])
+    pages.report({"a": Delta({"m": 1.0}, unread=["k"]), "b": Delta({"k": 1.0}, several={"m": 2})})
+    found = (await data(pages, "/rules"))["metrics"]
+    assert list(found) == ["k", "m"]  # what cannot be read comes first
+    assert found["k"]["nodes"]["unread"] == 1
+    assert found["k"]["named"] == {"unread": ["a"]}
+    assert found["m"]["named"] == {"several": ["b"]}
+    assert found["m"]["policies"] == ["ns/demo"]
+    assert list((await data(pages, "/rules?state=several"))["metrics"]) == ["m"]
+    await pages.html("/rules")
+
+
+BROKEN = {"group": "g", "rule": "node_x", "reason": "evaluation", "text": "many to many"}
+
+
+async def test_rules_that_fail_are_listed_with_their_nodes(pages, demo):
+    pages.know(demo, nodes=["a", "b", "c"])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("a", "b")})
+    file = {"file": "b.yaml", "reason": "invalid", "text": "no YAML"}
+    pages.report_failing("b", {**BROKEN, "seconds": 90}, file, more=2)
+    pages.report_failing("a", BROKEN)
+    pages.report_failing("c", BROKEN)  # without a fresh report
+    found = await data(pages, "/rules")
+    assert found["failing"] == {"nodes": 2, "failures": 2, "notStored": 2}
+    rule, other = found["failingRules"]
+    assert rule == {
+        "file": "",
+        "group": "g",
+        "rule": "node_x",
+        "reason": "evaluation",
+        "message": "many to many",
+        "messages": 1,
+        "nodeCount": 2,
+        "nodes": ["a", "b"],
+        "failingSeconds": 90.0,
+    }
+    assert (other["file"], other["nodes"]) == ("b.yaml", ["b"])
+    page = await pages.html("/rules")
+    assert "many to many" in page.text
+    assert {"./nodes/a", "./nodes/b"} <= {one["href"] for one in page.all("a")}
+    assert [one["rule"] for one in (await data(pages, "/rules?search=de_x"))["failingRules"]] == [
+        "node_x"
+    ]
+
+
+async def test_node_shows_its_failing_rules_until_its_report_is_stale(pages, demo):
+    pages.know(demo, nodes=["a"])
+    pages.report({"a": Delta({"m": 1.0, "k": 1.0})})
+    pages.report_failing("a", BROKEN, more=1)
+    pages.now += 30.0
+    found = (await data(pages, "/nodes/a"))["failingRules"]
+    assert (found["ageSeconds"], found["more"]) == (30.0, 1)
+    assert found["rules"][0]["failingSeconds"] == 30.0
+    page = await pages.html("/nodes/a")
+    assert "As of the agent's report 30 s ago; 1 more are on the agent's page." in page.text
+    assert "many to many" in page.text
+    pages.now += 1.0
+    found = (await data(pages, "/nodes/a"))["failingRules"]
+    assert found == {"ageSeconds": None, "rules": [], "more": 0}
+    assert "many to many" not in (await pages.html("/nodes/a")).text
+    assert (await data(pages, "/rules"))["failingRules"] == []
+
+
+async def test_messages_of_one_rule_that_differ_by_node_are_one_failure(pages, demo):
+    pages.know(demo, nodes=["a", "b", "c"])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("a", "b", "c")})
+    for node, disk in (("a", "sda"), ("b", "nvme0"), ("c", "nvme0")):
+        pages.report_failing(node, {**BROKEN, "text": f"many to many on {disk}"})
+    [found] = (await data(pages, "/rules"))["failingRules"]
+    assert (found["message"], found["messages"]) == ("many to many on nvme0", 2)
+    assert (found["nodeCount"], found["nodes"]) == (3, ["a", "b", "c"])
+    assert "many to many on nvme0 (one of 2 messages)" in (await pages.html("/rules")).text
+
+
+async def test_failures_on_most_nodes_come_first_and_the_others_are_counted(pages, demo):
+    nodes = [f"node-{number:03}" for number in range(60)]
+    pages.know(demo, nodes=nodes)
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in nodes})
+    for node in nodes:
+        own = ({**BROKEN, "rule": f"{node}_{number}"} for number in range(2))
+        pages.report_failing(node, BROKEN, *own)
+    found = await data(pages, "/rules")
+    assert found["failing"]["failures"] == 121
+    assert len(found["failingRules"]) == 100
+    first = found["failingRules"][0]
+    assert (first["nodeCount"], first["nodes"]) == (60, nodes[:10])
+    assert "100 of 121 failures, on 60 nodes" in (await pages.html("/rules")).text
+
+
+async def test_pods_are_listed_and_explained(pages, demo):
+    filled(pages, demo)
+    assert [one["pod"] for one in (await data(pages, "/pods"))["pods"]] == ["ns/web"]
+    found = await data(pages, "/pods/ns/web")
+    assert found["summary"] == "unknown: the evaluator waits for the first report of 1 node"
+    assert list(found["nodes"]) == ["d", "a", "b", "c"]
+    assert list((await data(pages, "/pods/ns/web?state=left"))["nodes"]) == ["a", "b", "c"]
+    assert await data(pages, "/pods?pod=ns/web") == found
+    assert (await pages.html("/pods/ns/web")).heading == "Pod ns/web"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/nodes/nowhere",
+        "/policies/ns/other",
+        "/pods/ns/none",
+        "/gangs",
+        "/gangs/ns/g",
+        "/policies/ns/demo/more",
+        "/nodes/a/b",
+    ],
+)
+async def test_an_unknown_page_is_an_error_in_the_form_asked_for(pages, demo, target):
+    filled(pages, demo)
+    response = await pages.get(target)
+    assert response.status == 404
+    page = Html(body(response))
+    assert page.heading == "Not Found"
+    for response in (
+        await pages.get(target, accept="application/json"),
+        await pages.get(f"{target}.json", accept="text/html"),
+    ):
+        assert response.status == 404
+        found = json.loads(body(response))
+        assert found["kind"] == "Status"
+        assert found["message"] in page.text
+
+
+async def test_a_namespace_has_lists_of_its_own(pages, demo, parsed):
+    other = parsed("demo", namespace="ns-2")
+    pages.know(demo, other, pods=[("ns", "web", "demo"), ("ns-2", "web", "demo")])
+    for path in ("/policies/ns", "/policies/ns/"):
+        found = await data(pages, path)
+        assert [one["policy"] for one in found["policies"]] == ["ns/demo"]
+        assert (found["window"]["found"], found["window"]["total"]) == (1, 1)
+        assert (await pages.html(path)).heading == "Policies ns"
+        assert (await data(pages, f"{path}?search=2"))["policies"] == []
+    assert [one["pod"] for one in (await data(pages, "/pods/ns-2"))["pods"]] == ["ns-2/web"]
+
+
+async def test_suffix_and_accept_return_the_same_data(pages, demo):
+    filled(pages, demo)
+    for path, twin in (
+        ("/", "/index.json"),
+        ("/policies", "/policies.json"),
+        ("/nodes", "/nodes.json"),
+        ("/nodes/", "/nodes.json"),
+        ("/nodes/a", "/nodes/a.json"),
+        ("/policies/ns/demo", "/policies/ns/demo.json"),
+        ("/pods", "/pods.json"),
+        ("/rules", "/rules.json"),
+    ):
+        by_suffix = await pages.get(twin)
+        assert by_suffix.content_type == "application/json"
+        assert json.loads(body(by_suffix)) == await data(pages, path)
+
+
+async def test_pages_forbid_what_a_page_does_not_need(pages, demo):
+    filled(pages, demo)
+    for target in ("/", "/nodes/a", "/nodes/nowhere", "/index.json", "/explain"):
+        headers = dict((await pages.get(target)).headers)
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "set-cookie" not in headers
+    headers = dict((await pages.get("/")).headers)
+    assert headers["content-security-policy"].startswith("default-src 'none'; ")
+    assert headers["vary"] == "Accept"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+async def test_pages_are_only_read(pages, demo, method):
+    filled(pages, demo)
+    for target in ("/", "/nodes", "/policies/ns/demo"):
+        assert (await pages.get(target, method=method)).status == 405
+
+
+async def test_probes_and_unknown_paths_are_answered_as_before(pages):
+    assert (await pages.get("/healthz")).status == 200
+    for path in ("/nothing", "/robots.txt", "/policiesx", "/nodesx/a", "//"):
+        response = await pages.get(path)
+        assert response.status == 404
+        assert response.content_type.startswith("text/plain")
+
+
+async def crawl(pages, start):
+    """Follow every link below the prefix, and return the pages by path and query."""
+    found, left = {}, [f"{PREFIX}{start}"]
+    while left:
+        url = left.pop()
+        assert url.startswith(f"{PREFIX}/"), url
+        parts = urlsplit(url.removeprefix(PREFIX))
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        if target in found or len(found) > 400:
+            continue
+        response = await pages.get(target)
+        assert response.status == 200, (target, body(response))
+        found[target] = response
+        if response.content_type.startswith("text/html"):
+            page = Html(body(response))
+            links = [one["href"] for one in (*page.all("a"), *page.all("link"))]
+            links += [one["src"] for one in page.all("script")]
+            left += [urljoin(url, link) for link in links if not link.startswith(("#", "data:"))]
+    return found
+
+
+@pytest.mark.parametrize("start", ["/", "/nodes/", "/policies/ns/demo/"])
+async def test_every_link_leads_to_a_page_below_the_prefix(pages, demo, start):
+    found = await crawl(filled(pages, demo), start)
+    assert {"/policies/ns/demo", "/nodes/a", "/pods/ns/web", "/rules", "/nodes?state=all"} <= set(
+        found
+    )
+    assert {urlsplit(target).path.rpartition(".")[2] for target in found} >= {"css", "js", "json"}
+
+
+async def test_every_link_of_hostile_names_leads_to_its_page(parsed, rule):
+    names = [name for name in HOSTILE if "/" not in name]
+    policies = [parsed(name, dontschedule=[rule("m Equals 1")]) for name in names]
+    pages = PagesOfPolicies()
+    pages.know(*policies, nodes=names, pods=[("ns", name, name) for name in names])
+    pages.report({name: Delta({"m": 1.0}) for name in names})
+    found = await crawl(pages, "/")
+    seen = {unquote(urlsplit(target).path) for target in found}
+    for name in names:
+        assert {f"/policies/ns/{name}", f"/nodes/{name}", f"/pods/ns/{name}"} <= seen
+
+
+def shape(text):
+    """Return the elements of a page with the names of their attributes, without texts and values."""
+    return [(tag, sorted(attributes)) for tag, attributes in Html(text).elements]
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/", ["1 problem, 1 warning"]),
+        ("/policies/ns/demo", ["Problem: no node has it", "Warning: it is a counter"]),
+        ("/pods/ns/web", ["1 problem, 1 warning"]),
+    ],
+)
+async def test_problems_and_warnings_are_on_the_first_page_and_those_of_policy_and_pod(
+    pages, demo, path, texts
+):
+    flawed = replace(demo, problems=("no node has it",), warnings=("it is a counter",))
+    pages.know(flawed, pods=[("ns", "web", "demo")])
+    pages.report({node: Delta({"m": 1.0, "k": 1.0}) for node in ("node-a", "node-b")})
+    words = " ".join(re.sub("<[^>]*>", " ", body(await pages.get(path))).split())
+    shown = words.replace(" :", ":").replace(" ,", ",")
+    assert [text for text in texts if text not in shown] == []
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(name=st.text(min_size=1, max_size=40).filter(lambda name: name not in {".", ".."}))
+async def test_no_name_changes_the_elements_of_a_page(name):
+    await check_elements(name)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_no_hostile_name_changes_the_elements_of_a_page(name):
+    await check_elements(name)
+
+
+def policy_of(name):
+    """A policy with this name, metric, label, problem and status."""
+    key = PolicyKey("ns", name)
+    rule = Rule(name, Operator.EQUALS, 1.0, written=name)
+    return Policy(
+        key,
+        {
+            StrategyName.DONTSCHEDULE: Strategy((rule,)),
+            StrategyName.LABELING: Strategy((replace(rule, labels=(Label(name, name),)),)),
+            StrategyName.SCHEDULEONMETRIC: Strategy((rule,)),
+        },
+        problems=(name,),
+        warnings=(name,),
+        uid="uid",
+        status={"message": name, "conditions": [dict.fromkeys(("type", "message"), name)]},
+        observed_by=name,
+    )
+
+
+async def drawn(name):
+    """Return all pages of a cluster in which everything has this name."""
+    pages = PagesOfPolicies(agents=lambda: 1, leader=lambda: name)
+    meta = NodeMeta(name=name, labels={name: name}, owned_labels=frozenset({name}))
+    taints = [Taint(f"plimsoll.io/{name}", name, name)]
+    pages.know(
+        policy_of(name), nodes=[Node(meta, NodeSpec(taints=taints))], pods=[("ns", name, name)]
+    )
+    pages.report({name: Delta({name: 1.0})})
+    texts = dict.fromkeys(("group", "rule", "reason", "text"), f"x{name}"[:200])
+    pages.report_failing(name, texts, {**texts, "file": f"/{name}"[:200]})
+    query = urlencode({"search": name, "state": name})
+    lists = ("/", "/nodes", "/pods", "/rules", f"/nodes?{query}")
+    texts = [body(await pages.get(path)) for path in lists]
+    links = {
+        one["href"]
+        for text in texts[:-1]
+        for one in Html(text).all("a")
+        if re.match(r"\./(policies|nodes|pods)/", one["href"])
+    }
+    assert len(links) == 3
+    for link in sorted(links, key=lambda link: link.split("/")[1]):
+        response = await pages.get(link.removeprefix("."))
+        assert response.status == 200
+        texts.append(body(response))
+    return texts
+
+
+PLAIN = []
+"""The elements of all pages with a plain name."""
+
+
+async def check_elements(name):
+    """All pages have the same elements as with a plain name, and no mark that reorders text."""
+    hostile = await drawn(name)
+    if not PLAIN:
+        PLAIN.extend(shape(text) for text in await drawn("plain"))
+    assert [shape(text) for text in hostile] == PLAIN
+    assert not {"\u202e", "\u2066", "\u200f", "\u0000"} & set("".join(hostile))
+
+
+async def test_tables_have_headers_with_a_scope_and_can_be_scrolled_by_keyboard(pages, demo):
+    filled(pages, demo)
+    for path in ("/", "/policies/ns/demo", "/nodes", "/nodes/a", "/pods", "/pods/ns/web", "/rules"):
+        page = await pages.html(path)
+        assert all(one.get("scope") for one in page.all("th")), path
+        regions = [one for one in page.all("div") if one.get("class") == "table"]
+        assert regions
+        assert all(one["tabindex"] == "0" and one["aria-label"] for one in regions)
+        assert page.all("main")[0]["id"] == "main"
+        assert page.all("a")[0] == {"class": "skip", "href": "#main"}
+        labelled = {one["for"] for one in page.all("label")}
+        shown = [one for one in page.all("input") if one.get("type") != "hidden"]
+        assert all(one["id"] in labelled for one in shown)
+        assert page.all("html")[0]["lang"] == "en"
+        identifiers = [one["id"] for _, one in page.elements if "id" in one]
+        assert len(identifiers) == len(set(identifiers))
+
+
+@pytest.mark.parametrize(
+    ("target", "template"),
+    [("/nodes?state=all", "nodes.html"), ("/pods/ns/web", "pod.html"), ("/rules", "rules.html")],
+)
+async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template):
+    """A piece is drawn in one step of the event loop."""
+    around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
+    around |= {"root": "./", "navigation": [], "gangs": False, "version": "1"}
+    most = []
+    for count in (20, 200):
+        nodes = [f"node-{number:03}" for number in range(count)]
+        pages.know(demo, nodes=nodes, pods=[("ns", "web", "demo")])
+        pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in nodes})
+        for node in nodes:
+            pages.report_failing(node, BROKEN)
+        values = {**around, "page": await data(pages, target)}
+        most.append(max(map(len, drawing._TEMPLATES.pieces(template, values))))
+    assert most[1] <= 1.1 * most[0]

@@ -1,0 +1,186 @@
+"""The command adopt-labels on the sandbox's API server: ownership moves, labels stay, output and exit status."""
+
+import sys
+
+import pytest
+
+from evaluator.core.kube.transport import KubeError
+from evaluator.tools.adopt_labels.migration import PASSES, IncompleteError, LabelMigration
+from tests import preloaded
+
+DEMO, CARD = "demo", "telemetry.aware.scheduling.demo/card0"
+NODES = ("node-a", "node-b")
+POLICY = {
+    "apiVersion": "telemetry.intel.com/v1alpha1",
+    "kind": "TASPolicy",
+    "metadata": {"name": "demo", "namespace": "default"},
+    "spec": {"strategies": {}},
+}
+
+
+def named(node):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+
+
+@pytest.fixture
+async def cluster(api):
+    """A policy and two nodes with labels of TAS; node-b has no managedFields."""
+    await api.policies()
+    await api.policy(POLICY)
+    for name in NODES:
+        await api.node(name)
+        if name == "node-a":
+            await api.apply(f"/api/v1/nodes/{name}", named(name), "somebody")
+        labels = {DEMO: "violating", CARD: "true", "mine": "1"}
+        await api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+    await api.node("node-c")
+    return api
+
+
+@pytest.fixture
+async def kube(cluster, connect):
+    return await connect(cluster.url)
+
+
+async def owned(api, name):
+    """Return the label keys that Plimsoll owns on a node."""
+    node = await api.get(f"/api/v1/nodes/{name}")
+    return {
+        field.removeprefix("f:")
+        for entry in node["metadata"].get("managedFields", ())
+        if entry["manager"] == "plimsoll" and entry["operation"] == "Apply"
+        for field in entry["fieldsV1"].get("f:metadata", {}).get("f:labels", {})
+    }
+
+
+class Reports(dict):
+    def __call__(self, node, labels):
+        assert node not in self
+        self[node] = set(labels)
+
+
+BOTH = {DEMO, CARD}
+ALL = dict.fromkeys(NODES, BOTH)
+
+
+@pytest.mark.parametrize("name", NODES)
+async def test_ownership_moves_and_no_label_changes(cluster, kube, name):
+    before = await cluster.labels(name)
+    reports = Reports()
+    await LabelMigration(kube, pause=0.0).run(reports)
+    assert reports == ALL
+    assert await owned(cluster, name) == BOTH
+    assert await cluster.labels(name) == before
+    await cluster.apply(f"/api/v1/nodes/{name}", named(name), "plimsoll")
+    assert await cluster.labels(name) == {"mine": "1"}, "the next apply can remove them"
+
+
+async def test_second_run_has_nothing_to_do(cluster, kube):
+    await LabelMigration(kube, pause=0.0).run(Reports())
+    again, planned = Reports(), Reports()
+    await LabelMigration(kube, pause=0.0).run(again)
+    await LabelMigration(kube).plan(planned)
+    assert again == planned == {}
+
+
+async def test_plan_reports_the_same_nodes_and_writes_nothing(cluster, kube):
+    before = [await cluster.get(f"/api/v1/nodes/{name}") for name in NODES]
+    reports = Reports()
+    await LabelMigration(kube).plan(reports)
+    assert reports == ALL
+    assert [await cluster.get(f"/api/v1/nodes/{name}") for name in NODES] == before
+
+
+class InterruptedKube:
+    """A Kube whose `put_managed_fields` first awaits `before(node name, attempt)`."""
+
+    def __init__(self, kube, before):
+        self._kube = kube
+        self._before = before
+        self.tries = []
+
+    def __getattr__(self, name):
+        return getattr(self._kube, name)
+
+    async def put_managed_fields(self, node, fields):
+        name = node["metadata"]["name"]
+        self.tries.append(name)
+        await self._before(name, self.tries.count(name))
+        await self._kube.put_managed_fields(node, fields)
+
+
+async def test_node_changed_since_the_list_is_retried(cluster, kube):
+    async def change_first(name, attempt):
+        if attempt == 1:
+            await cluster.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"new": "1"}}})
+
+    interposed, reports = InterruptedKube(kube, change_first), Reports()
+    await LabelMigration(interposed, pause=0.0).run(reports)
+    assert reports == ALL
+    assert all(interposed.tries.count(name) == 2 for name in NODES)
+    assert (await cluster.labels("node-a"))["new"] == "1"
+
+
+async def test_deleted_node_is_skipped(cluster, kube):
+    async def delete(name, _attempt):
+        if name == "node-a":
+            await cluster.delete(f"/api/v1/nodes/{name}")
+
+    reports = Reports()
+    await LabelMigration(InterruptedKube(kube, delete), pause=0.0).run(reports)
+    assert reports == {"node-b": BOTH}
+
+
+async def test_lasting_conflict_ends_with_an_error_and_other_nodes_are_done(cluster, kube):
+    async def keep_changing(name, attempt):
+        if name == "node-a":
+            labels = {"new": str(attempt)}
+            await cluster.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+
+    interposed, reports = InterruptedKube(kube, keep_changing), Reports()
+    with pytest.raises(IncompleteError, match="not taken over"):
+        await LabelMigration(interposed, pause=0.0).run(reports)
+    assert reports == {"node-b": BOTH}
+    assert interposed.tries.count("node-a") == PASSES
+
+
+async def test_forbidden_write_ends_at_once(cluster, kube):
+    async def forbid(_name, _attempt):
+        raise KubeError(403, "nodes is forbidden")
+
+    interposed = InterruptedKube(kube, forbid)
+    with pytest.raises(KubeError, match="forbidden"):
+        await LabelMigration(interposed, pause=0.0).run(Reports())
+    assert len(interposed.tries) == 1
+
+
+async def adopt_labels(*flags):
+    """Run the command; return exit status, stdout, stderr."""
+    return await preloaded.run((sys.executable, "-P", "-m", "evaluator", "adopt-labels", *flags))
+
+
+@pytest.mark.e2e
+async def test_command_prints_each_node_and_a_total(cluster, kubeconfig):
+    config = f"--kubeConfig={kubeconfig(cluster.url)}"
+    for verb, more in (("would take over", ("--dry-run",)), ("took over", ())):
+        status, out, err = await adopt_labels(config, *more)
+        assert (status, err) == (0, "")
+        *lines, last = out.splitlines()
+        assert sorted(lines) == [f"{name}: {verb} {DEMO}, {CARD}" for name in NODES]
+        assert last == f"{verb} 4 labels on 2 nodes"
+    assert await adopt_labels(config) == (0, "took over 0 labels on 0 nodes\n", "")
+
+
+@pytest.mark.e2e
+async def test_command_without_the_crd_exits_with_status_1(api, kubeconfig):
+    status, _, err = await adopt_labels(f"--kubeConfig={kubeconfig(api.url)}")
+    assert status == 1
+    (line,) = err.splitlines()
+    assert line.startswith("plimsoll-evaluator adopt-labels: GET /apis/telemetry.intel.com")
+
+
+@pytest.mark.e2e
+async def test_command_without_a_kubeconfig_exits_with_status_1(tmp_path):
+    status, out, err = await adopt_labels(f"--kubeConfig={tmp_path}/none")
+    assert (status, out) == (1, "")
+    assert err.startswith("plimsoll-evaluator adopt-labels: no kubeconfig at ")

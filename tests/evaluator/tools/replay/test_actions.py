@@ -1,0 +1,171 @@
+"""The backtest acts on nodes as the live evaluator does: taints, conditions and limits are equal at every moment."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
+from evaluator.core.policy import parse
+from evaluator.core.policy.actions.types import NodeLimit
+from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.types import VALUE, ActionSettings
+from evaluator.tools.replay.actions import ActionReplay
+from evaluator.tools.replay.intervals import Period
+from evaluator.tools.replay.replay import Replay, Timing
+from plimsoll import rfc3339
+from tests.evaluator.conftest import make_tas
+from tests.evaluator.tools.replay.test_differential import (
+    NODES,
+    STALE,
+    START,
+    STEP,
+    Live,
+    bodies,
+    recording,
+    report,
+    scrapes,
+)
+from tests.examples import examples
+
+limits = st.sampled_from(["1", "50%", "100%"])
+
+
+@st.composite
+def policies(draw):
+    found = []
+    for name in draw(st.sampled_from([("p",), ("p", "q")])):
+        names = draw(st.sets(st.sampled_from(["dontschedule", "deschedule"]), min_size=1))
+        made = make_tas(name, **{one: draw(bodies(labels=False)) for one in sorted(names)})
+        made["metadata"]["annotations"] = {
+            "plimsoll.io/actions": draw(st.sampled_from(["taint", "condition", "taint,condition"])),
+            "plimsoll.io/taint-effect": draw(
+                st.sampled_from(["PreferNoSchedule", "NoSchedule", "NoExecute"])
+            ),
+            "plimsoll.io/max-nodes": draw(limits),
+        }
+        found.append(parse.parse(made))
+    return found
+
+
+class LiveActions:
+    """The evaluator's decisions and plans; what it plans is on the nodes at once."""
+
+    def __init__(self, wanted, settings_):
+        self.live = Live(wanted, START)
+        self.cluster = self.live.cluster
+        self.planner = NodeActionPlanner(
+            self.cluster, self.live.loop, Metrics(), settings_, clock=lambda: self.live.now
+        )
+        self.cluster.listeners.actions.append(self.planner.changed)
+        self.writes = Counter()
+
+    async def decide(self, now):
+        self.live.decide(now)
+        await self.planner.plan()
+        for _ in range(10):
+            if not self.write():
+                return
+            await self.planner.plan()
+        raise AssertionError("plans and writes do not end")
+
+    def write(self):
+        """Write the plan to all nodes; return whether anything changed."""
+        plan, changed = self.planner.latest, False
+        for name in NODES:
+            node = self.cluster.nodes.objects[name]
+            wanted = plan.taints.get(name, {})
+            patch = taints.compare(node, wanted, self.planner.prefixes)
+            state = conditions.compare(node, plan.conditions.get(name, {}))
+            if patch is None and state is None:
+                continue
+            changed = True
+            if patch:
+                own = [(t.key, t.effect) for t in node.spec.taints or ()]
+                after = [tuple(one.rsplit(":", 1)) for one in wanted]
+                self.writes.update({("taint", key): 1 for key, _ in {*own} ^ {*after}})
+            if state:
+                self.count_conditions(node, state)
+            self.cluster.nodes.put(self.written(node, plan, state))
+        return changed
+
+    def count_conditions(self, node, state):
+        before = {c.type: f"{c.status}/{c.reason}" for c in node.status.conditions}
+        for kind in before.keys() | state.states.keys():
+            self.writes["condition", kind] += before.get(kind) != state.states.get(kind)
+
+    def written(self, node, plan, state):
+        """The node after the writes; the API server stores times in whole seconds."""
+        name = node.metadata.name
+        made = [
+            Taint(key, VALUE, effect)
+            for key, effect in (one.rsplit(":", 1) for one in plan.taints.get(name, {}))
+        ]
+        found = node.status.conditions
+        if state:
+
+            def since(kind):
+                at = plan.policies[plan.owners[kind]].since[plan.nodes.position[name]]
+                return self.live.now if at != at else float(at)
+
+            found = [
+                NodeCondition(
+                    one["type"],
+                    one["status"],
+                    one["reason"],
+                    rfc3339.parse(one["lastTransitionTime"]),
+                )
+                for one in state.body(since, lambda _kind: "")
+            ]
+        meta = NodeMeta(name=name, uid=name)
+        meta.owned_conditions = frozenset(one.type for one in found)
+        return Node(meta, NodeSpec(taints=made), NodeStatus(conditions=found))
+
+
+def state(plan):
+    return {
+        "taints": {node: dict(plan.taints.get(node, {})) for node in NODES},
+        "conditions": {node: dict(plan.conditions.get(node, {})) for node in NODES},
+        "policies": {
+            key: (one.limit, one.of, one.acted, one.held_back, one.problems)
+            for key, one in plan.policies.items()
+        },
+    }
+
+
+@settings(max_examples=examples(25), deadline=None)
+@given(policies(), scrapes(), st.sampled_from(["1", "60%", "100%"]))
+async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
+    found = parse_limit(most)
+    flags = ActionSettings(taints=True, conditions=True, no_execute=True, evict=True, most=found)
+    end = len(table) + 8
+    period = Period(START, START + STEP * end)
+    replay = Replay(wanted, NODES, Timing(STEP, STALE), start=START)
+    actions = ActionReplay(wanted, NODES, period, flags)
+    live, delivered = LiveActions(wanted, flags), 0
+    steps = {step.at: step for step in replay.run(recording(table), period.end)}
+    for now in sorted({*steps, *(START + STEP * tick for tick in range(end + 1))}):
+        while delivered < len(table) and START + STEP * (delivered + 1) <= now:
+            delivered += 1
+            live.live.wait(START + STEP * delivered)
+            for node, values in table[delivered - 1].items():
+                report(live.live.store, node, values, START + STEP * delivered)
+        if now in steps:
+            actions.step(steps[now])
+        await live.decide(now)
+        assert state(actions.plan) == state(live.planner.latest), now - START
+    for policy in wanted:
+        totals = actions.totals[policy.key]
+        assert (
+            totals.taint_writes
+            == live.writes["taint", f"plimsoll.io/{policy.key.namespace}.{policy.key.name}"]
+        )
+        owned = live.planner.latest.owners.get(policy.actions.condition) == policy.key
+        written = live.writes["condition", policy.actions.condition] if owned else 0
+        assert totals.condition_writes == written
+
+
+def parse_limit(text):
+    return NodeLimit(int(text.rstrip("%")), percent=text.endswith("%"))
