@@ -13,6 +13,7 @@ from agent.rules.promql.labels import Labels, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import Moment, Vector
 from agent.rules.storage.head import Head
+from agent.rules.storage.shared_head import SharedHead
 from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner, Scrape
 
@@ -53,9 +54,9 @@ class Sampler:
         self._source = source
         self._step = step
         self._history = Head(expression.needs)
+        shared = SharedHead()
         self._groups = [
-            RunningGroup(group, Head(dependencies.needs(group)), self._serving)
-            for group in _groups_for(expression, groups)
+            RunningGroup(group, self._serving, shared) for group in _groups_for(expression, groups)
         ]
         sources = (group.sources for group in self._groups)
         self._names = self._serving(expression.needs).union(*sources)

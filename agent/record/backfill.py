@@ -9,7 +9,7 @@ from agent.rules.groups.file import Group
 from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.tick import Tick, TickResult, by_metric
 from agent.rules.promql.labels import NAME, Labels
-from agent.rules.storage.head import Head
+from agent.rules.storage.shared_head import SharedHead
 from collectors.interface.sample import Family, Sample
 from plimsoll.recording import text
 
@@ -50,8 +50,9 @@ def _own(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _node(
     node: str, ticks: Mapping[int, Mapping[tuple[str, Labels], float]], groups: Sequence[Group]
 ) -> Iterator[bytes]:
+    shared = SharedHead()
     running = [
-        RunningGroup(group, Head(dependencies.needs(group)), lambda _needs: frozenset())
+        RunningGroup(group, lambda _needs: frozenset(), shared)
         for group in dependencies.ordered(groups)
     ]
     for now in sorted(ticks):

@@ -1,11 +1,11 @@
 """The command `plimsoll-agent backfill`: recording rules over recorded files, so that a backtest can use their results."""
 
+import io
 import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 
 from agent.config import PROGRAM as AGENT
 from agent.record.backfill import Samples, backfill
@@ -15,6 +15,7 @@ from agent.rules.storage import exposition
 from agent.rules.storage.exposition import ExpositionError
 from plimsoll import durations, logs
 from plimsoll.commandline import Parser
+from plimsoll.files import userfile
 from plimsoll.recording.names import metric_names
 from plimsoll.text import SentenceError
 
@@ -107,7 +108,7 @@ def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozen
 def _samples(name: str, needed: Callable[[str], bool]) -> Samples:
     """Return the samples of a file, without those that no rule needs."""
     try:
-        with Path(name).open(encoding="utf-8") as file:
+        with io.TextIOWrapper(userfile.open_binary(name), encoding="utf-8") as file:
             lines = [line if _may_be(line, needed) else "\n" for line in file]
     except OSError as error:
         raise BackfillError(f"{name} cannot be read: {error.strerror}") from error

@@ -15,9 +15,11 @@ from agent.rules.failing import FailureTimes
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
-from agent.rules.groups.manager import GroupManager, Part
+from agent.rules.groups.manager import GroupManager
+from agent.rules.groups.members import Part
 from agent.rules.groups.results import Published
 from agent.rules.groups.tick import by_metric
+from agent.rules.groups.turns import LONGEST_STEP
 from agent.rules.inputs import RuleInputs
 from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
@@ -215,7 +217,9 @@ class RuleEngine:
         spent = self._evaluate(due) if due else 0.0
         self._note_failing()
         self._subscribers.notify(self._current())
-        next_due = min(self._groups.next or now + _LOOK, (now // _LOOK + 1) * _LOOK)
+        look = (now // _LOOK + 1) * _LOOK
+        next_group = self._groups.next
+        next_due = look if next_group is None else min(next_group, look)
         # Rules take at most half of a core, whatever they contain.
         return max(next_due - self._clock.boot(), round(spent * 1000))
 
@@ -252,13 +256,17 @@ class RuleEngine:
         self._notices.read(rule_file)
 
     def _evaluate(self, due: Sequence[Part]) -> float:
-        """Evaluate due groups. Returns the seconds it took, without reading the sources."""
+        """Evaluate due groups, as many as a step has time for. Returns the seconds it took, without reading the sources."""
         now, epoch = self._clock.boot(), self._clock.epoch()
         reuse = all(map(self._groups.is_accelerated, due))
         reading = self._inputs.read(self._groups.collectors(due), now, epoch, reuse=reuse)
-        began = time.perf_counter()
-        for part in due:
-            begin = time.perf_counter()
+        due = self._groups.ordered(due, reading.families)
+        began, end = time.perf_counter(), self._clock.processor() + LONGEST_STEP
+        for number, part in enumerate(due):
+            begin, used = time.perf_counter(), self._clock.processor()
+            if used > end:
+                self._groups.postpone(due[number:])
+                break
             try:
                 self._notices.overridden(self._groups.evaluate(part, reading).overridden)
             except CancelledError:
@@ -266,7 +274,8 @@ class RuleEngine:
             except Exception as error:
                 log.exception("rule group is broken", group=part.group)
                 self._groups.broke(part, now, f"{type(error).__name__}: {error}")
-            self._groups.took(part, time.perf_counter() - begin)
+            self._groups.took(part, time.perf_counter() - begin, self._clock.processor() - used)
+        self._groups.count(now)
         self._published = self._groups.published(now)
         self._notices.failing(self._published.errors)
         return time.perf_counter() - began

@@ -11,7 +11,7 @@ from collectors.interface.refusal import CollectorConfigError
 from collectors.shared import steadyfile
 from collectors.shared.steadyfile import FileStamp
 from collectors.textfile.formats import promtext
-from collectors.textfile.formats.promtext import TextFamily
+from collectors.textfile.formats.promtext import MOST_LABELS, LabelsError, TextFamily
 
 _NANOSECONDS = 1_000_000_000
 # File times advance in ticks of up to 10 ms: a file changed within the last few may change again and keep its stamp.
@@ -29,6 +29,8 @@ class PromFile:
     held_since: float | None = None
     samples: int = 0
     """Number of its samples; if rejected for its samples, the minimum it would need."""
+    labels: int = 0
+    """Number of their labels; if rejected for its labels, the minimum it would need."""
 
     @property
     def mtime(self) -> int | None:
@@ -51,18 +53,24 @@ class _Remaining:
 
     bytes: int
     samples: int
+    labels: int
 
     def take(self, file: PromFile) -> None:
         """Subtract an exported file."""
         if file.families and file.mark is not None:
             self.bytes -= file.mark.size
             self.samples -= file.samples
+            self.labels -= file.labels
 
     def has(self, file: PromFile) -> bool:
         """Return whether a file that was read before still fits."""
         if not file.families or file.mark is None:
             return file.refusal is None or file.refusal.reason not in {"samples", "size"}
-        return file.mark.size <= self.bytes and file.samples <= self.samples
+        return file.mark.size <= self.bytes and not self.lacks(file)
+
+    def lacks(self, file: PromFile) -> bool:
+        """Return whether a file is known to have too many samples or labels."""
+        return file.samples > self.samples or file.labels > self.labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,8 @@ class PromFiles:
     def read(self) -> tuple[Mapping[str, PromFile], Mapping[str, str]]:
         """Return all files by path, and directories that could not be listed. Unchanged files are the same objects as before."""
         listing = _list(self._directories)
-        remaining = _Remaining(self._limits.total_bytes, self._limits.total_samples)
+        samples = self._limits.total_samples
+        remaining = _Remaining(self._limits.total_bytes, samples, MOST_LABELS * samples)
         files: dict[str, PromFile] = {}
         for path, status in listing.files.items():
             files[path] = self._file(path, status, listing.homes[path], remaining)
@@ -122,7 +131,7 @@ class PromFiles:
         if before.settled and status is not None and steadyfile.stamp(status) == before.mark:
             if remaining.has(before):
                 return before
-            if before.samples > remaining.samples:  # known without reading it again
+            if remaining.lacks(before):  # known without reading it again
                 return replace(before, families=(), refusal=_too_many_samples())
         now = self._load(path, status, home, remaining)
         doubtful = now.refusal or not now.families
@@ -145,17 +154,28 @@ class PromFiles:
                 raise CollectorConfigError("kind", "is not a regular file")
             limit = min(self._limits.file_bytes, remaining.bytes)
             found, content = steadyfile.read(path, limit=limit, beneath=home)
-            families = promtext.parse(content, most_samples=remaining.samples)
-        except CollectorConfigError as refusal:
+            families = _parse(content, remaining)
+        except CollectorConfigError as error:
+            # Never raised: a traceback would keep the parser's frames, with all that was read.
+            refusal = CollectorConfigError(error.reason, str(error))
+            settled = not self._is_recent(found)
+            if isinstance(error, LabelsError):
+                return PromFile(found, (), refusal, settled, labels=remaining.labels + 1)
             samples = remaining.samples + 1 if refusal.reason == "samples" else 0
-            return PromFile(
-                found, refusal=refusal, settled=not self._is_recent(found), samples=samples
-            )
+            return PromFile(found, (), refusal, settled, samples=samples)
         samples = sum(len(family.samples) for family in families)
-        return PromFile(found, families, settled=not self._is_recent(found), samples=samples)
+        labels = sum(len(sample.labels) for family in families for sample in family.samples)
+        settled = not self._is_recent(found)
+        return PromFile(found, families, settled=settled, samples=samples, labels=labels)
 
     def _is_recent(self, found: FileStamp) -> bool:
         return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
+
+
+def _parse(content: bytes, remaining: _Remaining) -> tuple[TextFamily, ...]:
+    return promtext.parse(
+        content, most_samples=remaining.samples, most_labels=max(remaining.labels, 0)
+    )
 
 
 _UNKNOWN = PromFile()

@@ -86,10 +86,10 @@ class Agent:
 def agent(tmp_path):
     started = []
 
-    def start(expressions):
-        many = (f'node_many{{n="{i}",device="eth{i}",kind="abc"}} {i}\n' for i in range(SERIES))
+    def start(expressions, series=SERIES, rules=_rules):
+        many = (f'node_many{{n="{i}",device="eth{i}",kind="abc"}} {i}\n' for i in range(series))
         (tmp_path / "many.prom").write_text("".join(many))
-        (tmp_path / "rules.yaml").write_text(_rules(expressions))
+        (tmp_path / "rules.yaml").write_text(rules(expressions))
         log = tmp_path / "log"
         flags = [
             *(
@@ -122,6 +122,15 @@ def _rules(expressions):
     return f"groups:\n- name: bad\n  interval: 1s\n  rules:\n{bad}{good}"
 
 
+def _groups(expressions):
+    bad = "".join(
+        f"- name: bad{i}\n  interval: 1s\n  rules:\n  - record: bad{i}\n    expr: {e}\n"
+        for i, e in enumerate(expressions)
+    )
+    good = "- name: good\n  interval: 1s\n  rules:\n  - {record: good, expr: vector(1)}\n"
+    return f"groups:\n{bad}{good}"
+
+
 def evaluated(group):
     pattern = rf'plimsoll_rule_group_last_evaluation_timestamp_seconds\{{group="{group}"\}} (\S+)'
 
@@ -152,3 +161,22 @@ def test_sigterm_ends_an_agent_during_a_subquery(agent):
     running.until(lambda text: "plimsoll_rule_group_rules" in text)
     running.program.send_signal(signal.SIGTERM)
     assert running.program.wait(WATCHDOG) == 0
+
+
+def test_groups_over_the_same_series_share_them_within_the_memory_limit(agent):
+    expressions = [f'sum(rate(node_many{{n!="{i}"}}[1m]))' for i in range(30)]
+    running = agent(expressions, series=15_000, rules=_groups)
+    failing = r'rule_error\{group="bad\d+",rule="bad\d+",reason="memory"\} 1'
+    running.until(lambda text: re.search(failing, text))
+    seen = running.until(evaluated("good"))
+    for _ in range(3):
+        seen = running.until(
+            lambda text, before=seen: (now := evaluated("good")(text)) != before and now
+        )
+    assert "\ngood 1\n" in running.metrics()
+    # Some groups have results beside the samples that all of them need.
+    running.until(lambda text: re.search(r"\nbad\d+ \S+\n", text))
+    text = running.metrics()
+    taken = re.findall(r"plimsoll_rule_group_memory_bytes\{.*\} (\S+)", text)
+    assert sum(map(float, taken)) <= 32 << 20
+    assert running.peak < LIMIT

@@ -16,8 +16,8 @@ from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import make
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.head import Head
 from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.shared_head import SharedHead
 from plimsoll import strictyaml
 
 pytestmark = pytest.mark.e2e
@@ -225,15 +225,15 @@ def test_rule_that_reads_its_own_result_stops_at_its_memory_limit():
     more = [f'label_replace(r, "y", "${{1}}{letter}", "y", "(.*)")' for letter in "ab"]
     rule = Rule("r", parse(" or ".join(["r", *more, "vector(1)"])))
     group = Group("g", (rule,))
-    history = Head(dependencies.needs(group), limit=1 << 20)
-    running = RunningGroup(group, history, lambda _: frozenset())
-    seen = []
-    while running.history is not None:
-        outcome = running.tick(Tick(1000 * (len(seen) + 1), 0, 1000, {}, ()))
+    running = RunningGroup(group, lambda _: frozenset(), SharedHead())
+    seen, errors = [], ()
+    while not errors:
+        outcome = running.tick(Tick(1000 * (len(seen) + 1), 0, 1000, {}, (), free=1 << 20))
+        errors = outcome.errors
         seen.append(sum(map(len, outcome.results.values())))
     assert seen[:4] == [1, 3, 7, 15]
     assert len(seen) < 15
-    assert outcome.errors[0].reason == "memory"
+    assert errors[0].reason == "memory"
 
 
 def test_cyclic_groups_are_ordered_once_each():

@@ -4,6 +4,7 @@ A rule's results are published only if it could be evaluated. Missing results ar
 be known: a source failed, a rule failed, or the group has had fewer than the two ticks that rates need.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -12,13 +13,15 @@ from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, Rule, RuleError
 from agent.rules.groups.tick import Tick, TickResult, unknown
 from agent.rules.promql import labels
-from agent.rules.promql.budget import LimitError
-from agent.rules.promql.expression import Expression, parse
+from agent.rules.promql.budget import SERIES, Budget, LimitError
 from agent.rules.promql.labels import EMPTY, NAME, Labels
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import EvaluationError, Moment, Vector
-from agent.rules.storage.head import FullError, Head
+from agent.rules.storage.group_storage import GroupStorage
+from agent.rules.storage.head import Head
+from agent.rules.storage.shared_head import SharedHead
 from agent.rules.storage.snapshot import Snapshot
+from agent.rules.storage.store import FullError
 from plimsoll.text import SentenceError
 
 _FEW_TICKS = 2
@@ -27,7 +30,8 @@ _DEFECTS = (ArithmeticError, AssertionError, LookupError, RecursionError, TypeEr
 _KEPT = 1 << 12  # cached label sets of results per rule
 # Bytes counted for a recorded series and for each of its labels: estimates that include what the exposition remembers.
 _RESULT, _RESULT_LABEL = 600, 100
-_REST = 60_000  # milliseconds for which a rule that exceeded a limit is not evaluated
+# Milliseconds for which a rule that exceeded a limit is not evaluated: doubled each time in a row, since failing takes time too.
+_REST, _LONGEST_REST = 60_000, 16 * 60_000
 
 
 @dataclass(slots=True)
@@ -38,8 +42,6 @@ class _Evaluation:
     key: str
     """Identifies the rule within its group."""
     sources: frozenset[str]
-    inputs: tuple[Need, ...]
-    expression: Expression
     renamed: dict[Labels, Labels] = field(default_factory=dict)
     held: int = 0
     """Bytes of its latest results and of the expression's caches."""
@@ -47,6 +49,8 @@ class _Evaluation:
     """The limit that it exceeded recently."""
     resume: int = 0
     """Time (ms) at which it is evaluated again after that."""
+    pause: int = _REST
+    """Milliseconds until it is evaluated again if it exceeds a limit now."""
 
     def named(self, found: Labels) -> Labels:
         """Return a result's label set as recorded."""
@@ -60,11 +64,17 @@ class _Evaluation:
 
     def rest(self, error: LimitError, time: int) -> "_RuleFailedError":
         """Drop the rule's state and skip the rule for a while."""
-        self.expression = parse(self.rule.expression.text)
-        self.renamed.clear()
-        self.held, self.resume = 0, time + _REST
+        self.forget()
+        self.resume = time + self.pause
+        self.pause = min(2 * self.pause, _LONGEST_REST)
         self.limited = _RuleFailedError(error.reason, str(error))
         return self.limited
+
+    def forget(self) -> None:
+        """Drop what is cached about series."""
+        self.rule.expression.forget()
+        self.renamed.clear()
+        self.held = 0
 
     def is_doubtful(self, failed: Collection[str], doubtful: Iterable[str]) -> bool:
         """Return whether a source that it reads failed, or another rule's results are incomplete."""
@@ -73,55 +83,69 @@ class _Evaluation:
         return any(
             dependencies.may_name(need.selector, metric)
             for metric in doubtful
-            for need in self.inputs
+            for need in self.rule.expression.needs
         )
 
 
 class RunningGroup:
-    """A group with its sample storage. One thread at a time."""
+    """A group with its results, and the samples that it shares with other groups. One thread at a time."""
 
     def __init__(
         self,
         group: Group,
-        history: Head,
         sources: Callable[[Iterable[Need]], frozenset[str]],
+        shared: SharedHead,
+        *,
+        budget: Budget | None = None,
     ) -> None:
-        """`sources`: returns the collectors for needed series."""
+        """`sources`: returns the collectors for needed series. `shared`: the samples of groups with this one's interval."""
         self.group = group
-        self.history: Head | None = history
-        self.sources = sources(dependencies.needs(group))
+        self._needs = dependencies.needs(group)
+        self.history: Head | None = Head(self._needs, budget=budget)
+        """The results that its rules read; None once it is stopped."""
+        self.shared = shared
+        shared.join(self, self._needs)
+        self.sources = sources(self._needs)
         """The collectors to run for the group."""
         self.result = unknown(group, 0)
         """Its latest results."""
         self._doing = [
-            _Evaluation(
-                rule, key, sources(rule.expression.needs), rule.expression.needs, rule.expression
-            )
+            _Evaluation(rule, key, sources(rule.expression.needs))
             for rule, key in zip(group.rules, _keys(group), strict=True)
         ]
         self._ticks = 0
-        self._names = history.names
         self.metrics = dependencies.recorded([group])
         """The metrics that it records."""
 
     @property
     def held(self) -> int:
         """Approximate bytes of the latest results and of the expressions' caches."""
-        return sum(doing.held for doing in self._doing) if self.history is not None else 0
+        return sum([doing.held for doing in self._doing]) if self.history is not None else 0
+
+    @property
+    def taken(self) -> float:
+        """Approximate bytes that it would take alone."""
+        history = self.history
+        return 0 if history is None else history.bytes + self.held + self.shared.taken(self)
 
     @property
     def ticks(self) -> int:
         """Return the number of evaluations so far."""
         return self._ticks
 
-    def restore(self, snapshot: Snapshot, ticks: int = 0) -> None:
-        """Start with the samples of a snapshot and of so many ticks, before the first tick."""
+    def restore(self, snapshot: Snapshot, ticks: int = 0, *, limit: float = math.inf) -> None:
+        """Start with the results of a snapshot and of so many ticks, before the first tick. Raises FullError."""
         self._ticks = ticks
         if self.history is not None:
-            try:
-                self.history.restore(snapshot)
-            except FullError as error:
-                self.stop(0, "memory", str(error))
+            self.history.limit = limit
+            self.history.restore(snapshot)
+
+    def share(self, shared: SharedHead) -> None:
+        """Use the samples of another interval from now on."""
+        if self.history is not None and shared is not self.shared:
+            shared.join(self, self._needs)
+            self.shared.leave(self)
+        self.shared = shared
 
     def tick(self, tick: Tick) -> TickResult:
         """Add the samples of a tick, evaluate every rule and return the results."""
@@ -142,9 +166,9 @@ class RunningGroup:
     def stop(self, time: int, reason: str, text: str) -> TickResult:
         """Stop recording: results from part of the samples would be wrong."""
         self.history = None
+        self.shared.leave(self)
         for doing in self._doing:
-            doing.expression = doing.rule.expression
-            doing.renamed.clear()
+            doing.forget()
         self.result = unknown(self.group, time, self._errors(reason, text))
         return self.result
 
@@ -153,12 +177,12 @@ class RunningGroup:
         return tuple(RuleError(name, rule.record, reason, text) for rule in self.group.rules)
 
     def _fill(self, history: Head, tick: Tick) -> None:
+        shared = self.shared
+        shared.begin(tick.time)
+        shared.limit = tick.free - tick.reserve - history.bytes - self.held
+        shared.fill(self, tick.families)
+        history.limit = tick.free - shared.bytes - self.held
         history.begin(tick.time)
-        names = self._names
-        for metric in tick.families if names is None else names & tick.families.keys():
-            if names is not None or history.needs(metric):
-                for family in tick.families[metric]:
-                    history.add_family(family.samples)
         for other in tick.others:
             for metric, vector in other.results.items():
                 if history.needs(metric) and metric not in tick.collected:
@@ -167,18 +191,21 @@ class RunningGroup:
         history.settle()
 
     def _evaluate(self, history: Head, tick: Tick) -> TickResult:
-        moment = Moment(history, tick.time, tick.epoch, tick.step, tick.budget)
+        storage = GroupStorage(history, self.shared)
+        moment = Moment(storage, tick.time, tick.epoch, tick.step, tick.budget)
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}
-        held, taken = self.held, history.bytes
+        held, taken = self.held, history.bytes + self.shared.bytes
         for doing in self._doing:
             rule = doing.rule
             if doing.is_doubtful(tick.failed, doubtful):
                 doubtful.add(rule.record)
             others = held - doing.held
             try:
-                vector = self._results(doing, moment, tick.free - taken - others)
+                left = tick.free - taken - others
+                free = max(left - tick.reserve, min(left, doing.held))
+                vector = self._results(doing, moment, free)
                 held = others + doing.held
             except _RuleFailedError as error:
                 held = others + doing.held
@@ -189,7 +216,7 @@ class RunningGroup:
             if rule.record in tick.collected:
                 vector = []
             if history.record(doing.key, vector):
-                taken = history.bytes
+                taken = history.bytes + self.shared.bytes
             if vector:
                 results[rule.record] = results.get(rule.record, []) + vector
         history.end()
@@ -206,6 +233,9 @@ class RunningGroup:
         budget = moment.budget
         try:
             budget.start_rule(free)
+            for need in doing.rule.expression.needs:
+                # Before the evaluation, which takes at least this: many rules over many series would keep others waiting.
+                budget.must_have(SERIES * len(moment.storage.select(need.selector)))
             vector = self._evaluated(doing, moment)
             budget.take(sum([_RESULT + _RESULT_LABEL * len(found) for found, _ in vector]))
         except LimitError as error:
@@ -213,11 +243,12 @@ class RunningGroup:
                 raise _RuleFailedError(error.reason, str(error)) from error
             raise doing.rest(error, moment.time) from error
         doing.held = budget.used
+        doing.pause = _REST
         return vector
 
     def _evaluated(self, doing: _Evaluation, moment: Moment) -> Vector:
         try:
-            value = doing.expression.evaluate(moment)
+            value = doing.rule.expression.evaluate(moment)
         except EvaluationError as error:
             raise _RuleFailedError("evaluation", str(error)) from error
         except _DEFECTS as error:

@@ -1,81 +1,35 @@
 """Schedules all rule groups and combines their results.
 
 A group is evaluated at its interval. While a subscriber uses some of its metrics, the rules behind these are evaluated every
-second or two, as a group of their own with samples of its own; their results are published instead of the group's. If they
-look back far, the whole group is evaluated every second instead: what its samples say has to survive the subscription.
+second or two, as a group of their own; their results are published instead of the group's. If they look back far, the whole
+group is evaluated every second instead: what its samples say has to survive the subscription.
+
+Groups with the same interval share the samples of collectors. A group that would exceed the memory limit with new series is
+stopped before they are taken; if samples of known series exceed it, the group that needs the most memory is stopped.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from agent.rules.groups import dependencies, results
+from agent.rules.groups import dependencies, results, turns
 from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.groups.group import RunningGroup
+from agent.rules.groups.members import Member, Members, Part, account, results_of
+from agent.rules.groups.memory import GroupMemory
 from agent.rules.groups.metrics import GroupAccount
-from agent.rules.groups.results import GroupResult, Published
+from agent.rules.groups.results import Published
 from agent.rules.groups.schedule import Schedule
-from agent.rules.groups.tick import Tick, TickInputs, TickResult
+from agent.rules.groups.shared_heads import Move, SharedHeads
+from agent.rules.groups.tick import FamiliesByMetric, Tick, TickInputs, TickResult
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.plan import Need
-from agent.rules.storage.head import Head
 from agent.rules.storage.snapshot import Snapshot
-
-_COUNT = 15_000
-"""Milliseconds between two counts of stored samples."""
+from agent.rules.storage.store import FullError
 
 Sources = Callable[[Iterable[Need]], frozenset[str]]
 """Returns the collectors for needed series."""
 QuickInterval = Callable[[Group, Collection[str]], int]
 """Returns how often (ms) rules that a subscriber uses are evaluated, given the metrics that rules record."""
-
-
-class Part(NamedTuple):
-    """What is evaluated at once: a group, or those of its rules that subscribers use."""
-
-    group: str
-    quick: bool = False
-
-
-@dataclass(slots=True)
-class _Member:
-    """A group and its statistics."""
-
-    running: RunningGroup
-    own_interval: int
-    """Interval (ms) without subscribers; results are valid for a multiple of it."""
-    interval: int
-    """Its current interval in ms."""
-    duration: float = 0.0
-    timestamp: float | None = None
-    missed: int = 0
-    samples: int = 0
-    counted: int | None = None
-    bytes: int = 0
-    """Approximate bytes of its samples and results."""
-
-    @property
-    def result(self) -> GroupResult:
-        """Return the group's latest result."""
-        return GroupResult(self.running.group, self.own_interval, self.running.result)
-
-    @property
-    def metrics(self) -> frozenset[str]:
-        """Return the metrics that it has evaluated."""
-        return self.running.metrics if self.running.result.time else frozenset()
-
-    def measure(self, now: int) -> None:
-        """Update `bytes`, and `samples` at most once in a while."""
-        history = self.running.history
-        if history is None:
-            self.bytes = self.samples = 0
-            return
-        self.bytes = history.bytes + self.running.held
-        if self.counted is None or now - self.counted >= _COUNT:
-            self.samples, self.counted = history.samples, now
-
-
-_Members = Mapping[Part, _Member]
 
 
 class GroupManager:
@@ -93,21 +47,24 @@ class GroupManager:
         """`interval`: default for groups without one. `max_memory`: bytes of all samples and results."""
         self._budget = budget or Budget()
         self._interval = interval
-        self._max_memory = max_memory
         self._sources = sources
         self._quick_interval = quick_interval
         self._groups: tuple[Group, ...] = ()
-        self._members: _Members = {}
+        self._members: Members = {}
         self._dependencies: Mapping[str, frozenset[str]] = {}
         self._help: Mapping[str, str] = {}
         self._shared: frozenset[str] = frozenset()
         self._schedule = Schedule[Part]({}, 0)
         self._subscribed: Collection[str] = frozenset()
+        self._heads = SharedHeads(self._budget)
+        self._memory = GroupMemory(max_memory, self._heads)
+        self._postponed: Collection[Part] = frozenset()
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
         before = self._members
-        members: dict[Part, _Member] = {}
+        members: dict[Part, Member] = {}
+        moves: list[Move] = []
         self._groups = dependencies.ordered(groups)
         for group in self._groups:
             part = Part(group.name)
@@ -118,20 +75,38 @@ class GroupManager:
                 known.interval = known.own_interval
                 continue
             members[part] = member = self._member(group)
-            snapshot = history.snapshot() if history is not None else saved.get(group.name)
-            if snapshot is not None:
-                member.running.restore(snapshot)
+            if known is not None and history is not None:
+                self._restore(member, history.snapshot(), now)
+                moves.append((known.running.shared, member.running.shared))
+            elif group.name in saved:
+                self._restore(member, saved[group.name], now)
+        for part, known in before.items():
+            if members.get(part) is not known:
+                known.running.shared.leave(known.running)
         self._members = members
+        if not before:
+            self._heads.restore(
+                saved, self._memory.free(self._members), recorded=dependencies.recorded(groups)
+            )
+        self._heads.copy(moves, self._memory.free(self._members))
         self._dependencies = dependencies.dependencies(groups)
         self._help = results.help_texts(self._groups)
         self._shared = dependencies.shared(self._groups)
         self._schedule = Schedule({part: m.own_interval for part, m in members.items()}, now)
         self._subscribed = frozenset()
 
-    def _member(self, group: Group) -> _Member:
-        history = Head(dependencies.needs(group), limit=self._max_memory, budget=self._budget)
+    def _member(self, group: Group) -> Member:
         interval = max(group.interval or self._interval, SHORTEST)
-        return _Member(RunningGroup(group, history, self._sources), interval, interval)
+        shared = self._heads.at(interval)
+        running = RunningGroup(group, self._sources, shared, budget=self._budget)
+        return Member(running, interval, interval)
+
+    def _restore(self, member: Member, snapshot: Snapshot, now: int, ticks: int = 0) -> None:
+        try:
+            member.running.restore(snapshot, ticks, limit=self._memory.free(self._members))
+        except FullError as error:
+            member.stop(now, "memory", str(error))
+        member.measure()
 
     def accelerate(self, metrics: Collection[str], now: int) -> None:
         """Evaluate the rules that record these metrics every second or two, and the rules that they depend on."""
@@ -139,8 +114,9 @@ class GroupManager:
             return
         self._subscribed = metrics
         excerpts = dependencies.excerpts(self._groups, metrics)
-        members: dict[Part, _Member] = {}
+        members: dict[Part, Member] = {}
         intervals: dict[str, int] = {}
+        moves: list[Move] = []
         for group in self._groups:
             members[Part(group.name)] = slow = self._members[Part(group.name)]
             part, excerpt = Part(group.name, quick=True), excerpts.get(group.name)
@@ -160,34 +136,60 @@ class GroupManager:
             if excerpt is None or whole or slow.interval <= (excerpt.interval or 0):
                 if before is not None:
                     slow.missed += before.missed
+                    before.running.shared.leave(before.running)
                     self._schedule.remove(part)
             elif before is not None and before.running.group == excerpt:
                 members[part] = before
             else:
-                members[part] = quick = self._quick(excerpt, slow, before)
+                members[part] = quick = self._quick(excerpt, slow, before, now)
+                moves.append((slow.running.shared, quick.running.shared))
                 self._schedule.set(part, quick.interval, now)
         self._members = members
+        self._heads.copy(moves, self._memory.free(self._members))
 
-    def _quick(self, excerpt: Group, slow: _Member, before: _Member | None) -> _Member:
-        """Return an excerpt of a group, with its samples, in place of another one."""
+    def _quick(self, excerpt: Group, slow: Member, before: Member | None, now: int) -> Member:
+        """Return an excerpt of a group, with its results, in place of another one."""
         quick = self._member(excerpt)
         quick.own_interval = slow.own_interval
         quick.missed = 0 if before is None else before.missed
+        if before is not None:
+            before.running.shared.leave(before.running)
         if slow.running.history is not None:
-            quick.running.restore(slow.running.history.snapshot(), slow.running.ticks)
+            self._restore(quick, slow.running.history.snapshot(), now, slow.running.ticks)
         return quick
 
     @property
     def next(self) -> int | None:
-        """Return the time at which the next group is due."""
-        return self._schedule.next
+        """Return the time at which the next group is due; 0 if groups were postponed."""
+        return 0 if self._postponed else self._schedule.next
 
     def take(self, now: int) -> Sequence[Part]:
-        """Return what is due in order of evaluation, and schedule its next evaluation."""
+        """Return what is due, each group after those that it depends on, and schedule its next evaluation."""
         due = self._schedule.take(now)
         for part, missed in due.items():
-            self._members[part].missed += missed
-        return [part for part in self._members if part in due]
+            self._members[part].missed += missed + (part in self._postponed)
+        self._move(due)
+        found = [part for part in self._members if part in due or part in self._postponed]
+        self._postponed = frozenset()
+        return found
+
+    def ordered(self, due: Sequence[Part], families: FamiliesByMetric) -> Sequence[Part]:
+        """Return due groups in order of evaluation."""
+        return turns.ordered(due, self._members, families)
+
+    def postpone(self, parts: Iterable[Part]) -> None:
+        """Let groups be due again at once: there was no time for them."""
+        self._postponed = frozenset(parts)
+
+    def _move(self, due: Iterable[Part]) -> None:
+        """Let groups whose interval has changed share the samples of their new one."""
+        moves: list[Move] = []
+        for member in map(self._members.__getitem__, due):
+            shared = self._heads.at(member.interval)
+            moves.append((member.running.shared, shared))
+            member.running.share(shared)
+        self._heads.copy(moves, self._memory.free(self._members))
+        self._heads.prune()
 
     def is_accelerated(self, part: Part) -> bool:
         """Return whether a part is evaluated more often than its group's interval."""
@@ -202,7 +204,6 @@ class GroupManager:
         member = self._members[part]
         reads = self._dependencies[part.group]
         others = {other: m for other, m in self._members.items() if other.group in reads}
-        elsewhere = sum([m.bytes for m in self._members.values()]) - member.bytes
         self._budget.start_group()
         result = member.running.tick(
             Tick(
@@ -212,42 +213,43 @@ class GroupManager:
                 reading.families,
                 reading.families.keys(),
                 reading.failed,
-                tuple(result.now(reading.time) for result in _results(others)),
+                tuple(result.now(reading.time) for result in results_of(others)),
                 self._budget,
-                self._max_memory - elsewhere,
+                self._memory.free_for(part, self._members),
+                self._memory.reserve,
             )
         )
-        member.measure(reading.time)
-        if (total := elsewhere + member.bytes) > self._max_memory:
-            text = f"the samples and results of all groups would take {total} bytes"
-            result = self._stop(part, reading.time, "memory", text)
+        member.measure()
+        if self._memory.relieve(self._members, reading.time):
+            result = member.running.result
         member.timestamp = (reading.time + reading.epoch) / 1000
         return result
 
     def broke(self, part: Part, time: int, text: str) -> None:
         """Record that a group cannot be evaluated at all."""
-        self._stop(part, time, "evaluation", text)
+        self._members[part].stop(time, "evaluation", text)
 
-    def _stop(self, part: Part, time: int, reason: str, text: str) -> TickResult:
-        result = self._members[part].running.stop(time, reason, text)
-        self._members[part].measure(time)
-        return result
-
-    def took(self, part: Part, seconds: float) -> None:
-        """Record the duration of an evaluation."""
+    def took(self, part: Part, seconds: float, processor: float) -> None:
+        """Record the duration of an evaluation, and its processor time in seconds."""
         self._members[part].duration = seconds
+        self._members[part].cost = processor
+
+    def count(self, now: int) -> None:
+        """Count the series and samples of each group, once in a while."""
+        self._memory.count(self._members, now)
 
     def published(self, now: int) -> Published:
         """Return the results of all groups. Any thread may call it."""
-        return results.publish(_results(self._members), now, self._help, self._shared)
+        return results.publish(results_of(self._members), now, self._help, self._shared)
 
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """Return the samples of each group that has any."""
-        return {
+        """Return the results of each group, and the samples that groups share."""
+        results = {
             part.group: member.running.history.snapshot()
             for part, member in self._members.items()
             if member.running.history is not None and not part.quick
         }
+        return {**results, **self._heads.snapshots()}
 
     def accounts(self) -> Sequence[GroupAccount]:
         """Return statistics of each group. Any thread may call it."""
@@ -257,37 +259,7 @@ class GroupManager:
         """Return each group with its statistics. Any thread may call it."""
         everything = self._members
         return [
-            (member.running.group, _account(member, everything.get(Part(part.group, quick=True))))
+            (member.running.group, account(member, everything.get(Part(part.group, quick=True))))
             for part, member in everything.items()
             if not part.quick
         ]
-
-
-def _account(slow: _Member, quick: _Member | None) -> GroupAccount:
-    members = [slow] if quick is None else [slow, quick]
-    latest = max(members, key=lambda member: member.timestamp or 0)
-    histories = [m.running.history for m in members if m.running.history is not None]
-    return GroupAccount(
-        group=slow.running.group.name,
-        rules=len(slow.running.group.rules),
-        interval=members[-1].interval / 1000,
-        duration=latest.duration,
-        timestamp=latest.timestamp,
-        missed=sum(member.missed for member in members),
-        series=sum(history.series for history in histories),
-        samples=sum(member.samples for member in members),
-        bytes=sum(member.bytes for member in members),
-    )
-
-
-def _results(members: _Members) -> Iterator[GroupResult]:
-    """Yield all results; a group's without those metrics that its quick part has."""
-    for part, member in members.items():
-        if part.quick:
-            if member.metrics:
-                yield member.result
-            continue
-        result, quick = member.result, members.get(Part(part.group, quick=True))
-        if quick is not None and quick.metrics:
-            result = replace(result, result=result.result.without(quick.metrics))
-        yield result

@@ -82,7 +82,9 @@ class Tick:
     """The latest results of other groups."""
     budget: Budget = field(default_factory=Budget)
     free: float = math.inf
-    """Bytes that samples and results of this group may take."""
+    """Bytes that this group's results and the samples it shares may take."""
+    reserve: float = 0
+    """Bytes of these for samples of known series and results as large as before."""
 
 
 def by_metric(families: Iterable[Family]) -> FamiliesByMetric:

@@ -67,12 +67,17 @@ class Budget:
         """Count bytes, if possible before they are allocated, and call `check`. Raises LimitError if there are too many."""
         self.used += size
         if self.used > self._bytes:
-            raise LimitError(
-                "memory", "its results would take more memory than --rules.max-memory leaves"
-            )
+            self.must_have(0)
         self._calls += 1  # as `check`, without a call: this runs for each part of each expression
         if self._calls % _CALLS == 0 or self._cancelled:
             self._check()
+
+    def must_have(self, size: int) -> None:
+        """Raise LimitError if so many bytes cannot be taken."""
+        if self.used + size > self._bytes:
+            raise LimitError(
+                "memory", "its results would take more memory than --rules.max-memory leaves"
+            )
 
     def check(self) -> None:
         """Raise LimitError if the time is used up, CancelledError if the agent is stopping."""

@@ -1,8 +1,10 @@
 """Expressions: PromQL text, compiled once and evaluated many times."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
+from agent.rules.promql import memo
 from agent.rules.promql.compiler import compiled
 from agent.rules.promql.errors import ExpressionError, out_of_range
 from agent.rules.promql.plan import Instant, Need, Part, Range, Scalar, Scope, Text
@@ -23,10 +25,16 @@ class Expression:
     needs: tuple[Need, ...]
     """The series it reads: each selector once, with its longest reach."""
     plan: Plan = field(repr=False, compare=False)
+    _caches: tuple[Callable[[], None], ...] = field(default=(), repr=False, compare=False)
 
     def evaluate(self, moment: Moment) -> Value:
         """Return the expression's value at a moment. Raises EvaluationError if it cannot be computed from the samples."""
         return self.plan(moment)
+
+    def forget(self) -> None:
+        """Drop the label sets of earlier evaluations."""
+        for clear in self._caches:
+            clear()
 
 
 def parse(text: str) -> Expression:
@@ -34,11 +42,12 @@ def parse(text: str) -> Expression:
     try:
         found = tree(text)
         scope = Scope(found.pattern)
-        part = compiled(found.root, scope)
+        with memo.created() as caches:
+            part = compiled(found.root, scope)
     except OverflowError as error:  # the parser's exception for a duration of more than 10⁹ days
         raise out_of_range() from error
     kind, plan = _result(part)
-    return Expression(text, kind, _longest(scope.needs), plan)
+    return Expression(text, kind, _longest(scope.needs), plan, tuple(caches))
 
 
 def _result(part: Part) -> tuple[Kind, Plan]:

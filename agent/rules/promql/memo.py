@@ -4,7 +4,9 @@ Between evaluations values change, series rarely do. Matching and grouping of la
 operator; with that cached, an evaluation only picks values out of a column.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import itemgetter
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -17,6 +19,19 @@ LabelSets = tuple[Labels, ...]
 Item = TypeVar("Item")
 Question = ParamSpec("Question")
 Answer = TypeVar("Answer")
+
+_created: ContextVar[list[Callable[[], None]] | None] = ContextVar("caches", default=None)
+
+
+@contextmanager
+def created() -> Iterator[list[Callable[[], None]]]:
+    """Return a list to which each cache created in this context adds the function that empties it."""
+    found: list[Callable[[], None]] = []
+    token = _created.set(found)
+    try:
+        yield found
+    finally:
+        _created.reset(token)
 
 
 def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
@@ -37,6 +52,12 @@ def latest(work: Callable[Question, Answer]) -> Callable[Question, Answer]:
         known = (question, answer)
         return answer
 
+    def clear() -> None:
+        nonlocal known
+        known = None
+
+    if (caches := _created.get()) is not None:
+        caches.append(clear)
     return cached
 
 

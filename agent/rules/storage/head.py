@@ -1,4 +1,6 @@
-"""In-memory samples of one rule group: only series that a selector matches, only as far back as it reaches.
+"""Results of one rule group and of those that it reads: only series that a selector matches, only as far back as it reaches.
+
+`add_family` is for programs that evaluate one expression: an agent's groups share the collected series (`SharedHead`).
 
 A tick is a moment at which the group's sources were read. On each tick, call:
 
@@ -16,58 +18,48 @@ A tick is a moment at which the group's sources were read. On each tick, call:
 - Without a tick (the agent was down or late), samples are just missing.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable
 
 from agent.rules.promql.budget import Budget
 from agent.rules.promql.labels import NAME, Labels, of_series
 from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.plan import Need
-from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.promql.values import LOOKBACK, Vector, same
 from agent.rules.storage.index import MetricSeries, SeriesIndex
 from agent.rules.storage.series import STALE, UNKNOWN, StoredSeries
 from agent.rules.storage.snapshot import Snapshot
-from agent.rules.storage.timeline import Timeline
+from agent.rules.storage.store import SeriesStore
 from collectors.interface.sample import Sample
-from plimsoll.text import SentenceError
 
-_TURNS = 16  # ticks in which each series is checked once for samples to drop
-_REMEMBERED = 256  # ticks for which label sets of unneeded series are cached
 _COLLECTED = ""  # source of collected series
 
 
-class FullError(SentenceError):
-    """A group's samples would exceed their memory limit. The storage cannot be used afterwards: drop it and stop the group."""
+class Head(SeriesStore):
+    """The storage of one rule group (a `values.Storage`). One thread at a time.
 
-
-class Head:
-    """The storage of one rule group (a `values.Storage`). One thread at a time."""
+    It cannot be used after a FullError: drop it and stop the group.
+    """
 
     def __init__(
-        self, needs: Iterable[Need], *, limit: int | None = None, budget: Budget | None = None
+        self,
+        needs: Iterable[Need],
+        *,
+        limit: float = math.inf,
+        budget: Budget | None = None,
     ) -> None:
         """`limit`: approximate bytes. `budget`: checked for each new series; its LimitError is passed on."""
         needs = tuple(needs)
-        self._limit = limit
-        self._budget = budget or Budget()
+        super().__init__(SeriesIndex(needs), budget=budget)
+        self.limit = limit
         self._reach = max([LOOKBACK, *(need.reach for need in needs)])
-        self._timeline = Timeline()
-        self._kept = SeriesIndex(needs)
-        self._all: list[StoredSeries] = []
-        self._bytes = 0
-        self._tick = -1
         self._open = False
         self._sources: dict[str, list[StoredSeries]] = {_COLLECTED: []}
         self._finished: set[str] = set()
 
-    @property
-    def names(self) -> frozenset[str] | None:
-        """Return the names of all metrics that it may keep; None if that is known for each name only, by `needs`."""
-        return self._kept.names
-
     def needs(self, name: str) -> bool:
         """Return whether a selector may match series of this metric."""
-        return self._kept.metric(name) is not None
+        return self._index.metric(name) is not None
 
     def begin(self, time: int) -> None:
         """Begin a tick at a time in ms. Raises ValueError if it is not later than the last one, FullError if memory is used up.
@@ -76,7 +68,7 @@ class Head:
         """
         if self._open:
             self._abandon()
-        self._check(0)
+        self.check()
         self._tick = self._timeline.push(time)
         self._open = True
         self._finished.clear()
@@ -90,14 +82,14 @@ class Head:
         name, metric = "", None
         for sample_name, pairs, value in samples:
             if sample_name != name:
-                name, metric = sample_name, self._kept.metric(sample_name)
+                name, metric = sample_name, self._index.metric(sample_name)
             if metric is None:
                 continue
             try:
                 series = metric.known[pairs]
             except KeyError:
                 series = self._series(metric, of_series(name, pairs))
-                self._kept.remember(metric, pairs, series)
+                self._index.remember(metric, pairs, series)
             if series is None:
                 continue
             if value == series.value and (value or same(value, series.value)):
@@ -139,16 +131,11 @@ class Head:
             self._finish(source)
         self._close()
 
-    def select(self, selector: Selector) -> Sequence[StoredSeries]:
-        """See `values.Storage`. Includes stale series while a range may reach them."""
-        return self._kept.select(selector)
-
     def snapshot(self) -> Snapshot:
         """Return a copy of everything. A tick that was not ended is discarded."""
         if self._open:
             self._abandon()
-        found = [series.snapshot() for series in self._all]
-        return Snapshot(self._timeline.base, self._timeline.times[:], tuple(filter(None, found)))
+        return self._snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Start with a snapshot, as far as selectors match. Raises ValueError after the first tick, FullError if it takes too much memory.
@@ -160,33 +147,17 @@ class Head:
         self._timeline.restore(snapshot.base, snapshot.times)
         self._tick = self._timeline.latest
         for saved in snapshot.series:
-            metric = self._kept.metric(value_of(saved.labels, NAME))
+            metric = self._index.metric(value_of(saved.labels, NAME))
             if metric is None or (series := self._series(metric, saved.labels)) is None:
                 continue
             series.restore(saved)
             if series.live:
                 self._sources.setdefault(saved.source, []).append(series)
-            self._bytes -= series.bytes
-            self._bytes += series.measure()
-            self._check(0)
-
-    @property
-    def bytes(self) -> int:
-        """Return the approximate memory in bytes, as of the last ticks."""
-        return self._bytes + self._timeline.bytes + self._kept.bytes
-
-    @property
-    def series(self) -> int:
-        """Return the number of series, including stale ones."""
-        return len(self._all)
-
-    @property
-    def samples(self) -> int:
-        """Return the number of samples, including old ones not dropped yet. Iterates over all series."""
-        return sum(series.samples for series in self._all)
+            self._measure(series)
+            self.check()
 
     def _keep(self, labels: Labels, value: float, source: str) -> None:
-        metric = self._kept.metric(value_of(labels, NAME))
+        metric = self._index.metric(value_of(labels, NAME))
         if metric is not None and (series := self._series(metric, labels)) is not None:
             self._add(series, value, source)
 
@@ -195,15 +166,11 @@ class Head:
         if series is None:
             self._budget.check()
         if series is None and (reach := metric.reach(labels)) is not None:
-            series = StoredSeries(labels, self._timeline, reach)
-            self._check(series.bytes)
-            self._bytes += series.bytes
-            self._all.append(series)
-            metric.add(series)
+            series = self._new(metric, labels, reach)
         return series
 
     def _add(self, series: StoredSeries, value: float, source: str) -> None:
-        series.add(self._tick, value)
+        self._sample(series, value)
         if not series.live:
             series.live = True
             series.source = source
@@ -227,30 +194,3 @@ class Head:
     def _close(self) -> None:
         self._open = False
         self._forget(self._timeline.times[-1])
-        if self._tick % _REMEMBERED == 0:
-            self._kept.forget_unneeded()
-
-    def _forget(self, now: int) -> None:
-        """Drop old samples of a part of the series, and update their size."""
-        self._timeline.forget(self._timeline.since(now - self._reach))
-        oldest: dict[int, int] = {}
-        empty = set[str]()
-        for series in self._all[self._tick % _TURNS :: _TURNS]:
-            reach = series.reach
-            if reach not in oldest:
-                oldest[reach] = self._timeline.since(now - reach)
-            self._bytes -= series.bytes
-            if series.forget(oldest[reach]):
-                empty.add(value_of(series.labels, NAME))
-            else:
-                self._bytes += series.measure()
-        if empty:
-            self._forget_empty(empty)
-
-    def _forget_empty(self, names: set[str]) -> None:
-        self._all = [series for series in self._all if series.starts]
-        self._kept.forget_empty(names)
-
-    def _check(self, more: int) -> None:
-        if self._limit is not None and self.bytes + more > self._limit:
-            raise FullError(f"its samples would take more than {self._limit} bytes")

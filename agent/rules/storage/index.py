@@ -1,6 +1,6 @@
-"""Index of a rule group's series: by metric, by the exporter's label set, and by selector."""
+"""Index of a store's series: by metric, by the exporter's label set, and by selector."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.plan import Need
@@ -9,9 +9,12 @@ from agent.rules.storage.series import StoredSeries
 from collectors.interface.sample import Labels as Pairs
 
 _VIEWS = 1 << 12  # selectors with a cached result
+_VIEWED = 16  # entries of all cached results, as a multiple of the series
+_ENTRY = 8  # bytes of a series in a cached result
 _NAMES = 1 << 12  # cached names of unneeded metrics
 _METRIC = 700  # bytes of a metric without series (measured)
-_PAIRS = 160  # bytes of a cached label set in the exporter's order (measured)
+PAIRS = 160
+"""Bytes of a cached label set in the exporter's order (measured)."""
 
 
 _View = tuple[Selector | None, int, list[StoredSeries]]
@@ -21,10 +24,12 @@ _NO_VIEW: _View = (None, -1, [])
 class MetricSeries:
     """The series of one metric."""
 
-    __slots__ = ("_needs", "known", "series", "unneeded", "version")
+    __slots__ = ("_needs", "known", "live", "series", "unneeded", "version")
 
-    def __init__(self, needs: Sequence[Need]) -> None:
-        self._needs = needs
+    def __init__(self, needs: Iterable[Need]) -> None:
+        self._needs = _longest_first(needs)
+        self.live: list[StoredSeries] = []
+        """Collected series that are not stale."""
         self.series: dict[Labels, StoredSeries] = {}
         self.known: dict[Pairs, StoredSeries | None] = {}
         """By label set in the exporter's order; None for unneeded ones."""
@@ -35,7 +40,31 @@ class MetricSeries:
 
     def reach(self, labels: Labels) -> int | None:
         """Return how long (ms) to keep a series' samples; None if it is not needed."""
-        return max((n.reach for n in self._needs if n.selector(labels)), default=None)
+        return next((need.reach for need in self._needs if need.selector(labels)), None)
+
+    def change_needs(self, needs: Iterable[Need]) -> None:
+        """Keep only the series that these need, as long as they need them."""
+        self._needs = _longest_first(needs)
+        kept: dict[Labels, StoredSeries] = {}
+        for labels, series in self.series.items():
+            if (reach := self.reach(labels)) is not None:
+                series.reach = reach
+                kept[labels] = series
+        self._replace(kept)
+        self.known = {p: s for p, s in self.known.items() if s and s.labels in kept}
+        self.unneeded = 0
+
+    def remove(self, gone: Collection[StoredSeries]) -> None:
+        """Remove series."""
+        labels = {series.labels for series in gone}
+        self._replace({found: s for found, s in self.series.items() if found not in labels})
+        self.known = {p: s for p, s in self.known.items() if not s or s.labels not in labels}
+
+    def _replace(self, kept: dict[Labels, StoredSeries]) -> None:
+        if len(kept) < len(self.series):
+            self.series = kept
+            self.live = [series for series in self.live if series.labels in kept]
+            self.version += 1
 
     def add(self, series: StoredSeries) -> None:
         """Add a series."""
@@ -60,8 +89,12 @@ class MetricSeries:
         self.version += 1
 
 
+def _longest_first(needs: Iterable[Need]) -> tuple[Need, ...]:
+    return tuple(sorted(needs, key=lambda need: -need.reach))
+
+
 class SeriesIndex:
-    """The series of a group by metric."""
+    """The series of a store by metric."""
 
     def __init__(self, needs: Iterable[Need]) -> None:
         self._needs = tuple(needs)
@@ -69,17 +102,35 @@ class SeriesIndex:
         self._pairs = 0
         self._unneeded: set[str] = set()
         self._views: dict[int, _View] = {}
+        self._viewed = 0
+        """Number of entries of all views."""
 
     @property
-    def names(self) -> frozenset[str] | None:
-        """Return the names of all metrics that selectors can match; None if a selector has no name."""
-        names = frozenset(need.selector.metric for need in self._needs)
-        return None if "" in names else names
+    def metrics(self) -> Mapping[str, MetricSeries]:
+        """Return the metrics that were asked for and are needed."""
+        return self._metrics
 
     @property
     def bytes(self) -> int:
         """Return the approximate memory in bytes, without the series."""
-        return _METRIC * len(self._metrics) + _PAIRS * self._pairs
+        return _METRIC * len(self._metrics) + PAIRS * self._pairs + _ENTRY * self._viewed
+
+    def change_needs(self, needs: Iterable[Need]) -> None:
+        """Keep only the series that these need, as long as they need them."""
+        self._needs = tuple(needs)
+        before, self._metrics = self._metrics, {}
+        self._unneeded.clear()
+        self._drop_views()
+        for name, metric in before.items():
+            if found := [need for need in self._needs if may_match(need.selector, name)]:
+                metric.change_needs(found)
+                self._metrics[name] = metric
+        self._count()
+
+    def remove(self, metric: MetricSeries, gone: Collection[StoredSeries]) -> None:
+        """Remove series of a metric."""
+        metric.remove(gone)
+        self._count()
 
     def remember(self, metric: MetricSeries, pairs: Pairs, series: StoredSeries | None) -> None:
         """Cache the series for a label set in the exporter's order."""
@@ -110,7 +161,7 @@ class SeriesIndex:
         return metric
 
     def _new_metric(self, name: str) -> MetricSeries | None:
-        if needs := [need for need in self._needs if _may_match(need.selector, name)]:
+        if needs := [need for need in self._needs if may_match(need.selector, name)]:
             metric = self._metrics[name] = MetricSeries(needs)
             return metric
         if len(self._unneeded) >= _NAMES:
@@ -124,18 +175,34 @@ class SeriesIndex:
         version = sum([metric.version for metric in metrics])
         known, before, found = self._views.get(id(selector), _NO_VIEW)
         if known is not selector or before != version:
-            found = [s for metric in metrics for s in metric.series.values() if selector(s.labels)]
-            if len(self._views) >= _VIEWS:
-                self._views.clear()
-            self._views[id(selector)] = selector, version, found
+            found = self.find(selector)
+            self._view(selector, version, found)
         return found
+
+    def find(self, selector: Selector) -> list[StoredSeries]:
+        """Return the series that a selector matches, without a cache."""
+        metrics = self._metrics.values() if not selector.metric else self._named(selector.metric)
+        return [s for metric in metrics for s in metric.series.values() if selector(s.labels)]
+
+    def _view(self, selector: Selector, version: int, found: list[StoredSeries]) -> None:
+        self._viewed += len(found) - len(self._views.pop(id(selector), _NO_VIEW)[2])
+        series = sum([len(metric.series) for metric in self._metrics.values()])
+        if len(self._views) >= _VIEWS or self._viewed > _VIEWED * series:
+            self._drop_views()
+            self._viewed = len(found)
+        self._views[id(selector)] = selector, version, found
+
+    def _drop_views(self) -> None:
+        self._views.clear()
+        self._viewed = 0
 
     def _named(self, name: str) -> tuple[MetricSeries, ...]:
         metric = self._metrics.get(name)
         return () if metric is None else (metric,)
 
 
-def _may_match(selector: Selector, name: str) -> bool:
+def may_match(selector: Selector, name: str) -> bool:
+    """Return whether a selector may match series of this metric."""
     if selector.metric:
         return selector.metric == name
     return all(matcher(name) for matcher in selector.matchers if matcher.name == NAME)

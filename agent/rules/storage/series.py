@@ -6,6 +6,7 @@ gap.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
 from itertools import pairwise
 
 from agent.rules.promql.labels import Labels
@@ -20,15 +21,15 @@ STALE, UNKNOWN = 0.0, 1.0
 _SLACK = 8
 # Bytes, measured: a series without samples, with its entries in lists and dicts; a label, besides its text; a run, with
 # the arrays' reserve.
-_FIXED, _LABEL, _RUN = 300, 135, 13
+_FIXED, _LABEL, RUN = 300, 135, 13
 
 
 class StoredSeries:
     """One series of a group. `value`, `seen`, `live` and `starts`/`values` are written by the group's Head."""
 
     __slots__ = (
-        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "seen", "source", "starts", "value",
-        "values",
+        "_fixed", "_timeline", "bytes", "gaps", "labels", "live", "reach", "seen", "source", "starts", "user",
+        "value", "values",
     )  # fmt: skip
 
     def __init__(self, labels: Labels, timeline: Timeline, reach: int) -> None:
@@ -49,6 +50,8 @@ class StoredSeries:
         """False once the series is stale."""
         self.source = ""
         """The rule that recorded it; empty if it was collected."""
+        self.user: Hashable = None
+        """The group that is accounted for it, of those that share it."""
         self._timeline = timeline
         text = sum(len(name) + len(value) for name, value in labels)
         self._fixed = _FIXED + _LABEL * len(labels) + text
@@ -58,7 +61,7 @@ class StoredSeries:
     def measure(self) -> int:
         """Update `bytes`."""
         gaps = 0 if self.gaps is None else 100 + 5 * len(self.gaps)
-        self.bytes = self._fixed + _RUN * len(self.starts) + gaps
+        self.bytes = self._fixed + RUN * len(self.starts) + gaps
         return self.bytes
 
     @property
@@ -183,13 +186,17 @@ class StoredSeries:
         self.source = snapshot.source
         self.starts, self.values = snapshot.starts[:], snapshot.values[:]
         self.gaps = snapshot.gaps[:] or None
+        self.settle(self._timeline.latest)
+
+    def settle(self, latest: int) -> None:
+        """Take the state as of the latest tick from the runs; there is one at least."""
         if self.gaps and self.gaps[-1] == self.starts[-1]:
             self.live = self.values[-1] != STALE
             self.seen = self.starts[-1] - 1
         else:
             self.live = True
             self.value = self.values[-1]
-            self.seen = self._timeline.latest
+            self.seen = latest
 
     def _is_gap(self, start: int) -> bool:
         gaps = self.gaps

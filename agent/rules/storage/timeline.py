@@ -1,4 +1,4 @@
-"""The ticks of one rule group, shared by all its series: the times at which its sources were read.
+"""The ticks of one store, shared by all its series: the times at which the sources were read.
 
 A tick's number never changes, so series store it in four bytes. Times are in ms.
 """
@@ -14,9 +14,9 @@ class Timeline:
 
     __slots__ = ("_cached_tick", "_cached_time", "_cut", "_part", "base", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, base: int = 0) -> None:
         self.times = array("q")
-        self.base = 0
+        self.base = base
         """Number of the oldest tick kept."""
         self._cached_time: int | None = None
         self._cached_tick = 0
@@ -44,6 +44,14 @@ class Timeline:
     def restore(self, base: int, times: "array[int]") -> None:
         """Start with these ticks; `base`: the first one's number."""
         self.base, self.times = base, times[:]
+
+    def prepend(self, times: "array[int]") -> None:
+        """Add ticks before the oldest one, as many as there are numbers."""
+        added = times[max(len(times) - self.base, 0) :]
+        self.times = added + self.times
+        self.base -= len(added)
+        self._cached_time = None
+        self._cut = (0, -1)
 
     def upto(self, time: int) -> int:
         """Return the number of the latest tick not later than this; less than `base` if there is none."""

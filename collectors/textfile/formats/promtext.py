@@ -9,7 +9,7 @@ labels that begin with `__`, timestamps, gauge histograms, buckets without `le`,
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from collectors.interface.refusal import CollectorConfigError
@@ -21,6 +21,10 @@ from collectors.textfile.formats.compound import Written
 
 class PromtextError(CollectorConfigError):
     """Text is not in the format; the message has the line number and the error."""
+
+
+class LabelsError(PromtextError):
+    """The samples have more labels than may be taken."""
 
 
 class _LineError(ValueError):
@@ -87,23 +91,34 @@ MOST_LABELS = 10
 """Labels per sample, on average over the maximum number of samples."""
 
 
-def parse(data: bytes, *, most_samples: int = 1_000_000) -> tuple[TextFamily, ...]:
-    """Return the families of a file in order. Raises PromtextError if it is invalid or has too many samples."""
-    *lines, last = _decode(data).split("\n")
-    if last.strip(" \t"):
-        reason = f"line {len(lines) + 1}: the file breaks off without a newline"
-        raise PromtextError("truncated", reason)
+def parse(
+    data: bytes, *, most_samples: int = 1_000_000, most_labels: int | None = None
+) -> tuple[TextFamily, ...]:
+    """Return the families of a file in order. Raises PromtextError if it is invalid, or at its first line that exceeds a limit.
+
+    `most_labels`: of all samples together, by default `MOST_LABELS` per sample.
+    """
+    text = _decode(data)
+    _refuse_truncated(text)
+    if most_labels is None:
+        most_labels = MOST_LABELS * most_samples
     drafts: dict[str, _Draft] = {}
-    samples = 0
-    for number, line in enumerate(lines, start=1):
+    samples = labels = 0
+    for number, line in enumerate(_lines(text), start=1):
         try:
-            samples += _line(line, drafts)
+            found = _line(line, drafts)
         except ValueError as error:
             reason = error.reason if isinstance(error, _LineError) else "syntax"
             raise PromtextError(reason, f"line {number}: {error}") from error
-        if samples > most_samples:
+        if found is not None:
+            samples += 1
+            labels += found
+        # A family may have a HELP only, and takes as much memory as a sample.
+        if max(samples, len(drafts)) > most_samples:
             raise PromtextError("samples", f"line {number}: more than {most_samples} samples")
-    _refuse_labels(drafts.values(), MOST_LABELS * most_samples)
+        if labels > most_labels:
+            raise LabelsError("samples", f"line {number}: more than {most_labels} labels")
+    _refuse_labels(drafts.values(), most_labels)
     families = tuple(_finish(draft) for draft in drafts.values() if draft.samples)
     _refuse_duplicates(families)
     return families
@@ -126,16 +141,29 @@ def _decode(data: bytes) -> str:
         return text
 
 
-def _line(line: str, drafts: dict[str, _Draft]) -> bool:
-    """Parse a line. Returns whether it is a sample."""
+def _lines(text: str) -> Iterator[str]:
+    """Yield each line that ends with a newline; a list of all would take many times the text's memory."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+
+
+def _refuse_truncated(text: str) -> None:
+    if text[text.rfind("\n") + 1 :].strip(" \t"):
+        number = text.count("\n") + 1
+        raise PromtextError("truncated", f"line {number}: the file breaks off without a newline")
+
+
+def _line(line: str, drafts: dict[str, _Draft]) -> int | None:
+    """Parse a line. Returns the number of labels of a sample; None for any other line."""
     start = line.lstrip(" \t")
     if not start:
-        return False
+        return None
     if start.startswith("#"):
         _comment(line, drafts)
-        return False
-    _sample(line, drafts)
-    return True
+        return None
+    return _sample(line, drafts)
 
 
 def _comment(line: str, drafts: dict[str, _Draft]) -> None:
@@ -162,7 +190,7 @@ def _comment(line: str, drafts: dict[str, _Draft]) -> None:
         draft.type = _TYPES[kind]
 
 
-def _sample(line: str, drafts: dict[str, _Draft]) -> None:
+def _sample(line: str, drafts: dict[str, _Draft]) -> int:
     match = _SAMPLE.fullmatch(line)
     if match is None or not match["value"]:
         raise ValueError("not a sample")
@@ -177,6 +205,7 @@ def _sample(line: str, drafts: dict[str, _Draft]) -> None:
         draft.type = "untyped"
     labels = _labels(match["labels"] or match["rest"] or "")
     draft.samples.append((name, labels, value))
+    return len(labels)
 
 
 def _number(text: str) -> float:
@@ -222,7 +251,7 @@ def _refuse_labels(drafts: Iterable[_Draft], most: int) -> None:
     for draft in drafts:
         most -= len(draft.samples) * len({n for _, labels, _ in draft.samples for n in labels})
     if most < 0:
-        raise PromtextError("samples", "its samples have too many labels")
+        raise LabelsError("samples", "its samples have too many labels")
 
 
 def _finish(draft: _Draft) -> TextFamily:

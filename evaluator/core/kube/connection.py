@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from evaluator.core.kube import lazy_packages
+from evaluator.core.kube import keepalive, lazy_packages
 from evaluator.core.kube.transport import KubeError, sentence
 from plimsoll import strictyaml
 from plimsoll.strictyaml import YAMLError
@@ -19,6 +19,7 @@ from plimsoll.text import SentenceError
 lazy_packages.install("kubernetes", "kubernetes.aio")
 
 from kubernetes.aio import client, config  # noqa: E402 (after the line above)
+from kubernetes.aio.client import rest  # noqa: E402
 
 # ConfigException: credentials could not be renewed; ValueError: they are not valid in a header.
 _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException)
@@ -26,6 +27,15 @@ _UNSENT = (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.Config
 
 class ConfigError(SentenceError):
     """No usable kubeconfig; the text explains what to do."""
+
+
+class _Connections(rest.RESTClientObject):  # type: ignore[misc]  # the client has no types
+    """The client's connections, with sockets that notice a peer which is gone."""
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(
+            limit=self.maxsize, ssl=self.ssl_context, socket_factory=keepalive.open_socket
+        )
 
 
 class KubeConnection:
@@ -43,7 +53,9 @@ class KubeConnection:
         """
         settings = await _settings(kubeconfig)
         try:
-            return cls(client.ApiClient(settings), kubeconfig)
+            api = client.ApiClient(settings)
+            api.rest_client = _Connections(settings)
+            return cls(api, kubeconfig)
         except Exception as error:  # certificates are only read here
             raise ConfigError(f"the kubeconfig cannot be used: {sentence(error)}") from error
 

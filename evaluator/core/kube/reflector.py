@@ -31,6 +31,8 @@ _STEADY = 10.0
 """Seconds a watch must last to reset the backoff."""
 _LONGEST_PAUSE = 60.0
 """Longest Retry-After that is respected, in seconds."""
+_LONGEST_BACKOFF = 15.0
+"""Longest delay between two attempts in seconds, without a Retry-After."""
 _ENOUGH = 3
 """Consecutive failures before a new list: after a restore, etcd may not know the resourceVersion."""
 
@@ -113,7 +115,7 @@ class Reflector(Generic[T]):
         self._grace = grace
         self._steady = min(_STEADY, longest_watch / 4)
         self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
-        self._backoff = Backoff(self._rng.random)
+        self._backoff = Backoff(self._rng.random, longest=_LONGEST_BACKOFF)
         self._version = ""
         """The resourceVersion to watch from; empty to list first."""
         self._failures = 0

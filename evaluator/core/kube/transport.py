@@ -13,7 +13,10 @@ from evaluator.core.model import api_status
 from plimsoll.redact import redacted
 from plimsoll.text import SentenceError, one_line
 
-_TIMEOUT = aiohttp.ClientTimeout(total=30)
+_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
+"""Of a request. A busy API server may take many seconds before the first byte of a page; connecting to a live one takes none."""
+LONGEST_LINE = 16 << 20
+"""Largest watch event in bytes. etcd stores 1.5 MiB by default and is rarely configured for more than 8; JSON escapes a bit."""
 _RENEWAL_PAUSE = 1.0
 """Seconds between two reloads of the credentials, however many requests get a 401."""
 
@@ -158,12 +161,16 @@ async def whole(response: aiohttp.ClientResponse, call: str, *, largest: float =
         response.release()
 
 
-async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[bytes]:
-    """The lines of a response, of any length; aiohttp limits lines to a buffer that large nodes exceed.
+async def lines(
+    response: aiohttp.ClientResponse, call: str, *, longest: int = LONGEST_LINE
+) -> AsyncIterator[bytes]:
+    """The lines of a response; aiohttp limits lines to a buffer that large nodes exceed.
 
-    Raises KubeError if the response is incomplete or silent for longer than its timeout.
+    Raises KubeError if the response is incomplete, silent for longer than its timeout, or has a line of more than `longest`
+    bytes; with status 410 for the last, as only a new list can pass over such an event.
     """
     begun: list[bytes] = []
+    length = 0
     try:
         async for chunk in response.content.iter_any():
             *complete, rest = chunk.split(b"\n")
@@ -171,9 +178,13 @@ async def lines(response: aiohttp.ClientResponse, call: str) -> AsyncIterator[by
                 # Joined once: appending each chunk to a long line would copy it each time.
                 line = b"".join((*begun, end))
                 begun.clear()
+                length = 0
                 if line.strip():
                     yield line
             begun.append(rest)
+            length += len(rest)
+            if length > longest:
+                raise KubeError(410, f"{call}: an event of more than {longest} bytes, listing anew")
     except (aiohttp.ClientError, TimeoutError) as error:
         raise KubeError(0, f"{call} broke: {sentence(error)}") from error
     finally:

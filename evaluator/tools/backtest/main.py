@@ -29,6 +29,7 @@ from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.report import report, sensitivity
 from evaluator.tools.replay.run import Backtest, warm_up
 from evaluator.tools.replay.variants import longest, variants
+from plimsoll.text import printable
 
 
 def main(argv: Sequence[str]) -> int:
@@ -60,12 +61,12 @@ def main(argv: Sequence[str]) -> int:
         return 2
     if not given.fail_if:
         for line in gate.too_little_data(found):
-            sys.stderr.write(f"{PROGRAM}: too little data: {line}\n")
+            sys.stderr.write(f"{PROGRAM}: too little data: {printable(line)}\n")
         return 0
     status, reasons = gate.verdict(found, given.fail_if)
     for line in reasons:
         why = "over the limit" if status == gate.OVER else "too little data"
-        sys.stderr.write(f"{PROGRAM}: {why}: {line}\n")
+        sys.stderr.write(f"{PROGRAM}: {why}: {printable(line)}\n")
     return status
 
 
@@ -110,13 +111,13 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
 
 
 def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
-    """Return the recording rules of --rules.file, else those in the folders of the policies. Raises BacktestError."""
+    """Return the recording rules of --rules.file, else those in files and folders of the policies. Raises BacktestError."""
     if given.rules:
         return rules.named(given.rules, names)
-    found = rules.beside([*given.files, *given.compare], names)
+    found = rules.among([*given.files, *given.compare], names)
     if found.records:
         sys.stderr.write(
-            f"{PROGRAM}: {', '.join(sorted(found.records))} by the recording rules of {', '.join(found.files)}\n"
+            f"{PROGRAM}: {', '.join(sorted(found.records))} by the recording rules of {printable(', '.join(found.files))}\n"
         )
     return found
 

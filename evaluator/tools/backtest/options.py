@@ -80,8 +80,8 @@ def parser() -> Parser:
         action="append",
         default=[],
         metavar="GLOB",
-        help="recording rules of agents to evaluate over --openmetrics, repeatable; by default those in the folders of the "
-        "policies that record one of their metrics",
+        help="recording rules of agents to evaluate over --openmetrics, repeatable; by default those in the files "
+        "and folders of --file that record one of their metrics",
     )
     add(
         "--cache",

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluator.tools.backtest.text import as_text
 from plimsoll import rfc3339
-from plimsoll.text import counted
+from plimsoll.text import counted, printable
 
 COLUMNS = 480
 """Parts of the range that a strip shows."""
@@ -54,7 +54,8 @@ def as_html(report: Mapping[str, Any]) -> str:
 
 def _policy(policy: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     nodes: Mapping[str, Any] = policy["nodes"]
-    yield f"<h2>{escape(policy['namespace'])}/{escape(policy['name'])}</h2>"
+    key = printable(f"{policy['namespace']}/{policy['name']}")
+    yield f"<h2>{escape(key)}</h2>"
     if not nodes:
         yield "<p>No node violates it in this range.</p>"
         return
@@ -64,7 +65,7 @@ def _policy(policy: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[st
     yield '<div class="strips">'
     begin, end = rfc3339.parse(report["from"]), rfc3339.parse(report["to"])
     for name in names[:MOST_NODES]:
-        yield f"<div>{escape(name)}</div>{_strip(nodes[name]['intervals'], begin, end)}"
+        yield f"<div>{escape(printable(name))}</div>{_strip(nodes[name]['intervals'], begin, end)}"
     yield f"<div></div>{_ticks(begin, end)}"
     yield "</div>"
     if len(names) > MOST_NODES:

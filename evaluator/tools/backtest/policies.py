@@ -1,6 +1,5 @@
 """Reads the policies to replay from manifests."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from evaluator.core.readings.node_conditions import PREFIX
 from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import documents, schema
 from evaluator.tools.check.main import manifests
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import SentenceError
 
@@ -59,7 +59,7 @@ def _objects(name: str) -> Iterator[Mapping[str, Any]]:
     files = [*manifests(name)] if name != "-" and Path(name).is_dir() else [name]
     for file in files:
         try:
-            text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+            text = userfile.read_text(file)
             for obj in documents.objects(text):
                 if isinstance(obj, Mapping) and obj.get("kind") == schema.KIND:
                     meta = obj.get("metadata")

@@ -5,6 +5,8 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from plimsoll.text import printable
+
 _COLUMNS = ("strategy", "rule", "start", "end", "worst", "byMissing", "beganBefore", "ongoing")
 
 
@@ -18,5 +20,11 @@ def as_csv(report: Mapping[str, Any]) -> str:
             for one in found["intervals"]:
                 flags = [int(one.get(name, False)) for name in _COLUMNS[5:]]
                 values = [one[name] for name in _COLUMNS[:5]]
-                writer.writerow([policy["namespace"], policy["name"], node, *values, *flags])
+                row = [policy["namespace"], policy["name"], node, *values]
+                writer.writerow([*map(_cell, row), *flags])
     return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a value without control characters: tables are shown on terminals."""
+    return printable(value) if isinstance(value, str) else value

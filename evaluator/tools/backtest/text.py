@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll.durations import format_duration
-from plimsoll.text import counted, one_line
+from plimsoll.text import counted, one_line, printable
 
 MOST_LINES = 80
 _WARNINGS = 3
@@ -31,7 +31,7 @@ def as_text(report: Json) -> str:
             body.append(f"... and {counted(left, 'more policy', 'more policies')}")
             break
         body += lines
-    return "".join(f"{line}\n" for line in (*head, *body, *tail))
+    return "".join(f"{printable(line)}\n" for line in (*head, *body, *tail))
 
 
 _SHOWN_COMPARED = 4

@@ -17,6 +17,7 @@ from evaluator.tools.check.findings import Findings, as_json, as_text
 from evaluator.tools.check.live import NOTHING_KNOWN, LiveError, ask
 from evaluator.tools.check.workloads import Workload
 from plimsoll.commandline import Parser
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import one_line
 
@@ -117,7 +118,7 @@ def manifests(root: str) -> Iterator[str]:
 def check_file(name: str) -> list[Checked]:
     """Return the objects of a file and the findings in them, or why it cannot be read."""
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        text = userfile.read_text(name)
     except UnicodeDecodeError:
         return [Checked(Findings(name, ["not a text file"]))]
     except OSError as error:

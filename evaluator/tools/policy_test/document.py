@@ -7,6 +7,7 @@ import msgspec
 
 from plimsoll import strictyaml
 from plimsoll.decode import UNREADABLE
+from plimsoll.files import userfile
 from plimsoll.text import SentenceError
 
 
@@ -61,7 +62,7 @@ class TestFile(msgspec.Struct, forbid_unknown_fields=True):
 def read(name: str) -> TestFile:
     """Return the test file; policy files are relative to it. Raises TestFileError."""
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = userfile.read_text(name)
         body: Any = strictyaml.load_json(text)
     except UnicodeDecodeError as error:
         raise TestFileError(f"{name}: not a text file") from error

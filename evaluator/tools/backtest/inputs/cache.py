@@ -6,6 +6,7 @@ the files' sizes, times and ends, and of what was read from them, so a changed f
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +17,14 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.tools.backtest.inputs.content import Content, Metrics, Part
+from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.rules import Rules
 from evaluator.tools.backtest.inputs.source import BacktestError, Request
 from evaluator.tools.replay.samples import Samples
 from plimsoll import VERSION
+from plimsoll.files import userfile
 
-_VERSION = 1
+_VERSION = 2
 _ENDS = 1 << 16
 """Bytes of the begin and the end of a file that are hashed."""
 
@@ -37,8 +39,8 @@ def folder_of(cached: str, files: Sequence[str], request: Request, rules: Rules)
 def _identity(name: str) -> Sequence[Any]:
     try:
         path = Path(name).resolve()
-        status = path.stat()
-        with path.open("rb") as file:
+        with userfile.open_binary(name) as file:
+            status = os.fstat(file.fileno())
             ends = hashlib.sha256(file.read(_ENDS))
             file.seek(max(0, status.st_size - _ENDS))
             ends.update(file.read(_ENDS))
@@ -100,13 +102,13 @@ def read(folder: Path) -> Content:
     try:
         known = json.loads((folder / "content.json").read_text())
         return Content(
-            known["first"],
-            known["last"],
+            Sample(*known["first"]),
+            Sample(*known["last"]),
             NodeIndex(known["nodes"]),
             known["allocatable"],
             partial(_parts, folder, known),
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(folder) from error
 
 

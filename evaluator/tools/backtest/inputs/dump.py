@@ -3,13 +3,12 @@
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.tools.backtest.inputs import cache
-from evaluator.tools.backtest.inputs.content import Content, Metrics, Part
+from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable, TextSeries
 from evaluator.tools.backtest.inputs.recording import (
     Joined,
@@ -23,6 +22,7 @@ from evaluator.tools.backtest.inputs.source import BacktestError, Request
 from evaluator.tools.backtest.inputs.spill import Piece, Spill
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Merge, Recording, consecutive
+from plimsoll.files import userfile
 
 _PART = 4_000_000
 """Samples of one part."""
@@ -38,8 +38,10 @@ class Dump:
         self._contents = contents
         self._stale_after = request.stale_after
         first = min(content.first for content in contents)
-        self.period = request.period(first, max(content.last for content in contents))
-        self.start = max(self.period.begin - request.warm_up, min(first, self.period.begin))
+        last = max(content.last for content in contents)
+        ends = f"; the first sample is {first}, the last one {last}"
+        self.period = request.period(first.time, last.time, ends=ends)
+        self.start = max(self.period.begin - request.warm_up, min(first.time, self.period.begin))
         self.nodes = NodeIndex(sorted({node for content in contents for node in content.nodes}))
         self.allocatable: Resources = {
             node: amounts
@@ -145,15 +147,15 @@ def _read(files: Sequence[str], request: Request, rules: Rules, part: int) -> Co
         if not any(join.metrics.values()):
             raise BacktestError(
                 f"{', '.join(files)}: no line is a sample of {', '.join(sorted(request.metrics))} on a node: dump these series, "
-                "with their labels node or instance"
+                "with their labels node or instance, or name the recording rules that compute them with --rules.file"
             )
     except BaseException:
         spill.close()
         raise
     known = [series[number] for own in join.metrics.values() for number, _ in own]
     return Content(
-        min(one.first for one in known),
-        max(one.last for one in known),
+        min(Sample(one.first, one.text) for one in known),
+        max(Sample(one.last, one.text) for one in known),
         join.nodes,
         allocatable(series),
         partial(_parts, join, spill, part, request.stale_after),
@@ -181,7 +183,7 @@ def _series(
     table = SeriesTable((names_of(request.metrics) - rules.records).__contains__, on_full=take)
     for name in files:
         try:
-            with Path(name).open("rb") as file:
+            with userfile.open_binary(name) as file:
                 table.read(name, file)
         except OSError as error:
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error

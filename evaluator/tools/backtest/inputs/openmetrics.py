@@ -17,8 +17,8 @@ from plimsoll.text import SentenceError
 _BLOCK = 1 << 18
 """Bytes read at a time: what is made of them fits into a processor's cache."""
 _SHORTEST = 64
-LATEST = 1e11
-"""Unix time of the year 5138; larger numbers are milliseconds."""
+EARLIEST, LATEST = -6e10, 1e11
+"""Unix times of the years 68 and 5138; larger numbers are milliseconds."""
 _MOST = 4_000_000
 _COMMENT = ord("#")
 _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -43,6 +43,12 @@ class TextSeries:
     last: float = -math.inf
     """Times of the first and the last sample that were taken."""
     last_value: float = math.nan
+
+    @property
+    def text(self) -> str:
+        """Name and labels, such as `load1{node="a"}`; quotes in values are not escaped."""
+        labels = ",".join(f'{key}="{value}"' for key, value in self.labels.items())
+        return f"{self.name}{{{labels}}}"
 
     def take(self) -> tuple[Floats, Floats]:
         """Remove the samples and return their times and values, in the order of time."""
@@ -126,9 +132,12 @@ class SeriesTable:
         if one is None:
             return True
         pairs = run.numbers()
-        if pairs is None or not (np.abs(pairs[:, 1]) < LATEST).all():
+        if pairs is None:
             return False
-        one.times.frombytes(pairs[:, 1].tobytes())
+        times = pairs[:, 1]
+        if not ((times > EARLIEST) & (times < LATEST)).all():
+            return False
+        one.times.frombytes(times.tobytes())
         one.values.frombytes(pairs[:, 0].tobytes())
         return True
 
@@ -151,7 +160,7 @@ class SeriesTable:
                 reading, at = float(parts[1]), float(parts[2])
             except (IndexError, ValueError) as error:
                 raise OpenMetricsError(_no_timestamp(name, number)) from error
-            if not -LATEST < at < LATEST:
+            if not EARLIEST < at < LATEST:
                 raise OpenMetricsError(f"{name}: line {number}: its time is not in seconds")
             one.times.append(at)
             one.values.append(reading)

@@ -17,6 +17,7 @@ from typing import IO
 from evaluator.tools.backtest.inputs.source import BacktestError
 from evaluator.tools.check import documents
 from evaluator.tools.check.main import manifests
+from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 
 _AGENT = "agent"
@@ -76,15 +77,13 @@ def named(patterns: Sequence[str], names: Collection[str]) -> Rules:
     return Rules(files, records & frozenset(names))
 
 
-def beside(policies: Sequence[str], names: Collection[str]) -> Rules:
-    """Return the rules in the folders of policies that record one of some series; other files are ignored."""
+def among(policies: Sequence[str], names: Collection[str]) -> Rules:
+    """Return the rules in files and folders of policies that record one of some series; other files are ignored."""
     found: dict[str, frozenset[str]] = {}
     for policy in policies:
         path = Path(policy)
         if policy != "-":
-            own = (
-                manifests(policy) if path.is_dir() else map(str, sorted(path.parent.glob("*.y*ml")))
-            )
+            own = manifests(policy) if path.is_dir() else [policy]
             found.update((file, _useful(file, names)) for file in own)
     used = {file: records for file, records in found.items() if records}
     return Rules([*used], frozenset[str]().union(*used.values()))
@@ -98,7 +97,7 @@ def _useful(file: str, names: Collection[str]) -> frozenset[str]:
 
 def _recorded(file: str) -> frozenset[str]:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = userfile.read_text(file)
         return frozenset[str]().union(*map(documents.recorded, documents.objects(text)))
     except OSError as error:
         raise BacktestError(f"{file}: cannot be read: {error.strerror}") from error

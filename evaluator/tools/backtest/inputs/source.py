@@ -9,7 +9,11 @@ from evaluator.core.replay import Period
 from evaluator.tools.backtest import times
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Recording
+from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
+
+_MOST_STEPS = 4_000_000
+"""Steps of a range: almost two years of 15 s. More take gigabytes, and often come from one sample with a wrong time."""
 
 
 class BacktestError(SentenceError):
@@ -31,8 +35,11 @@ class Request:
     warm_up: float
     node_label: str
 
-    def period(self, first: float | None, last: float) -> Period:
-        """Return the range. `first` and `last`: the defaults of its ends. Raises BacktestError."""
+    def period(self, first: float | None, last: float, *, ends: str = "") -> Period:
+        """Return the range. `first` and `last`: the defaults of its ends; `ends`: the samples at these times.
+
+        Raises BacktestError.
+        """
         try:
             end = times.moment(self.end, last) if self.end else last
             begin = times.moment(self.begin, end) if self.begin else first
@@ -42,6 +49,11 @@ class Request:
             raise BacktestError("--from is missing: say how far back to go, such as --from 7d")
         if not begin < end:
             raise BacktestError("--from is not before --to: the range is empty")
+        if end - begin > _MOST_STEPS * self.step:
+            raise BacktestError(
+                f"the range has {(end - begin) / self.step:,.0f} steps of {format_duration(self.step)}, more than "
+                f"{_MOST_STEPS:,}: shorten it with --from and --to, or use a longer --step{ends}"
+            )
         return Period(begin, end)
 
 

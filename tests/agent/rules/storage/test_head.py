@@ -15,8 +15,9 @@ from agent.rules.promql.labels import NAME, Labels, make, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 from agent.rules.promql.values import LOOKBACK, Series, Window
-from agent.rules.storage.head import FullError, Head
+from agent.rules.storage.head import Head
 from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.store import FullError
 from collectors.interface.sample import Sample
 from tests.examples import examples
 
@@ -26,7 +27,7 @@ MINUTE = 60_000
 ALL = Selector("m")
 
 
-def history_of(*reaches: int, limit: int | None = None) -> Head:
+def history_of(*reaches: int, limit: float = math.inf) -> Head:
     return Head([Need(ALL, reach) for reach in reaches or (10 * MINUTE,)], limit=limit)
 
 

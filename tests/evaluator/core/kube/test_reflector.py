@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import random
 
 import pytest
 from aiohttp import web
 
 from evaluator.core.kube.reflector import UNSERVED_PAUSE, Reflector
 from evaluator.core.kube.resources import NODES
+from evaluator.core.kube.transport import LONGEST_LINE, KubeError
 from tests.patience import PATIENCE
 
 
@@ -161,6 +163,43 @@ async def test_410_between_two_pages_restarts_the_list(watch, stub_server, answe
     await stub_server.until(4)
     assert copy.log == [("replace", ["b"])]
     assert asked_versions(stub_server) == ["list", "list more", "list", "3"]
+
+
+async def test_endless_event_causes_a_list(watch, stub_server, answer, copy):
+    """Only a list can pass over it, and it must not be held in memory as a whole."""
+    sent = 0
+
+    async def endless(request):
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while sent < 4 * LONGEST_LINE and not request.transport.is_closing():
+            await response.write(b"x" * (1 << 16))
+            await asyncio.sleep(0)  # the client runs in the same event loop
+            sent += 1 << 16
+        return response
+
+    stub_server.then(
+        answer.lists(obj("a", 1), version="1"),
+        endless,
+        answer.lists(obj("b", 2), version="2"),
+    )
+    await watch()
+    await stub_server.until(4)
+    assert asked_versions(stub_server) == ["list", "1", "list", "2"]
+    assert copy.log == [("replace", ["a"]), ("replace", ["b"])]
+    assert sent < 3 * LONGEST_LINE
+
+
+def test_longest_delay_between_two_attempts_is_fifteen_seconds():
+    class Latest(random.Random):
+        def random(self):
+            return 1.0
+
+    watcher = Reflector(None, NODES, decode, ListedObjects(), rng=Latest())
+    delays = [watcher._wait(KubeError(0, "reset")) for _ in range(20)]
+    assert delays == sorted(delays)
+    assert delays[-1] <= 15
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 503])

@@ -73,7 +73,7 @@ def test_runs_give_what_single_lines_give(found, block, ends):
     assert outcome(data, block=block, shortest=1) == outcome(data, shortest=math.inf)
 
 
-@pytest.mark.parametrize("time", ["1763164800000", "NaN", "+Inf", "1e999"])
+@pytest.mark.parametrize("time", ["1763164800000", "NaN", "+Inf", "1e999", "-7e10"])
 def test_a_time_that_is_not_in_seconds_is_an_error(time):
     rows = [f"up 1 {time}\n"] * 100
     assert outcome("".join(rows).encode()) == "text: line 1: its time is not in seconds"

@@ -36,10 +36,10 @@ def backtest(tmp_path, capsys):
     ]
     (tmp_path / "dump.om").write_text("".join([*lines, "# EOF\n"]))
 
-    def run(*flags, rules=None):
+    def run(*flags, rules=None, named=policies):
         if rules is not None:
             (policies / "rules.yaml").write_text(rules)
-        files = ("-f", str(policies / "policy.yaml"), "--openmetrics", str(tmp_path / "dump.om"))
+        files = ("-f", str(named), "--openmetrics", str(tmp_path / "dump.om"))
         try:
             status = main.main([*files, "-o", "json", *flags])
         except SystemExit as ended:
@@ -74,10 +74,16 @@ def test_named_rules_are_used_instead_of_those_in_the_folder(backtest, tmp_path)
     assert backtest.err == ""
 
 
+def test_only_the_named_file_is_read(backtest, tmp_path):
+    assert backtest(rules=RULES, named=tmp_path / "policies" / "policy.yaml") == 0
+    assert [*backtest.nodes] == ["b"]
+    assert backtest.err == ""
+    assert backtest(rules="groups: [", named=tmp_path / "policies" / "policy.yaml") == 0
+
+
 def test_rule_files_that_record_nothing_of_use_are_ignored(backtest):
     assert backtest(rules=RULES.replace("smooth", "other")) == 0
     assert [*backtest.nodes] == ["b"]
-    assert backtest(rules="groups: [") == 0
 
 
 @pytest.mark.parametrize(
