@@ -15,12 +15,11 @@ from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.options import NodeActionOptions
 from evaluator.features.node_actions.planner import NodeActionPlanner
-from evaluator.features.node_actions.records import Records
 from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.taint_controller import NodeTaintController
 from evaluator.features.node_actions.types import ActionSettings
-from evaluator.features.node_actions.written import RemovalOptions, removals
+from evaluator.features.node_actions.written import Records, RemovalOptions, removals
 
 
 class Shown:

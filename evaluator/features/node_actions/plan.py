@@ -12,12 +12,12 @@ from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import ClusterLimit
-from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.policy import ActingPolicy
 from evaluator.features.node_actions.types import (
     ActionPlan,
     ActionSettings,
     Observed,
+    ObservedMasks,
     PolicyActions,
 )
 

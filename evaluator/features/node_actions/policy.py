@@ -18,12 +18,12 @@ from evaluator.features.node_actions.annotations import (
     TaintsAndConditions,
 )
 from evaluator.features.node_actions.limit import ClusterLimit, choose
-from evaluator.features.node_actions.observed import ObservedMasks
 from evaluator.features.node_actions.report import condition_conflicts
 from evaluator.features.node_actions.types import (
     VALUE,
     ActionPlan,
     ActionSettings,
+    ObservedMasks,
     PolicyActions,
     taint_name,
 )

@@ -1,4 +1,4 @@
-"""The taints and conditions that Plimsoll set on a node, as the node has them now, and the writes that remove them."""
+"""What Plimsoll set on a node, as the node has it now: taints and conditions, for pages, for `clean`, and after a restart."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.writes.removal import NodeOperations, Removal
 from evaluator.features.node_actions import conditions, names, taints
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
+from evaluator.features.node_actions.conditions import own_conditions
 from plimsoll import rfc3339
 from plimsoll.flags import option
 
@@ -69,3 +70,22 @@ def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
     if patch := taints.compare(node, {}, prefixes):
         keys = sorted({key for key, _ in taints.own_taints(node, prefixes)})
         yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))
+
+
+class Records:
+    """The records of nodes. `prefixes`: those of our taint keys."""
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self._prefixes = prefixes
+
+    def of(self, node: Node) -> dict[str, str]:
+        """Return our taints and conditions of a node, by record."""
+        records: dict[str, str] = {}
+        for taint in node.spec.taints or ():
+            for prefix in self._prefixes:
+                if taint.key.startswith(prefix):
+                    suffix = taint.key.removeprefix(prefix)
+                    records[names.taint_record(suffix, taint.effect)] = taint.value
+        for kind, condition in own_conditions(node).items():
+            records[names.condition_record(kind)] = f"{condition.status}/{condition.reason}"
+        return records
