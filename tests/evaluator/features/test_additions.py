@@ -15,7 +15,9 @@ COPIED = ("evaluator", "plimsoll", "wire", "collectors")
 FEATURE = '''
 """Nodes to reboot: where the strategy reboot is violated."""
 
-from evaluator.core.feature import Effects, Feature, Wired
+from evaluator.core.feature import Feature
+from evaluator.core.report import Effects
+from evaluator.core.wiring import Wired
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.report import Effect, listed
@@ -51,7 +53,8 @@ CORDON = '''
 
 from dataclasses import dataclass
 
-from evaluator.core.feature import Feature, Wired
+from evaluator.core.feature import Feature
+from evaluator.core.wiring import Wired
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import ActionPart, NodeActions
 from evaluator.core.policy.vocabulary import Vocabulary
@@ -141,9 +144,7 @@ class Tree:
         folder.mkdir()
         (folder / "__init__.py").write_text("")
         (folder / "feature.py").write_text(module)
-        line = f"from evaluator.features.{name}.feature import FEATURE as {name.upper()}\n"
-        self.insert("features/registry.py", "from evaluator.features.custom_metrics", line)
-        self.insert("features/registry.py", "    PAGES,\n)", f"    {name.upper()},\n")
+        self.insert("features/registry.py", '    "pages",\n)', f'    "{name}",\n')
 
     def insert(self, module, before, text):
         """Insert a text into a module of the evaluator, before another."""

@@ -6,8 +6,8 @@ import contextlib
 import aiohttp
 from aiohttp import web
 from connections import Connector
-from kubernetes.aio.client import rest
 
+from evaluator.core.kube import connection
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
@@ -78,8 +78,8 @@ class Server:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True)
         await self._runner.setup()
-        # Clients of the Kubernetes library created from now on connect here.
-        rest.RESTClientObject._create_connector = lambda _self: self.connector()
+        # Clients of the API server created from now on connect here.
+        connection._Connections._create_connector = lambda _self: self.connector()
 
     async def close(self):
         self.api._watches.close()

@@ -10,6 +10,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.protocol import codec
 from evaluator.features.extender.verbs import answer_filter
+from evaluator.features.gangs.controller import GangController
 
 STALE_AFTER = 12.0
 CLUSTER_STALE_AFTER = 20.0
@@ -98,7 +99,9 @@ class Replica:
     @property
     def gangs_wait_for(self):
         """Why gangs are not decided."""
-        return list(self._service._writers.gangs.gang_controller.waiting_for)
+        loops = (loop.__self__ for wired in self._service._wired for loop in wired.loops)
+        (controller,) = (one for one in loops if isinstance(one, GangController))
+        return list(controller.undecided())
 
     def refused(self, policy, nodes):
         """The nodes rejected for a pod of this policy; None for a 503."""

@@ -1,8 +1,11 @@
 """The cleaner checks all nodes once more after its last write."""
 
+from functools import partial
+
 import pytest
 
 from evaluator.core.model.node_labels import FIELD_MANAGER
+from evaluator.features import registry
 from evaluator.tools.clean.cleaner import PASSES, IncompleteError, NodeCleaner
 
 LABELLED = {
@@ -10,6 +13,9 @@ LABELLED = {
     "kind": "Node",
     "metadata": {"name": "node-a", "labels": {"demo": "violating"}},
 }
+
+WRITTEN = [feature.written for feature in registry.FEATURES if feature.written]
+FEATURES = [partial(written.removals, written.options()) for written in WRITTEN]
 
 
 @pytest.fixture
@@ -39,7 +45,7 @@ def rewriting(api, kube, monkeypatch):
 async def test_write_of_an_evaluator_after_the_first_pass_is_removed(api, kube, rewriting):
     removed = []
     rewriting(2)
-    await NodeCleaner(kube, (), pause=0).run(lambda node, what: removed.append((node, what)))
+    await NodeCleaner(kube, FEATURES, pause=0).run(lambda node, what: removed.append((node, what)))
     assert removed == [("node-a", ["label demo"])] * 2
     assert await api.labels("node-a") == {}
 
@@ -49,9 +55,9 @@ async def test_evaluator_that_goes_on_writing_is_reported(kube, rewriting):
     with pytest.raises(
         IncompleteError, match="what was removed is written again, at last on node-a"
     ):
-        await NodeCleaner(kube, (), pause=0).run(lambda _node, _what: None)
+        await NodeCleaner(kube, FEATURES, pause=0).run(lambda _node, _what: None)
 
 
 async def test_clean_nodes_need_no_second_list(kube, rewriting):
     rewriting(0)
-    await NodeCleaner(kube, (), pause=1e9).run(lambda _node, _what: None)
+    await NodeCleaner(kube, FEATURES, pause=1e9).run(lambda _node, _what: None)

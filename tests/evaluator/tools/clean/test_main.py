@@ -38,7 +38,8 @@ async def node(api):
 
 @pytest.fixture
 def flags(api, kubeconfig):
-    return ("-P", "-m", "evaluator", "clean", f"--kubeConfig={kubeconfig(api.url)}")
+    config = f"--kubeConfig={kubeconfig(api.url)}"
+    return ("-P", "-m", "evaluator", "clean", "--no-wait", config)
 
 
 def conditions(found):
@@ -74,7 +75,7 @@ def without_node_actions(tmp_path):
     )
     registry = tmp_path / "evaluator/features/registry.py"
     lines = registry.read_text().splitlines(keepends=True)
-    registry.write_text("".join(one for one in lines if "NODE_ACTIONS" not in one))
+    registry.write_text("".join(one for one in lines if '"node_actions"' not in one))
 
     async def run(*argv):
         process = await asyncio.create_subprocess_exec(
