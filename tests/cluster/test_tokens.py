@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from evaluator.core.access.errors import InvalidTokenError
+from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.kube.client import Kube
 from evaluator.core.sources.agents.token_review import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer

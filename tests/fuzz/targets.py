@@ -15,9 +15,9 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
 from collectors.textfile.formats import promtext
-from evaluator.core.access.core import request_header
-from evaluator.core.access.core.request_header import RequestHeaderError
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
+from evaluator.core.access import request_header
+from evaluator.core.access.request_header import RequestHeaderError
+from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.core.kube import client, connection, resources, transport
 from evaluator.core.kube.reflector import Reflector

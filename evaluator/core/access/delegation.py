@@ -5,13 +5,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 from evaluator.core.access import front_proxy
-from evaluator.core.access.core import user as users
-from evaluator.core.access.core.user import User
-from evaluator.core.access.errors import InvalidTokenError
+from evaluator.core.access import user as users
 from evaluator.core.access.front_proxy import CONFIG_MAP, FrontProxy
 from evaluator.core.access.guard import RESULTS, Guard
 from evaluator.core.access.subject_access import AccessReviewer
 from evaluator.core.access.token_review import TokenReviewer
+from evaluator.core.access.user import InvalidTokenError, User
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError

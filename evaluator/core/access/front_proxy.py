@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import msgspec
 
-from evaluator.core.access.core import request_header
-from evaluator.core.access.core.request_header import RequestHeaderConfig, RequestHeaderError
-from evaluator.core.access.core.user import User
+from evaluator.core.access import request_header
+from evaluator.core.access.request_header import RequestHeaderConfig, RequestHeaderError
+from evaluator.core.access.user import User
 from evaluator.core.kube.resources import APIResource
 from plimsoll import logs
 from plimsoll.http.tls import common_name

@@ -8,13 +8,11 @@ request fails with 503.
 from collections.abc import Callable
 from http import HTTPStatus
 
-from evaluator.core.access.core.attributes import Attributes, denial
-from evaluator.core.access.core.request_header import RequestHeaderError
-from evaluator.core.access.core.user import User
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.core.access.front_proxy import FrontProxy
+from evaluator.core.access.request_header import RequestHeaderError
 from evaluator.core.access.subject_access import AccessReviewer
 from evaluator.core.access.token_review import TokenReviewer
+from evaluator.core.access.user import Attributes, InvalidTokenError, UnreviewedError, User, denial
 from plimsoll import logs
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
 from plimsoll.logs.ratelimited import RateLimitedLogger

@@ -1,4 +1,4 @@
-"""Limits on reviews of invalid tokens: for each peer, and for all of them together.
+"""Limits on reviews: one call for identical questions, a bounded cache, and a rate of failures for each peer and for all.
 
 Only a failed review is charged, so a fleet of valid agents that returns at once is not slowed. A peer whose last review
 succeeded is not held up by failures of others.
@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import ipaddress
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from plimsoll.ratelimit import TokenBucket
 
@@ -155,3 +156,52 @@ def network(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, _IPV6_NETWORK), strict=False))
+
+
+T = TypeVar("T")
+
+
+class SharedCalls(Generic[T]):
+    """Runs at most one call per key; callers that come meanwhile share its result."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[bytes, asyncio.Task[T]] = {}
+
+    async def run(self, key: bytes, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of the call for this key. It goes on if this caller is cancelled. Raises what it raises."""
+        task = self._tasks.get(key)
+        if task is None:
+            task = self._tasks[key] = asyncio.create_task(call())
+            task.add_done_callback(lambda done: self._done(key, done))
+        return await asyncio.shield(task)
+
+    def _done(self, key: bytes, task: asyncio.Task[T]) -> None:
+        del self._tasks[key]
+        if not task.cancelled():
+            task.exception()  # seen, even if all callers were cancelled
+
+
+class BoundedCache(Generic[T]):
+    """Results by key; beyond `most`, the oldest is dropped."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._results: OrderedDict[bytes, T] = OrderedDict()
+
+    def get(self, key: bytes) -> T | None:
+        """Return a result; None if there is none."""
+        return self._results.get(key)
+
+    def put(self, key: bytes, result: T) -> None:
+        """Store a result as the newest."""
+        self._results[key] = result
+        self._results.move_to_end(key)
+        if len(self._results) > self._most:
+            self._results.popitem(last=False)
+
+    def drop(self, key: bytes) -> None:
+        """Remove a result if there is one."""
+        self._results.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._results)

@@ -9,10 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from evaluator.core.access.core.attributes import Attributes, review_spec
-from evaluator.core.access.core.user import User
-from evaluator.core.access.errors import UnreviewedError
-from evaluator.core.access.shared_calls import BoundedCache, SharedCalls
+from evaluator.core.access.review_limits import BoundedCache, SharedCalls
+from evaluator.core.access.user import Attributes, UnreviewedError, User, review_spec
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import AccessReview
 

@@ -7,9 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
-from evaluator.core.access.review_limits import LimitedError, ReviewGate, ReviewLimits
-from evaluator.core.access.shared_calls import BoundedCache, SharedCalls
+from evaluator.core.access.review_limits import (
+    BoundedCache,
+    LimitedError,
+    ReviewGate,
+    ReviewLimits,
+    SharedCalls,
+)
+from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from plimsoll import logs
 from plimsoll.redact import redacted

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
-from evaluator.core.access.core.attributes import Attributes, NonResourceAttributes
 from evaluator.core.access.delegation import DelegatedAccess
 from evaluator.core.access.guard import HEALTH
+from evaluator.core.access.user import Attributes, NonResourceAttributes
 from evaluator.core.http import responses
 from evaluator.core.http.ops import LIMITS
 from evaluator.core.http.ports import Port

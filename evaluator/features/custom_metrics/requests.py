@@ -9,7 +9,7 @@ from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import unquote
 
-from evaluator.core.access.core.attributes import Attributes, ResourceAttributes
+from evaluator.core.access.user import Attributes, ResourceAttributes
 from evaluator.features.custom_metrics.formats import discovery, paths
 from evaluator.features.custom_metrics.formats.paths import GROUP, NAMESPACES, ROOT, MetricRequest
 from plimsoll.http.types import RejectedRequestError, Request

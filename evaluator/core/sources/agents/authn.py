@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
+from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.sources.agents import identity
 from evaluator.core.sources.agents.token_review import TokenAuthenticator
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from evaluator.core.access.errors import InvalidTokenError
+from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.model.api_status import TokenReview
 
 KUBELET = "system:node:"

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from evaluator.core.access.errors import InvalidTokenError
 from evaluator.core.access.review_limits import ReviewLimits
 from evaluator.core.access.token_review import TokenReviewer
+from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import TokenReview
 from evaluator.core.model.pod import Pod

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from evaluator.core.access import front_proxy
-from evaluator.core.access.core.attributes import NonResourceAttributes
 from evaluator.core.access.delegation import DelegatedAccess
+from evaluator.core.access.user import NonResourceAttributes
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview

@@ -5,10 +5,8 @@ import asyncio
 import pytest
 
 from evaluator.core.access import subject_access
-from evaluator.core.access.core.attributes import NonResourceAttributes
-from evaluator.core.access.core.user import User
-from evaluator.core.access.errors import UnreviewedError
 from evaluator.core.access.subject_access import AccessReviewer
+from evaluator.core.access.user import NonResourceAttributes, UnreviewedError, User
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import AccessReview
 

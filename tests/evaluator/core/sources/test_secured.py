@@ -10,7 +10,7 @@ import grpc
 import pytest
 from grpc.experimental import session_cache
 
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
+from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.access.errors import InvalidTokenError
+from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
 from evaluator.core.sources.agents.identity import Bound, bearer, bound, certified, is_node_name
 

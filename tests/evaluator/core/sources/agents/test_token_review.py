@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from evaluator.core.access.errors import InvalidTokenError, UnreviewedError
 from evaluator.core.access.review_limits import ReviewLimits, network
+from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
 from evaluator.core.model.metadata import ObjectMeta

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from evaluator.core.access.core import request_header
-from evaluator.core.access.core.request_header import RequestHeaderError
-from evaluator.core.access.core.user import User
+from evaluator.core.access import request_header
+from evaluator.core.access.request_header import RequestHeaderError
+from evaluator.core.access.user import User
 from plimsoll.http.parser import RequestParser
 
 DATA = {

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from evaluator.core.access.core.user import User, authenticated
+from evaluator.core.access.user import User, authenticated
 from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 

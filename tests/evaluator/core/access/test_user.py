@@ -1,12 +1,12 @@
 """Questions and denials have the fields and words of Kubernetes."""
 
-from evaluator.core.access.core.attributes import (
+from evaluator.core.access.user import (
     NonResourceAttributes,
     ResourceAttributes,
+    User,
     denial,
     review_spec,
 )
-from evaluator.core.access.core.user import User
 
 METRIC = ResourceAttributes(
     group="custom.metrics.k8s.io", version="v1beta2", resource="nodes", subresource="m", name="*"
