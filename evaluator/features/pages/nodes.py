@@ -4,7 +4,7 @@ import numpy as np
 
 from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.report import Window, joined
-from evaluator.features.pages.explain import failing_rules, node_list, policy_nodes, states
+from evaluator.features.pages.explain import failing_rules, policy_nodes, states
 from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
@@ -26,11 +26,11 @@ class NodeReports:
     async def page(self, window: Window) -> Report:
         """Report on the nodes of a page: those that differ first."""
         decisions = self._decider.latest
-        codes = await stepwise(node_list.worst(decisions))
+        codes = await stepwise(explain_nodes.worst(decisions))
         names = decisions.table.nodes
         positions = await stepwise(policy_nodes.chosen(codes, names, window))
         shown = np.array(window.of(positions.tolist()), np.intp)
-        rows = await stepwise(node_list.rows(decisions, codes, shown, self._cached))
+        rows = await stepwise(explain_nodes.rows(decisions, codes, shown, self._cached))
         head = {
             **self._sources.waiting(),
             "states": states.counts(codes),

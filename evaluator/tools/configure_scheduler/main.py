@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from evaluator.tools.configure_scheduler import configuration, edit, staticpod
+from evaluator.tools.configure_scheduler import configuration, staticpod
 from evaluator.tools.configure_scheduler.configuration import ConfigurationError
 from evaluator.tools.configure_scheduler.extender_entry import ExtenderEntry
 from evaluator.tools.configure_scheduler.staticpod import ManifestError
@@ -175,7 +175,7 @@ def plan(settings: Settings) -> Plan:
     base, text = _in_force(before, settings.folder)
     found = _parsed(base, text)
     extender = _extender(settings, before)
-    new = edit.edited(text, configuration.with_extender(found, extender))
+    new = configuration.edited(text, configuration.with_extender(found, extender))
     new = new if new.startswith(_HEADER) else _HEADER + new
     config = folder / _name(hashlib.sha256(new.encode()).hexdigest()[:10])
     after = staticpod.configured(before, settings.folder, str(config))

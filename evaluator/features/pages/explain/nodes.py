@@ -1,17 +1,20 @@
-"""Data of /explain for nodes: which policies each violates, and one node with every policy and reading."""
+"""Data of /explain and of the page `/nodes`: which policies each node violates, the nodes that differ, and one node with every
+policy and reading.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.model.node_index import Mask, NodeIndex, Positions
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
 from evaluator.core.readings.merged import Readings
+from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy_nodes import (
     Since,
     never,
@@ -19,7 +22,7 @@ from evaluator.features.pages.explain.policy_nodes import (
     violated_seconds,
 )
 from evaluator.features.pages.explain.readings import ShownReading, readings_of
-from evaluator.features.pages.explain.states import NodeState, states_of
+from evaluator.features.pages.explain.states import Codes, NodeState, states_of
 
 _NAMED = 10
 """Violations, and labels, named for each node in the list; the others are counted."""
@@ -150,4 +153,46 @@ def head(name: str, found: Node | None, decisions: Decisions) -> dict[str, Any]:
         "ready": found.ready_status if found else None,
         "cordoned": found.spec.unschedulable if found else None,
         "labels": assignments_of(decisions.labels).at(position),
+    }
+
+
+def worst(decisions: Decisions) -> Steps[Codes]:
+    """Return the worst state of each node over all policies, in steps."""
+    codes = np.zeros(len(decisions.table.nodes), np.uint8)
+    for decision in decisions.policies.values():
+        own = yield from states.states_of(decision, decisions.table)
+        np.maximum(codes, own, out=codes)
+    return codes
+
+
+def rows(
+    decisions: Decisions, codes: Codes, shown: Positions, cached: Mapping[str, Node]
+) -> Steps[list[tuple[str, dict[str, Any]]]]:
+    """Return the nodes at some positions, in this order."""
+    names = decisions.table.nodes
+    among = np.zeros(len(names), dtype=bool)
+    among[shown] = True
+    listed = yield from nodes(decisions, among)
+    found = {}
+    for name, one in listed:
+        found[name] = one
+        yield
+    order: Sequence[str] = [names[position] for position in shown.tolist()]
+    return [
+        (
+            name,
+            {
+                "state": NodeState(int(codes[names.position[name]])).word,
+                **_about(cached.get(name)),
+                **found[name],
+            },
+        )
+        for name in order
+    ]
+
+
+def _about(node: Node | None) -> dict[str, Any]:
+    return {
+        "ready": node.ready_status if node else None,
+        "cordoned": node.spec.unschedulable if node else None,
     }

@@ -23,8 +23,8 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.readings.store import Store
-from evaluator.features.pages.explain import node_list, overview, rules
 from evaluator.features.pages.explain import nodes as explain_nodes
+from evaluator.features.pages.explain import overview, rules
 from evaluator.features.pages.explain.pod import explain_pod
 from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import explain
@@ -261,8 +261,8 @@ def test_no_step_of_a_page_grows_with_metrics_and_policies(world):
         keys = list(decisions.policies)
         pages = (
             overview.policies(decisions, keys, store, now=NOW),
-            node_list.worst(decisions),
-            node_list.rows(decisions, codes, np.arange(20), {}),
+            explain_nodes.worst(decisions),
+            explain_nodes.rows(decisions, codes, np.arange(20), {}),
             explain_nodes.node(NODES[0], decisions, store, now=NOW),
             rules.metrics(decisions),
             ViolationTimes().update(decisions, NOW),
