@@ -1,4 +1,4 @@
 """The metric store: the latest reading of every metric on every node, in arrays, and the merge of several sources.
 
-A reading is stale when it is older than `stale_after`: `Store.column`, `PolledReadings.column`. Pure; imports `model`.
+A reading older than `stale_after` is stale, so missing: `column.is_fresh` alone decides it. Pure; imports `model`.
 """

@@ -1,6 +1,6 @@
 """One metric over a list of nodes, as decisions read it."""
 
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,22 @@ Bools = npt.NDArray[np.bool_]
 
 NEVER = -np.inf
 """The time of a reading that does not exist."""
+
+
+@overload
+def is_fresh(at: float, now: float, stale_after: float) -> bool: ...
+
+
+@overload
+def is_fresh(at: Floats, now: float | Floats, stale_after: float) -> Bools: ...
+
+
+def is_fresh(at: float | Floats, now: float | Floats, stale_after: float) -> bool | Bools:
+    """Return which readings of the times `at` are fresh, so not missing, at `now`: those at most `stale_after` seconds old.
+
+    The only place that decides it. All in seconds of one clock; arrays are broadcast. A time of NEVER is never fresh.
+    """
+    return at >= now - stale_after
 
 
 class Reading(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from evaluator.core.readings.column import NEVER
+from evaluator.core.readings.column import NEVER, is_fresh
 from wire.failing_rules import FailingRule, FailingRules
 
 _MOST = 1_000
@@ -67,8 +67,8 @@ class FailingRuleIndex:
 
     def age(self, node: str, now: float) -> float | None:
         """Return the seconds since a node's last report; None if it is stale, or there is none."""
-        age = now - self._reported_at(node)
-        return age if age <= self._stale_after else None
+        at = self._reported_at(node)
+        return now - at if is_fresh(at, now, self._stale_after) else None
 
     def of(self, node: str, now: float) -> FailingRules:
         """Return the failing rules of a node."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator.core.readings.column import NEVER, Column, Counts, Floats, Reading, unknown
+from evaluator.core.readings.column import NEVER, Column, Counts, Floats, Reading, is_fresh, unknown
 from evaluator.core.readings.row_index import RowIndex, Rows
 from evaluator.core.readings.store import SuspendedTime
 
@@ -43,13 +43,13 @@ class _Metric:
             self.seen = (rows, self.values[known], self.samples[known], self.at[known])
         return self.seen[1:]
 
-    def oldest_after(self, recent: float) -> float:
-        """Return the earliest time not before `recent`; infinity if there is none."""
+    def oldest_fresh(self, now: float, stale_after: float) -> float:
+        """Return the earliest time of a fresh reading (seconds); infinity if there is none."""
         if self.oldest is None:
             self.oldest = float(self.at.min())
-        if self.oldest >= recent:
+        if is_fresh(self.oldest, now, stale_after):
             return self.oldest
-        return float(self.at.min(where=self.at >= recent, initial=np.inf))
+        return float(self.at.min(where=is_fresh(self.at, now, stale_after), initial=np.inf))
 
     def forget(self, row: int) -> None:
         """Reset a row to the state of a node that the answer did not name."""
@@ -149,7 +149,7 @@ class PolledReadings:
             unreported = self._is_expected(entry, now)
             return unknown(len(nodes), unreported=unreported, unread=entry.failing, fault=fault)
         values, samples, at = entry.at_rows(self._rows.find(nodes))
-        fresh, hidden = at >= now - self.stale_after, np.zeros(len(nodes), bool)
+        fresh, hidden = is_fresh(at, now, self.stale_after), np.zeros(len(nodes), bool)
         if self.pause.matters(now, self.stale_after):
             hidden = self.pause.hides(at, fresh, self.stale_after)
         unread = np.full(len(nodes), entry.failing)
@@ -157,13 +157,13 @@ class PolledReadings:
 
     def next_expiry(self, now: float) -> float:
         """Return when a reading becomes stale, or is no longer expected (seconds)."""
-        recent = now - self.stale_after
         times = [self.started, self.pause.end]
         for entry in self._metrics.values():
-            times.append(entry.oldest_after(recent))
+            times.append(entry.oldest_fresh(now, self.stale_after))
             if not entry.answered_once and entry.since is not None:
                 times.append(entry.since)
-        return min((at for at in times if at >= recent), default=np.inf) + self.stale_after
+        fresh = (at for at in times if is_fresh(at, now, self.stale_after))
+        return min(fresh, default=np.inf) + self.stale_after
 
     def forget(self, node: str) -> None:
         """Drop the readings of a deleted node."""
@@ -210,12 +210,13 @@ class PolledReadings:
             new.fault,
         ):
             return False
-        recent = at - self.stale_after
         return (
             len(old.at) == len(new.at)
             and np.array_equal(old.values, new.values, equal_nan=True)
             and np.array_equal(old.samples, new.samples)
-            and np.array_equal(old.at >= recent, new.at >= recent)
+            and np.array_equal(
+                is_fresh(old.at, at, self.stale_after), is_fresh(new.at, at, self.stale_after)
+            )
         )
 
     def _row(self, node: str) -> int:

@@ -14,7 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.core.readings.cells import Cells
-from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats, Reading, unknown
+from evaluator.core.readings.column import (
+    NEVER,
+    Bools,
+    Column,
+    Counts,
+    Floats,
+    Reading,
+    is_fresh,
+    unknown,
+)
 from evaluator.core.readings.row_index import RowIndex, Rows
 from evaluator.core.readings.undo import Undo
 from wire.codec import Delta
@@ -51,7 +60,7 @@ class SuspendedTime:
 
     def hides(self, at: Floats, fresh: Bools, stale_after: float) -> Bools:
         """Return which readings were fresh when the period began and are not now."""
-        hidden: Bools = ~fresh & (at >= self.since - stale_after)
+        hidden: Bools = ~fresh & is_fresh(at, self.since, stale_after)
         return hidden
 
 
@@ -185,7 +194,7 @@ class Store:
         """Store a report of a node received at `at` (seconds). Metrics without subscription are ignored."""
         row = self._row(node)
         last = self._reported[row]
-        changed = bool(last < at - self.stale_after)
+        changed = not is_fresh(last, at, self.stale_after)
         self._reported[row] = at
         if self._expected:
             self._expected.pop(row, None)
@@ -267,7 +276,7 @@ class Store:
         """Drop stale nodes that are not among these, so that names do not accumulate."""
         self.reserve(len(nodes))
         reported = self._reported[: self._used]
-        silent = (reported > NEVER) & (reported < now - self.stale_after)
+        silent = (reported > NEVER) & ~is_fresh(reported, now, self.stale_after)
         if silent.any():
             rows = self._rows.rows.items()
             for node in [name for name, row in rows if silent[row] and name not in nodes]:
@@ -307,7 +316,7 @@ class Store:
         at, fresh, unreported = reported.at, reported.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, reported.at)
-            fresh = at >= now - self.stale_after
+            fresh = is_fresh(at, now, self.stale_after)
             # "Unread" counts as a first report, except during startup, so that labels are kept.
             expected = starting | self._expecting(reported.rows, now)
             unreported = (at == NEVER) & ((reported.fresh & ~facts.unread) | expected)
@@ -320,7 +329,8 @@ class Store:
         last = self._last_times
         if last is None or last.rows is not rows or last.now != now:
             at = self._reported.take(rows)
-            last = self._last_times = _ReportTimes(rows, now, at, at >= now - self.stale_after)
+            fresh = is_fresh(at, now, self.stale_after)
+            last = self._last_times = _ReportTimes(rows, now, at, fresh)
         return last
 
     def _expecting(self, rows: Rows, now: float) -> Bools:
@@ -349,9 +359,8 @@ class Store:
         waits = [self.started + later, self.pause.end + later]
         waits += [at + later for at in self._expected.values()]
         times = np.concatenate([self._reported[: self._used], *older, waits])
-        return float(times.min(where=times >= now - self.stale_after, initial=np.inf)) + (
-            self.stale_after
-        )
+        fresh = is_fresh(times, now, self.stale_after)
+        return float(times.min(where=fresh, initial=np.inf)) + self.stale_after
 
     def _row(self, node: str) -> int:
         if (row := self._rows.rows.get(node)) is not None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from evaluator.core.replay import Period
+from evaluator.core.readings.column import is_fresh
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.replay import Block
 
@@ -35,9 +36,12 @@ class Coverage:
             strict=True,
         ):
             self._add_gap(max(begin, self._period.begin), min(end, self._period.end))
-        limit = (moments - self._stale_after)[:, None]
         for metric, rows in block.rows.items():
-            usable = (rows.at >= limit) & (rows.counts == 1) & ~np.isnan(rows.values)
+            usable = (
+                is_fresh(rows.at, moments[:, None], self._stale_after)
+                & (rows.counts == 1)
+                & ~np.isnan(rows.values)
+            )
             lacking = self._nodes - np.count_nonzero(usable[:-1], axis=1)
             self.missing_seconds[metric] = self.missing_seconds.get(metric, 0.0) + float(
                 lengths @ (lacking * any_fresh)

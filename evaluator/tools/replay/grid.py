@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.policy.types import Operator
-from evaluator.core.readings.column import NEVER, Bools, Counts, Floats
+from evaluator.core.readings.column import NEVER, Bools, Counts, Floats, is_fresh
 from evaluator.tools.replay.samples import Samples
 
 EXPIRY_PAUSE = 0.005
@@ -56,9 +56,8 @@ def align(before: Samples, samples: Samples, moments: Floats) -> Rows:
 def preferred(sources: Sequence[Rows], moments: Floats, stale_after: float) -> Rows:
     """Return the reading of each cell from the first source with a fresh value, else the one that is least missing."""
     best = sources[0]
-    limit = (moments - stale_after)[:, None]
     for other in sources[1:]:
-        better = _rank(other, limit) > _rank(best, limit)
+        better = _rank(other, moments, stale_after) > _rank(best, moments, stale_after)
         best = Rows(
             np.where(better, other.values, best.values),
             np.where(better, other.counts, best.counts),
@@ -67,9 +66,9 @@ def preferred(sources: Sequence[Rows], moments: Floats, stale_after: float) -> R
     return best
 
 
-def _rank(rows: Rows, limit: Floats) -> npt.NDArray[np.int8]:
+def _rank(rows: Rows, moments: Floats, stale_after: float) -> npt.NDArray[np.int8]:
     """Return the order of `readings.merged`: a fresh reading, fresh but absent, stale, nothing."""
-    fresh = rows.at >= limit
+    fresh = is_fresh(rows.at, moments[:, None], stale_after)
     known = np.where(fresh, rows.counts > 0, rows.at > NEVER)
     return fresh.astype(np.int8) * np.int8(2) + known.astype(np.int8)
 
@@ -96,7 +95,7 @@ def changes(
 
     `by_value`: a label depends on the values themselves.
     """
-    fresh = rows.at >= moments[:, None] - stale_after
+    fresh = is_fresh(rows.at, moments[:, None], stale_after)
     parts: list[npt.NDArray[np.bool_]] = [fresh, rows.at == NEVER, np.isnan(rows.values)]
     for operator, target in comparisons:
         match operator:
@@ -118,8 +117,7 @@ def changes(
 
 def fresh_nodes(rows: Mapping[str, Rows], moments: Floats, stale_after: float) -> Bools:
     """Return at which moments any node has a fresh reading of any metric, shape (moments,)."""
-    limit = (moments - stale_after)[:, None]
     found = np.zeros(len(moments), bool)
     for one in rows.values():
-        found |= (one.at >= limit).any(axis=1)
+        found |= is_fresh(one.at, moments[:, None], stale_after).any(axis=1)
     return found

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from evaluator.core.readings.column import NEVER, Column, unknown
+from evaluator.core.readings.column import NEVER, Column, is_fresh, unknown
 from evaluator.tools.replay.grid import Rows
 
 
@@ -32,7 +32,7 @@ class RecordedReadings:
             rows.values[self._row],
             rows.counts[self._row],
             at,
-            at >= now - self._stale_after,
+            is_fresh(at, now, self._stale_after),
             np.zeros(size, bool),
             unreported,
         )

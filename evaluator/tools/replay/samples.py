@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, Positions
-from evaluator.core.readings.column import NEVER, Bools, Counts, Floats
+from evaluator.core.readings.column import NEVER, Bools, Counts, Floats, is_fresh
 
 
 class Samples(NamedTuple):
@@ -148,7 +148,7 @@ def _several(node: int, series: Sequence[Series], stale_after: float) -> Series:
         latest = np.searchsorted(one.times, times, side="right") - 1
         known: Bools = latest >= 0
         at = np.where(known, one.times[latest], NEVER)
-        known &= (at >= times - stale_after) & (one.counts[latest] > 0)
+        known &= is_fresh(at, times, stale_after) & (one.counts[latest] > 0)
         counts += known
         values[known] = one.values[latest][known]
     return Series(node, times, np.where(counts == 1, values, np.nan), counts)

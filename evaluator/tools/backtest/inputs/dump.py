@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.core.readings.column import is_fresh
 from evaluator.tools.backtest.inputs import cache
 from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable, TextSeries
@@ -77,7 +78,7 @@ class Dump:
         same = self.nodes == content.nodes
         positions = None if same else np.array(moved, dtype=np.intp)
         for end, load in content.parts():
-            if end <= self.start - self._stale_after:
+            if not is_fresh(end, self.start, self._stale_after):
                 continue
             waiting.append(load())
             if end > self.start:
