@@ -19,8 +19,8 @@ from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.features.scorers.pod_explainer import PodExplainer
-from evaluator.features.scorers.reward_controller import RewardController
-from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.learning.controller import RewardController
+from evaluator.features.scorers.learning.rewards import Rewards
 
 
 class _Learned:

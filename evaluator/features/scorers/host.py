@@ -16,7 +16,7 @@ from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.per_pod import PerPodDecisions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.pod_explainer import PodExplainer, PolicyLookup
-from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.routes import ScorerRoutes
 from evaluator.features.scorers.runner import ScorerRunner
 from evaluator.features.scorers.snapshotter import Snapshotter

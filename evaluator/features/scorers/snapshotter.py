@@ -19,9 +19,12 @@ from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reinde
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.model.usage_metrics import ANNOTATIONS, METRICS
 from evaluator.core.readings.merged import Readings
-from evaluator.features.scorers import usage as measures
-from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot
+from evaluator.features.scorers.learning.rewards import Rewards
+from evaluator.features.scorers.snapshot import (
+    ClusterSnapshot,
+    measured_congestion,
+    measured_usage,
+)
 
 PERIOD = 0.1
 """Seconds between two refreshes of the readings."""
@@ -146,8 +149,8 @@ def _blank(nodes: NodeIndex) -> ClusterSnapshot:
 
 def _measured(view: ClusterSnapshot) -> ClusterSnapshot:
     """Return the snapshot with usage and congestion derived from readings and annotations."""
-    usage = measures.usage(view.allocatable, view.readings, view.annotations)
-    return replace(view, usage=usage, congestion=measures.congestion(view.readings))
+    usage = measured_usage(view.allocatable, view.readings, view.annotations)
+    return replace(view, usage=usage, congestion=measured_congestion(view.readings))
 
 
 def _moved(view: ClusterSnapshot, nodes: NodeIndex) -> ClusterSnapshot:

@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.core.model.pod_demand import PodView
 from evaluator.features.scorers.plugin import BEST, ScorerResult
-from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.snapshot import ClusterSnapshot
 from plimsoll.flags import option
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.features.scorers import beta
+from evaluator.features.scorers.plugins import beta
 from tests.examples import examples
 
 PROMISED = 1e-9

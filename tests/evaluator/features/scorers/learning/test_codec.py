@@ -3,8 +3,8 @@
 import pytest
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.features.scorers.reward_codec import KEY, StateError, decode, encode
-from evaluator.features.scorers.rewards import PodOutcome, Rewards
+from evaluator.features.scorers.learning.codec import KEY, StateError, decode, encode
+from evaluator.features.scorers.learning.rewards import PodOutcome, Rewards
 
 NODES = NodeIndex(("a", "b", "c"))
 

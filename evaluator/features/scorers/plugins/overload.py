@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.model.node_index import Floats
-from evaluator.features.scorers import beta
+from evaluator.features.scorers.plugins import beta
 
 SHARPEST = 1e16
 """Above this precision the deviation is lost in rounding, and usage counts as constant."""

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
-from evaluator.features.scorers import reward_codec
+from evaluator.features.scorers.learning import codec as reward_codec
 from evaluator.features.scorers import rewards as module
-from evaluator.features.scorers.reward_controller import PAUSE, RewardController
-from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.learning.controller import PAUSE, RewardController
+from evaluator.features.scorers.learning.rewards import Rewards
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterator
 
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.scorers.rewards import PodOutcome
+from evaluator.features.scorers.learning.rewards import PodOutcome
 
 STEADY = 300.0
 """Seconds after which a run counts as clean. The backoff of a crash-looping container is at most five minutes."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
-from evaluator.features.scorers.rewards import Rewards
+from evaluator.features.scorers.learning.rewards import Rewards
 from plimsoll.decode import UNREADABLE
 
 KEY = "rewards.json"

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.scorers import reward_codec
-from evaluator.features.scorers.outcomes import OutcomeTracker
-from evaluator.features.scorers.reward_codec import StateError
-from evaluator.features.scorers.rewards import PodOutcome, Rewards
+from evaluator.features.scorers.learning import codec as reward_codec
+from evaluator.features.scorers.learning.outcomes import OutcomeTracker
+from evaluator.features.scorers.learning.codec import StateError
+from evaluator.features.scorers.learning.rewards import PodOutcome, Rewards
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
