@@ -17,7 +17,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES
-from evaluator.features.extender.policies import PolicyVerbs
+from evaluator.features.extender.feature import FEATURE
 from plimsoll.http.types import Request
 from sandbox.apiserver.server import ApiServer
 from tests.patience import PATIENCE
@@ -73,10 +73,10 @@ def calls():
 
 async def filtered(core):
     """The nodes that kube-scheduler is told to leave out."""
-    verbs = PolicyVerbs(core.loop.current, core.metrics, for_pod=core.contributions.for_pod)
+    (group,) = FEATURE.wire(core, FEATURE.options()).scheduler_routes
     body = json.dumps({"Pod": POD, "NodeNames": ["node-a"]}).encode()
-    route = verbs.routes.routes["/scheduler/filter"]
-    response = await route.handler(Request("POST", "/scheduler/filter", {}, {}, body))
+    handler = group.routes["/scheduler/filter"].handler
+    response = await handler(Request("POST", "/scheduler/filter", {}, {}, body))
     return json.loads(b"".join(response.body.parts))["FailedNodes"]
 
 
