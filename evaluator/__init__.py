@@ -1,6 +1,6 @@
 """The evaluator: applies policies to readings, answers kube-scheduler, and writes labels, statuses, events and evictions.
 
-Packages import only packages below them; pyproject.toml has the order as a contract.
+`app` wires the features of `features.registry` to the core; pyproject.toml has the order of imports as contracts.
 """
 
 import os

@@ -1,6 +1,7 @@
 """A copy of the tree in which a test adds, changes and removes files, and runs the project's own checks and programs."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,18 @@ ROOT = Path(__file__).resolve().parents[1]
 _LEFT_OUT = shutil.ignore_patterns(
     ".*", "__pycache__", "corpus", "images", "node_modules", "results.jsonl"
 )
+_LOOPBACK = (
+    *("--port=0", "--opsPort=0", "--agentPort=0", "--bindAddress=127.0.0.1", "--unsafe"),
+    *("--leaseNamespace=default", "--shutdownDelay=0s"),
+)
+_UNREACHABLE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "x",
+}
 
 
 class Checkout:
@@ -53,6 +66,10 @@ class Checkout:
         ran = self._run("sh", "-ec", line)
         assert ran.returncode == 0, f"{line}: {ran.stdout[-3000:]}{ran.stderr[-3000:]}"
 
+    def make(self, target: str) -> None:
+        """Run make; it does not install: the copy uses the virtual environment of the tests."""
+        self.shell(f"make -o .venv/.installed {target}")
+
     def check(self) -> None:
         """Run what `make check` runs, except the formatter and types."""
         self.run("ruff", "check", "--no-cache", ".")
@@ -63,12 +80,27 @@ class Checkout:
     @contextlib.contextmanager
     def agent(self, *flags: str) -> Iterator[str]:
         """Run an agent and yield its address."""
-        command = (sys.executable, "-P", "-m", "agent", "--web.listen-address=127.0.0.1:0", *flags)
+        with self._program("agent", "--web.listen-address=127.0.0.1:0", *flags) as (address,):
+            yield address
+
+    @contextlib.contextmanager
+    def evaluator(self, *flags: str) -> Iterator[str]:
+        """Run an evaluator whose API server cannot be reached, and yield the address of its operations port."""
+        config = self.root / "kubeconfig.json"
+        config.write_text(json.dumps(_UNREACHABLE))
+        given = (*_LOOPBACK, f"--kubeConfig={config}", *flags)
+        with self._program("evaluator", *given, ports=3) as (operations, *_):
+            yield operations
+
+    @contextlib.contextmanager
+    def _program(self, name: str, *flags: str, ports: int = 1) -> Iterator[list[str]]:
+        """Run a program and yield the addresses that it listens on, once there are as many as `ports`."""
+        command = (sys.executable, "-P", "-m", name, *flags)
         with subprocess.Popen(
             command, cwd=self.root, env=self._env, stderr=subprocess.PIPE, text=True
         ) as program:
             try:
-                yield _address(program)
+                yield _addresses(program, ports)
             finally:
                 program.terminate()
 
@@ -76,20 +108,28 @@ class Checkout:
         return subprocess.run(command, cwd=self.root, env=self._env, capture_output=True, text=True)
 
 
-def _address(program: "subprocess.Popen[str]") -> str:
+def _addresses(program: "subprocess.Popen[str]", count: int) -> list[str]:
     assert program.stderr is not None
-    seen = []
+    logged, addresses = [], []
     for line in program.stderr:
-        if match := re.search(r"msg=listening address=(\S+)", line):
-            return match.group(1)
-        seen.append(line)
-    raise AssertionError(f"the agent ended: {''.join(seen)}")
+        logged.append(line)
+        if "msg=listening" in line and (match := re.search(r"address=(\S+)", line)):
+            addresses.append(match.group(1))
+            if len(addresses) == count:
+                return addresses
+    raise AssertionError(f"the program ended: {''.join(logged)}")
+
+
+def get(address: str, path: str) -> str:
+    """Return what a program answers to GET."""
+    with urllib.request.urlopen(f"http://{address}{path}", timeout=PATIENCE) as reply:
+        text: str = reply.read().decode()
+        return text
 
 
 def scrape(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as reply:
-        text: str = reply.read().decode()
-        return text
+    """Return the metrics of a program."""
+    return get(address, "/metrics")
 
 
 @pytest.fixture

@@ -1,65 +1,141 @@
-"""The recipes in CONTRIBUTING.md, followed literally in a copy of the tree."""
+"""The recipes in CONTRIBUTING.md, all followed literally in one copy of the tree."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
-from tests.checkout import ROOT, Checkout, checkout, scrape  # noqa: F401 (a fixture)
+from tests import recipes
+from tests.checkout import ROOT, Checkout, get, scrape
 
 pytestmark = pytest.mark.e2e
 
 MOST_LINES = 10
+NAMES = {"NAME": "toy", "CLASS": "Toy"}
+FUNCTION = {"NAME": "deg"}
+"""A function that Prometheus has and the agent lacks."""
+RENAMED = {
+    "collectors/toy.py": {"node_entropy_": "node_toy_", "Entropy": "Toy"},
+    "tests/collectors/test_toy.py": {
+        "node_entropy_": "node_toy_",
+        "Entropy": "Toy",
+        "collectors.entropy": "collectors.toy",
+    },
+    "evaluator/features/toy/feature.py": {"example": "toy", "Example": "Toy"},
+    "evaluator/features/toy/page.py": {"example": "toy", "Example": "Toy"},
+    "evaluator/features/toy/templates/toy.html": {"example": "toy"},
+    "evaluator/features/scorers/plugins/toy.py": {"template": "toy", "Template": "Toy"},
+    "tests/evaluator/features/scorers/plugins/test_toy.py": {"template": "toy", "Template": "Toy"},
+}
+"""How the copied files are edited."""
+MATH = "agent/rules/promql/functions/math.py"
+SCORER = "from evaluator.features.scorers.plugins.toy import Toy\n"
+IMPORTING = {
+    "evaluator/features/scorers/registry.py": SCORER,
+    "tests/evaluator/features/scorers/scorers.py": SCORER,
+    "evaluator/features/toy/feature.py": "from evaluator.features.toy.page import section\n",
+}
+"""Imports that recipes ask for, by file."""
+OBJECT = 'section({"shop/a": {"state": "fine"}})'
+FEATURES = "| `pages` | `/explain`, and pages for a browser |\n"
 
 
-def recipe(title: str) -> tuple[list[str], int]:
-    """Return the commands of a recipe and how many lines it has, without blank ones."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    (section,) = re.findall(rf"^### {title}\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
-    commands = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
-    assert commands is not None
-    lines = [line for line in section.splitlines() if line.strip() and "```" not in line]
-    return commands.group(1).splitlines(), len(lines)
-
-
-def follow(checkout: Checkout, commands: list[str], name: str) -> Iterator[str]:  # noqa: F811
-    """Run commands one after the other with NAME replaced; yield each before it runs.
-
-    make does not install: the copy uses the virtual environment of the tests.
-    """
-    for template in commands:
-        command = template.replace("NAME", name)
-        yield command
-        checkout.shell(re.sub(r"\bmake\b", "make -o .venv/.installed", command, count=1))
-
-
-def edit(checkout: Checkout, file: str, *pairs: tuple[str, str]) -> None:  # noqa: F811
+def edit(checkout: Checkout, file: str, *pairs: tuple[str, str]) -> None:
     path = checkout.root / file
     text = path.read_text()
     for old, new in pairs:
-        assert old in text
+        assert old in text, (file, old)
         text = text.replace(old, new)
     path.write_text(text)
 
 
-def test_add_a_collector(checkout) -> None:  # noqa: F811
-    commands, lines = recipe("Add a collector")
-    assert lines <= MOST_LINES
-    if (cache := ROOT / ".mypy_cache").exists():
-        shutil.copytree(cache, checkout.root / cache.name)
-    module, test = "collectors/toy.py", "tests/collectors/test_toy.py"
-    edited = False
-    for command in follow(checkout, commands, "toy"):
-        if command.startswith("make") and not edited:
-            edit(checkout, module, ("node_entropy_", "node_toy_"), ("Entropy", "Toy"))
-            edit(checkout, test, ("node_entropy_", "node_toy_"), ("Entropy", "Toy"))
-            edit(checkout, test, ("collectors.entropy", "collectors.toy"))
-            checkout.run("ruff", "check", "--fix", module, test)
-            edited = True
-    assert edited
-    assert (
-        "| `toy` | on | available entropy |" in (checkout.root / "docs/collectors.md").read_text()
-    )
-    with checkout.agent() as address:
+def add_import(checkout: Checkout, file: str, line: str) -> None:
+    path = checkout.root / file
+    text = path.read_text()
+    at = text.index("\nfrom evaluator.") + 1
+    path.write_text(text[:at] + line + text[at:])
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A copy of the tree in which each recipe was followed, with the name `toy`."""
+    checkout = Checkout(tmp_path_factory.mktemp("recipes") / "plimsoll")
+    for title in recipes.titles():
+        recipes.follow(checkout, title, FUNCTION if "PromQL" in title else NAMES)
+    for file, pairs in RENAMED.items():
+        edit(checkout, file, *pairs.items())
+    (part,) = re.findall(r"`(PagePart\(.*\))`", recipes.recipe("Add a page").text)
+    part = part.replace("example", "toy").replace("section({})", OBJECT)
+    edit(checkout, "evaluator/features/toy/feature.py", ("PagePart(evaluator=toy.facts)", part))
+    for file, line in IMPORTING.items():
+        add_import(checkout, file, line)
+    edit(checkout, "docs/architecture.md", (FEATURES, f"| `toy` | a test |\n{FEATURES}"))
+    doc = '"""Return deg of a value."""\n    return '
+    edit(checkout, MATH, (f"{doc}value", f"{doc}math.degrees(value)"))
+    edited = [*RENAMED, *IMPORTING]
+    checkout.run("ruff", "check", "--fix", *(name for name in edited if name.endswith(".py")))
+    checkout.make("docs")
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def evaluator(followed: Checkout) -> Iterator[str]:
+    """The address of an evaluator's operations port, with the flag and the scorer of the recipes on."""
+    with followed.evaluator("--toy", "--scorers=toy") as address:
+        yield address
+
+
+@pytest.mark.parametrize("title", recipes.titles())
+def test_recipe_is_short(title: str) -> None:
+    assert recipes.recipe(title).lines <= MOST_LINES
+
+
+def test_add_a_collector(followed: Checkout) -> None:
+    row = "| `toy` | on | available entropy |"
+    assert row in (followed.root / "docs/collectors.md").read_text()
+    with followed.agent() as address:
         assert "\nnode_toy_pool_size_bits " in scrape(address)
+
+
+def test_add_a_promql_function(followed: Checkout) -> None:
+    (followed.root / "node.prom").write_text('m{a="b"} 3.141592653589793\n')
+    shown = followed.run("python", "-P", "-m", "agent", "eval", "deg(m)", "--at=node.prom")
+    assert shown.startswith('{a="b"} => 180 ')
+
+
+def test_add_a_feature(evaluator: str) -> None:
+    assert json.loads(get(evaluator, "/policies.json"))["evaluator"]["toy"] == 0
+
+
+def test_add_a_page(evaluator: str) -> None:
+    listed = get(evaluator, "/toy")
+    assert "shop/a" in listed
+    assert "fine" in listed
+    assert "shop/a" in get(evaluator, "/toy/shop/a")
+    assert json.loads(get(evaluator, "/explain?toy=shop/a"))["objects"] == {
+        "shop/a": {"state": "fine"}
+    }
+
+
+def test_add_a_scorer(followed: Checkout, evaluator: str) -> None:
+    assert evaluator, "an unknown scorer would have ended the evaluator"
+    followed.run("pytest", "-q", "tests/evaluator/features/scorers/plugins/test_toy.py")
+
+
+def test_add_a_flag(followed: Checkout, evaluator: str) -> None:
+    assert evaluator, "an unknown flag would have ended the evaluator"
+    assert "| `--toy` | `false` |" in (followed.root / "docs/flags.md").read_text()
+
+
+def test_add_an_evaluator_metric(followed: Checkout, evaluator: str) -> None:
+    assert "\nplimsoll_toy_total 0.0\n" in scrape(evaluator)
+    assert "| `plimsoll_toy_total` |" in (followed.root / "docs/metrics.md").read_text()
+
+
+def test_tree_with_all_recipes_passes_make_check(followed: Checkout) -> None:
+    if (cache := ROOT / ".mypy_cache").exists():
+        shutil.copytree(cache, followed.root / cache.name)
+    followed.make("check")
+    followed.run("pytest", "-q", "tests/collectors/test_toy.py", "tests/collectors/registry")

@@ -1,5 +1,6 @@
 """References in the documents exist: tests, files, headings, flags."""
 
+import ast
 import itertools
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import agent.config
 from agent import node_exporter
 from evaluator.config import Settings
+from evaluator.features.registry import NAMES
 from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]
@@ -103,10 +105,58 @@ def test_fuzz_readme_names_files_that_exist():
 
 def test_modules_in_decisions_exist():
     text = (ROOT / "docs/decisions.md").read_text()
-    named = re.findall(r"`((?:model|gangs|policy|plans)(?:\.[a-z_]+)+)\.[A-Z]\w+`", text)
+    named = re.findall(r"`((?:core|features|tools)(?:\.[a-z_]+)+)\.[A-Z]\w+`", text)
     paths = [ROOT / "evaluator" / f"{name.replace('.', '/')}.py" for name in named]
     assert paths
     assert [path for path in paths if not path.is_file()] == []
+
+
+BASES = ("", "evaluator/features", "collectors")
+"""Where the paths in a document begin."""
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_named_modules_exist(name: str) -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)`", text_of(name)))
+    absent = [path for path in named if not any((ROOT / base / path).is_file() for base in BASES)]
+    assert absent == []
+
+
+def functions(module: Path) -> set[str]:
+    """The functions of a module, and the methods of its classes as Class.method."""
+    tree = ast.parse(module.read_text())
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    methods = {f"{c.name}.{f.name}" for c in classes for f in c.body if isinstance(f, kinds)}
+    return methods | {node.name for node in tree.body if isinstance(node, kinds)}
+
+
+def test_functions_from_a_report_to_the_answer_exist():
+    text = (ROOT / "docs/architecture.md").read_text()
+    section = text.partition("## From a report to the answer")[2].partition("\n## ")[0]
+    rows = [row.strip("|").split("|") for row in section.splitlines() if row.startswith("| ")]
+    assert len(rows) > 10
+    for _step, named, modules in rows[1:]:
+        paths = re.findall(r"`([\w/]+\.py)`", modules)
+        defined = {name for path in paths for name in functions(ROOT / path)}
+        assert set(re.findall(r"`([\w.]+)`", named)) <= defined, named
+
+
+def test_every_feature_is_in_the_table():
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text.partition("| feature | what it does |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(NAMES)
+
+
+def test_every_package_of_the_core_is_in_the_table():
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text.partition("| package | contents | pure |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    core = ROOT / "evaluator/core"
+    modules = {path.stem for path in core.glob("*.py")} - {"__init__"}
+    packages = {path.parent.name for path in core.glob("*/__init__.py")}
+    assert sorted(named) == sorted(modules | packages)
 
 
 def test_readme_compares_with_tas_as_measured():

@@ -1,4 +1,4 @@
 """Listeners of the evaluator's ports, and the operator's port: health, metrics and explanations.
 
-Imports the packages it serves; nothing but `app` imports it.
+Imports no feature: features give it their routes.
 """

@@ -1,4 +1,4 @@
 """Leader election by a Lease, and the fence that rejects writes of a replica that lost it.
 
-`lease` is pure; the package imports `kubeapi` to read and write the Lease.
+`lease` is pure; the package imports `kube` to read and write the Lease.
 """

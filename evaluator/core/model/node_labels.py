@@ -96,7 +96,7 @@ class LabelComparison:
 
 
 def plan(nodes: Mapping[str, NodeLabels], desired: Mapping[str, Mapping[str, str]]) -> LabelChanges:
-    """Return the applies that turn the current labels into the desired ones. `plans.node_labels` maintains it incrementally."""
+    """Return the applies that turn the current labels into the desired ones. `evaluator.core.writes.node_plan` maintains it incrementally."""
     comparisons = [compare(name, seen, desired.get(name, {})) for name, seen in nodes.items()]
     return LabelChanges(
         tuple(compare.apply for compare in comparisons if compare.apply is not None),

@@ -1,4 +1,4 @@
 """From TASPolicy objects to decisions: parse, evaluate, decide, and the state of `for` and `clearAfter`.
 
-Pure; imports `scoring`, `readings` and `model`.
+Pure; imports `readings` and `model`.
 """

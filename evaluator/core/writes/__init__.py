@@ -1,4 +1,4 @@
-"""Control loops that reconcile the cluster with the decisions: node labels, status, events, evictions, requeues, rewards.
+"""What controllers of several features use to write nodes: plans of writes, the writer, the log of conflicts.
 
-Run by the leader; import `plans` for what to write and `kubeapi` for writing it.
+`node_plan` is pure.
 """

@@ -1,4 +1,4 @@
-"""The scheduler extender: kube-scheduler's wire format, the filter and prioritize verbs, and the scorers' routes.
+"""The scheduler extender: the filter and prioritize verbs of kube-scheduler.
 
-Serves finished decisions; imports no `kubeapi`, so that no request can write to the cluster.
+Serves finished decisions; imports no `kube`, so that no request can write to the cluster.
 """

@@ -1,4 +1,4 @@
-"""Plans taints and conditions of nodes: which nodes each policy acts on, within the limits, and the writes for it.
+"""Taints and conditions of nodes that violate a policy, within limits; written by the leader.
 
-Pure; imports `policy` and `model`.
+`plan`, `limit`, `policy` and `report` are pure.
 """

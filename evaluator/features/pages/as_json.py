@@ -47,9 +47,10 @@ def _response(
     if len(fields) < _READABLE:
         fields = msgspec.json.format(fields, indent=2)
     pieces = [fields.removesuffix(b"}").rstrip()]
-    for name, brackets, entries in lists:
+    for number, (name, brackets, entries) in enumerate(lists):
         begin, end = brackets[:1], brackets[1:]
-        pieces.append(b',\n  "%s": %s' % (name.encode(), begin))
+        comma = b"," if head or number else b""
+        pieces.append(b'%s\n  "%s": %s' % (comma, name.encode(), begin))
         for batch in range(0, len(entries), _BATCH):
             lines = b",\n    ".join(entries[batch : batch + _BATCH])
             pieces.append((b",\n    " if batch else b"\n    ") + lines)

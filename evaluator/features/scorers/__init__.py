@@ -1,4 +1,4 @@
 """Runs scorers: registry, cluster snapshots, cached results per request, and explanations per pod.
 
-Imports `scoring`, `cache` and `readings`; never `extender`.
+`plugins` and the modules of mathematics are pure.
 """

@@ -14,13 +14,13 @@ from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS
 from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics
 from evaluator.features.scorers.host import ScorerHost
+from evaluator.features.scorers.learning.controller import RewardController
+from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.features.scorers.pod_explainer import PodExplainer
-from evaluator.features.scorers.learning.controller import RewardController
-from evaluator.features.scorers.learning.rewards import Rewards
 
 
 class _Learned:

@@ -11,12 +11,12 @@ from evaluator.core.protocol import podview
 from evaluator.core.protocol.codec import Args
 from evaluator.core.readings.merged import Readings
 from evaluator.features.scorers.derived_readings import Scoring
+from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.per_pod import PerPodDecisions
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.pod_explainer import PodExplainer, PolicyLookup
-from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.routes import ScorerRoutes
 from evaluator.features.scorers.runner import ScorerRunner
 from evaluator.features.scorers.snapshotter import Snapshotter

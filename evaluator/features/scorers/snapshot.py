@@ -15,7 +15,6 @@ from evaluator.core.model.pod_demand import Resource
 from evaluator.features.scorers.demand import Demands
 from evaluator.features.scorers.learning.rewards import Rewards
 
-
 _METRICS = {
     Resource.CPU: (usage_metrics.CPU_MEAN, usage_metrics.CPU_DEVIATION, 1000.0),
     Resource.MEMORY: (usage_metrics.MEMORY_MEAN, usage_metrics.MEMORY_DEVIATION, 1.0),

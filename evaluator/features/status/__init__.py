@@ -1,4 +1,4 @@
-"""What to write, computed from decisions: label changes, evictions, requeues, statuses, events, explanations.
+"""Statuses and Events of policies, and Events of pods that name a policy; written by the leader.
 
-Pure; imports `policy`, `cache` and `model`.
+`plan`, `event_plan` and `conditions` are pure.
 """

@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator check`: reports mistakes in policy manifests and explains each rule, offline.
+"""`plimsoll-evaluator check`: reports mistakes in policy manifests and explains each rule.
 
-Imports `policy` and `model`; reaches no API server.
+Only `live` makes requests, to a running evaluator.
 """

@@ -1,4 +1,4 @@
 """`plimsoll-evaluator test`: unit tests of policies, with series in the notation of `promtool test rules`.
 
-Imports `backtest` and `cli/backtest`.
+Imports `evaluator.tools.replay` and `evaluator.tools.backtest`.
 """

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from evaluator.core.replay import Period
 from evaluator.core.readings.column import is_fresh
+from evaluator.core.replay import Period
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.replay import Block
 

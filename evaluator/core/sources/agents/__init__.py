@@ -1,4 +1,4 @@
 """The gRPC port for agents: authentication, stream protocol, limits.
 
-Imports `readings`, `kubeapi` for token reviews, and `wire`.
+Imports `readings`, `kube` for token reviews, and `wire`.
 """

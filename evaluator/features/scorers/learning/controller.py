@@ -15,8 +15,8 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.scorers.learning import codec as reward_codec
-from evaluator.features.scorers.learning.outcomes import OutcomeTracker
 from evaluator.features.scorers.learning.codec import StateError
+from evaluator.features.scorers.learning.outcomes import OutcomeTracker
 from evaluator.features.scorers.learning.rewards import PodOutcome, Rewards
 from plimsoll import logs
 from plimsoll.backoff import Backoff

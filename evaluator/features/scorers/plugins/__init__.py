@@ -1,4 +1,4 @@
-"""The scorers that ship with Plimsoll, one module each, registered in `scorerhost/registry.py`.
+"""The scorers that ship with Plimsoll, one module each, registered in `evaluator/features/scorers/registry.py`.
 
-Pure; a scorer imports `scoring` and `model`, never another scorer's module.
+Pure; a scorer never imports another scorer's module.
 """

@@ -21,8 +21,8 @@ import numpy as np
 from evaluator.core.model import usage_metrics
 from evaluator.core.model.node_index import Floats, Mask
 from evaluator.core.model.pod_demand import PodView, Resource
-from evaluator.features.scorers.plugins.overload import Overload, Use, overload
 from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
+from evaluator.features.scorers.plugins.overload import Overload, Use, overload
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import flags
 from plimsoll.flags import option

@@ -7,11 +7,11 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import PodView, Resource
 from evaluator.features.scorers import derived
 from evaluator.features.scorers.derived import DERIVED_METRICS, NO_REQUESTS
+from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.plugins.congestion import Congestion, CongestionOptions
 from evaluator.features.scorers.plugins.reward import Reward
 from evaluator.features.scorers.plugins.safe import Safe, SafeOptions
-from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 
 VIEW = ClusterSnapshot(NodeIndex(["a", "b", "c"]))

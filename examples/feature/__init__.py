@@ -1,0 +1,1 @@
+"""The example: what the feature does, in a sentence."""

@@ -1,0 +1,33 @@
+"""The example: what the feature does, in a sentence."""
+
+from evaluator.core.assembly import Core
+from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
+from evaluator.core.pages import PagePart
+from evaluator.core.report import Facts
+from evaluator.core.wiring import Wired
+
+
+class Example:
+    """Counts the decisions of this replica."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def decided(self) -> None:
+        """Count a decision."""
+        self._count += 1
+
+    def facts(self) -> Facts:
+        """Return what the first page shows of it."""
+        return {"example": self._count}
+
+
+def wire(core: Core, _options: FeatureOptions) -> Wired:
+    """Count decisions on every replica."""
+    example = Example()
+    core.loop.listeners.append(example.decided)
+    return Wired(page=PagePart(evaluator=example.facts))
+
+
+FEATURE = Feature(name="example", options=FeatureOptions, wire=wire)
