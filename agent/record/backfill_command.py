@@ -84,13 +84,17 @@ def main(argv: Sequence[str]) -> int:
 def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozenset[str]) -> None:
     """Print the results. Raises BackfillError, ExpositionError."""
     reader = RuleFileReader(rules)
-    found = reader.look()
-    if found is None or not found.groups or reader.errors:
+    rule_file = reader.look()
+    if rule_file is None or not rule_file.groups or reader.errors:
         why = next((error.text for error in reader.errors.values()), "no rules")
         raise BackfillError(f"{', '.join(rules)}: {why}")
-    for error in found.errors:
+    for error in rule_file.errors:
         raise BackfillError(f"rule {error.rule} of {error.group}: {error.text}")
-    groups = [*dependencies.excerpts(found.groups, metrics).values()] if metrics else found.groups
+    groups = (
+        [*dependencies.excerpts(rule_file.groups, metrics).values()]
+        if metrics
+        else rule_file.groups
+    )
     selectors = [need.selector for group in groups for need in dependencies.needs(group)]
 
     @cache

@@ -60,12 +60,12 @@ class RuleFileReader:
 
     def look(self) -> RuleFile | None:
         """Return the rules of all files, or None if nothing changed since the last call."""
-        found = self._list()
-        before, self._seen = self._seen, found
+        stamps = self._list()
+        before, self._seen = self._seen, stamps
         known = {path: file.mark for path, file in self._files.items()}
-        if before is not None and (found != before or found == known):
+        if before is not None and (stamps != before or stamps == known):
             return None
-        self._files = {path: self._read(path, mark) for path, mark in found.items()}
+        self._files = {path: self._read(path, mark) for path, mark in stamps.items()}
         files = {path: file.rules for path, file in self._files.items() if file.rules is not None}
         merged = groups.merged_files(files)
         if merged == self._merged:
@@ -94,17 +94,17 @@ class RuleFileReader:
 
     def _list(self) -> dict[str, FileStamp | None]:
         """Return each file's stamp, following symbolic links as in a ConfigMap; None for a missing file."""
-        found: dict[str, FileStamp | None] = {}
+        stamps: dict[str, FileStamp | None] = {}
         empty: set[str] = set()
         for pattern in self._patterns:
             paths = list(_matches(pattern))
             if not paths:
                 empty.add(pattern)
-            found.update((path, _stamp(path)) for path in paths)
+            stamps.update((path, _stamp(path)) for path in paths)
         for pattern in sorted(empty - self._empty):
             log.warning("no rule file is there", pattern=pattern)
         self._empty = frozenset(empty)
-        return found
+        return stamps
 
 
 def _groups(file: _File) -> Sequence[groups.Group]:

@@ -32,9 +32,9 @@ class ErrorLog:
     def failing(self, errors: Iterable[RuleError]) -> None:
         """Log changes of the set of failing rules."""
         before = self._failing
-        found = {error[:3]: error for error in sorted(errors)}
-        self._failing = frozenset(found)
-        for key, error in found.items():
+        failing = {error[:3]: error for error in sorted(errors)}
+        self._failing = frozenset(failing)
+        for key, error in failing.items():
             if key not in before:
                 _say("rule fails", error)
         for group, rule, reason in sorted(before - self._failing):

@@ -51,12 +51,12 @@ def boot_id(procfs: Path) -> str:
     """Return the kernel's boot id. Raises StateFileError if it cannot be read."""
     path = procfs / "sys/kernel/random/boot_id"
     try:
-        found = host.read_once(path).strip()
+        text = host.read_once(path).strip()
     except CollectorError as error:
         raise StateFileError(str(error)) from error
-    if not _BOOT_ID.fullmatch(found):
-        raise StateFileError(f"{path}: not a boot id: {found}")
-    return found
+    if not _BOOT_ID.fullmatch(text):
+        raise StateFileError(f"{path}: not a boot id: {text}")
+    return text
 
 
 def save(path: Path, boot: str, snapshots: Mapping[str, Snapshot], *, limit: int) -> None:
@@ -185,6 +185,6 @@ def _prefix(path: Path) -> str:
 
 def _sweep(path: Path) -> None:
     with suppress(OSError):
-        for found in path.parent.iterdir():
-            if found.name.startswith(_prefix(path)) and found.suffix == _SUFFIX:
-                found.unlink()
+        for entry in path.parent.iterdir():
+            if entry.name.startswith(_prefix(path)) and entry.suffix == _SUFFIX:
+                entry.unlink()

@@ -154,9 +154,9 @@ class Endpoints:
         """Return a scrape with metrics about the agent; recorded metrics only if all collectors were requested."""
         if self._recorder is None:
             return make(self._own.families()).families
-        found = make([*self._own.families(), *self._recorder.accounts()]).families
-        recorded = self._recorder.not_collected(found) if whole else ()
-        return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
+        families = make([*self._own.families(), *self._recorder.accounts()]).families
+        recorded = self._recorder.not_collected(families) if whole else ()
+        return sorted((*families, *recorded), key=attrgetter("name")) if recorded else families
 
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:

@@ -117,26 +117,26 @@ def parse(text: str, directory: PurePath) -> WebConfig:
 
 
 def _tls(top: Mapping[str, Any], directory: PurePath) -> TlsConfig | None:
-    found = _section(TlsConfig, top, "tls_server_config")
-    if not (found.files or found.cert or found.key or found.client_auth_type):
+    tls = _section(TlsConfig, top, "tls_server_config")
+    if not (tls.files or tls.cert or tls.key or tls.client_auth_type):
         return None
     for inline, named, what in (
-        (found.cert, found.cert_file, "cert"),
-        (found.key, found.key_file, "key"),
+        (tls.cert, tls.cert_file, "cert"),
+        (tls.key, tls.key_file, "key"),
     ):
         if not inline and not named:
             raise WebConfigError(f"tls_server_config: one of {what} and {what}_file is missing")
         if inline and named:
             raise WebConfigError(f"tls_server_config: {what} and {what}_file exclude each other")
-    if found.client_ca and found.client_ca_file:
+    if tls.client_ca and tls.client_ca_file:
         raise WebConfigError("tls_server_config: client_ca and client_ca_file exclude each other")
-    if (found.client_ca or found.client_ca_file) and found.client_auth_type in {"", "NoClientCert"}:
+    if (tls.client_ca or tls.client_ca_file) and tls.client_auth_type in {"", "NoClientCert"}:
         raise WebConfigError("tls_server_config: a client CA without client_auth_type")
     return dataclasses.replace(
-        found,
-        cert_file=_path(directory, found.cert_file),
-        key_file=_path(directory, found.key_file),
-        client_ca_file=_path(directory, found.client_ca_file),
+        tls,
+        cert_file=_path(directory, tls.cert_file),
+        key_file=_path(directory, tls.key_file),
+        client_ca_file=_path(directory, tls.client_ca_file),
     )
 
 
@@ -208,10 +208,10 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _strings(value: Any, where: str) -> Mapping[str, str]:
-    found = _mapping(value, where)
-    if not all(isinstance(item, str) for item in found.values()):
+    strings = _mapping(value, where)
+    if not all(isinstance(item, str) for item in strings.values()):
         raise WebConfigError(f"{where}: names and single values belong here")
-    return found
+    return strings
 
 
 def _list(value: Any, where: str) -> tuple[str, ...]:

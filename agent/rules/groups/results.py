@@ -88,12 +88,12 @@ def publish(
 
 def _distinct(vectors: Sequence[Vector]) -> tuple[Vector, bool]:
     """Return all series, each once, and whether some occurred twice."""
-    found: dict[Labels, float] = {}
+    distinct: dict[Labels, float] = {}
     for labels, value in chain(*vectors):
-        found.setdefault(labels, value)
-    if len(found) == sum(map(len, vectors)):
+        distinct.setdefault(labels, value)
+    if len(distinct) == sum(map(len, vectors)):
         return (vectors[0] if len(vectors) == 1 else list(chain(*vectors))), False
-    return list(found.items()), True
+    return list(distinct.items()), True
 
 
 def help_texts(groups: Iterable[Group]) -> Mapping[str, str]:

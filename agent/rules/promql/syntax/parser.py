@@ -154,7 +154,7 @@ def _refuse_bytes(text: str) -> None:
 
 def _refuse_durations(plain: str) -> None:
     """Reject durations as numbers of seconds, which the parser and releases after 2.42 accept."""
-    between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
+    between = [piece.strip() for brackets in _RANGE.findall(plain) for piece in brackets.split(":")]
     for piece in between + _OFFSET.findall(plain):
         if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):
             raise unsupported(f"the duration {shown(piece)}")
