@@ -214,14 +214,14 @@ def settings_of(
         parser.error(mistake)
     host = dataclasses.replace(host, name=host.name or hostname)
     rules = read(RuleOptions)
-    result: Settings = dataclasses.replace(
+    complete: Settings = dataclasses.replace(
         settings,
         host=host,
         collectors=enabled,
         rules=rules,
         without_effect=namespace.without_effect or (),
     )
-    return result
+    return complete
 
 
 def _stream_mistake(settings: Settings) -> str:

@@ -52,8 +52,8 @@ def option(
 def options(settings: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
     """Yield the fields of a settings class that are flags, in order."""
     for field in dataclasses.fields(settings):
-        if (found := field.metadata.get("option")) is not None:
-            yield field, found
+        if (declared := field.metadata.get("option")) is not None:
+            yield field, declared
 
 
 def port(text: str) -> int:
@@ -79,10 +79,10 @@ def count(text: str) -> int:
 
 def names(text: str) -> str:
     """Parse comma-separated names, none of them empty."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed):
         raise ValueError(f"an empty name in {text!r}")
-    return ",".join(found)
+    return ",".join(listed)
 
 
 def boolean(text: str) -> bool:

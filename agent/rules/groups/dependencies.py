@@ -136,17 +136,17 @@ def collectors(
     needed: Iterable[Need], serving: Serving, enabled: Collection[str], accounts: Collection[str]
 ) -> frozenset[str]:
     """Return the collectors to run for these series. `accounts`: metrics about collectors, with the label `collector`."""
-    reading: set[str] = set()
+    to_run: set[str] = set()
     for need in needed:
         selector = need.selector
         if not selector.metric:
-            reading.update(enabled)  # may match any metric
+            to_run.update(enabled)  # may match any metric
         elif selector.metric in accounts:
             about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
-            reading.update(name for name in enabled if all(matcher(name) for matcher in about))
+            to_run.update(name for name in enabled if all(matcher(name) for matcher in about))
         else:
-            reading.update(serving(_families(selector.metric)))
-    return frozenset(reading)
+            to_run.update(serving(_families(selector.metric)))
+    return frozenset(to_run)
 
 
 def _families(metric: str) -> list[str]:

@@ -58,9 +58,7 @@ def variance(values: Sequence[float]) -> float:
 def deviation(values: Sequence[float]) -> float:
     """Return the population standard deviation."""
     stdvar = variance(values)
-    return (
-        math.sqrt(stdvar) if stdvar >= 0 else math.nan
-    )  # negative after overflow
+    return math.sqrt(stdvar) if stdvar >= 0 else math.nan  # negative after overflow
 
 
 def count(values: Sequence[float]) -> float:
