@@ -82,7 +82,7 @@ class Options:
     ntp_ttl: int = option(
         "collector.ntp.ip-ttl",
         1,
-        "most routers between here and the server, plus 1",
+        "maximum number of routers to the server, plus 1",
         metavar="NUMBER",
         parse=count,
     )

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     for pattern in command.parse_args(argv).files:
         paths = list(_matches(pattern))
         if not paths:
-            sys.stderr.write(f"{pattern}: no rule file is there\n")
+            sys.stderr.write(f"{pattern}: no rule file matches\n")
             failed = True
         for path in paths:
             failed |= not _check(path)

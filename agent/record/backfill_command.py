@@ -55,10 +55,13 @@ def main(argv: Sequence[str]) -> int:
         "--metrics",
         default="",
         metavar="NAMES",
-        help="series to record, separated by commas, and what they depend on; by default all",
+        help="metrics to record, separated by commas; rules that they depend on are evaluated too; by default all",
     )
     command.add_argument(
-        "--every", default="15s", metavar="DURATION", help="time between two evaluations (15s)"
+        "--every",
+        default="15s",
+        metavar="DURATION",
+        help="time between two evaluations (default 15s)",
     )
     given = command.parse_args(argv)
     try:

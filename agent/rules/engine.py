@@ -264,7 +264,7 @@ class RuleEngine:
             except CancelledError:
                 raise
             except Exception as error:
-                log.exception("rule group is broken", group=part.group)
+                log.exception("rule group raised an unexpected exception", group=part.group)
                 self._groups.broke(part, now, f"{type(error).__name__}: {error}")
             self._groups.took(part, time.perf_counter() - begin)
         self._published = self._groups.published(now)

@@ -88,8 +88,8 @@ class RuleFileReader:
         except (strictyaml.MalformedError, RuleFileError) as error:
             now = _File(mark, before.rules, FileError("syntax", str(error)))
         if now.error is not None and now.error != before.error:
-            held = "its last good rules stay" if before.rules is not None else "it has no rules"
-            log.error("rule file is left out", file=path, reason=now.error.text, rules=held)
+            held = "keeping its previous rules" if before.rules is not None else "none"
+            log.error("rule file cannot be used", file=path, reason=now.error.text, rules=held)
         return now
 
     def _list(self) -> dict[str, FileStamp | None]:
@@ -102,7 +102,7 @@ class RuleFileReader:
                 empty.add(pattern)
             stamps.update((path, _stamp(path)) for path in paths)
         for pattern in sorted(empty - self._empty):
-            log.warning("no rule file is there", pattern=pattern)
+            log.warning("no rule file matches", pattern=pattern)
         self._empty = frozenset(empty)
         return stamps
 

@@ -120,7 +120,7 @@ def load(path: Path, boot: str, *, now: int, limit: int) -> dict[str, Snapshot]:
     try:
         return _decode(_read(path, limit), boot, now, limit)
     except FileNotFoundError:
-        log.info("no samples for rules were saved, long ranges begin now", file=str(path))
+        log.info("no saved samples for rules; long ranges start now", file=str(path))
     except _OtherBootError as error:
         log.info("saved samples for rules are dropped", file=str(path), reason=str(error))
     except OSError as error:
@@ -150,10 +150,10 @@ def _read(path: Path, limit: int) -> bytes:
 
 def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapshot]:
     if len(content) < _HEAD.size + _CHECKSUM.size:
-        raise StateFileError("cut short")
+        raise StateFileError("truncated")
     magic, version, saved_boot = _HEAD.unpack_from(content)
     if magic != _MAGIC:
-        raise StateFileError("not a file of ours")
+        raise StateFileError("not a state file of this agent")
     if version != VERSION:
         raise StateFileError(f"format version {version}, this agent has {VERSION}")
     (checksum,) = _CHECKSUM.unpack_from(content, len(content) - _CHECKSUM.size)
@@ -161,10 +161,10 @@ def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapsh
     if zlib.crc32(body) != checksum:
         raise StateFileError("damaged: its checksum is wrong")
     if saved_boot != boot.encode():
-        raise _OtherBootError("of another boot of this machine")
+        raise _OtherBootError("saved before the machine's last boot")
     snapshots = snapshot_codec.decode(_unpack(body[_HEAD.size :], limit))
     if any(snapshot.times and snapshot.times[-1] >= now for snapshot in snapshots.values()):
-        raise StateFileError("it has samples of the future")
+        raise StateFileError("has samples with future timestamps")
     return snapshots
 
 
@@ -173,7 +173,7 @@ def _unpack(packed: memoryview, limit: int) -> bytes:
     try:
         content = unpacker.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise StateFileError("damaged: it cannot be unpacked") from error
+        raise StateFileError("damaged: cannot be unpacked") from error
     if len(content) > limit or not unpacker.eof or unpacker.unused_data:
         raise StateFileError(f"damaged, or larger than {format_size(limit)} unpacked")
     return content

@@ -179,10 +179,12 @@ def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collec
     """Return the collectors selected by `collect[]` or `exclude[]`; None for all. Raises ValueError if these are invalid."""
     collect, exclude = query.get("collect[]", ()), query.get("exclude[]", ())
     if collect and exclude:
-        raise ValueError("collect[] and exclude[] do not go together")
+        raise ValueError("collect[] and exclude[] cannot be combined")
     for name in (*collect, *exclude):
         if name not in enabled:
-            raise ValueError(f"no enabled collector {name!r}; there are: {', '.join(enabled)}")
+            raise ValueError(
+                f"collector {name!r} is not enabled; enabled are: {', '.join(enabled)}"
+            )
     if exclude:
         return frozenset(enabled) - frozenset(exclude)
     return frozenset(collect) or None

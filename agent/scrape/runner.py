@@ -170,7 +170,7 @@ class CollectorRunner:
             families, more = combine([unique], families)
             clashes |= more
         for clash in sorted(clashes - self._clashes):
-            log.warning("two collectors export the same series, the first counts", metric=clash)
+            log.warning("two collectors export the same series; keeping the first", metric=clash)
         self._clashes |= clashes
         return Scrape(
             tuple(family for _, family in sorted(families.items())),
@@ -212,7 +212,7 @@ class CollectorRunner:
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._errors.get(name) != text:
-                log.exception("collector is broken", collector=name)
+                log.exception("collector raised an unexpected exception", collector=name)
                 self._errors[name] = text
             return result(text)
 
@@ -234,7 +234,9 @@ class CollectorRunner:
         if result.error == before:
             return
         if result.absent:
-            log.debug("collector has no source here", collector=name, reason=result.error)
+            log.debug(
+                "collector has no source on this machine", collector=name, reason=result.error
+            )
         elif result.error:
             log.error("collector failed", collector=name, reason=result.error)
         else:

@@ -76,14 +76,14 @@ class StreamFanout:
         except OSError as error:
             # Existing streams are kept: DNS may fail while they work.
             log.warning(
-                "the evaluator's name is not resolved, trying again",
+                "evaluator's name not resolved; retrying",
                 address=str(self._address),
                 error=error.strerror or str(error),
             )
             addresses = frozenset(self._streams)
         await self._close(self._streams.keys() - addresses)
         for address in sorted(addresses - self._streams.keys(), key=str):
-            log.info("evaluator found", address=str(address))
+            log.info("evaluator address added", address=str(address))
             self._up[address] = False
             stream = self._open(address, functools.partial(self._on_stream_state, address))
             self._streams[address] = asyncio.create_task(stream.run())
@@ -91,7 +91,7 @@ class StreamFanout:
 
     async def _close(self, addresses: Iterable[Address]) -> None:
         for address in tuple(addresses):
-            log.info("evaluator gone", address=str(address))
+            log.info("evaluator address removed", address=str(address))
             del self._up[address]
             task = self._streams.pop(address)
             task.cancel()

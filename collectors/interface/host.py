@@ -20,7 +20,7 @@ class Host:
     name: str = option(
         "node.name",
         "",
-        "the Kubernetes node this agent reads; the host's name where neither is given",
+        "name of this node in Kubernetes; by default the host's name",
         env="NODE_NAME",
         metavar="NAME",
     )

@@ -199,7 +199,7 @@ def _group(
     limit = reader.get(rulefields.limit, fields, "limit") or 0
     common = reader.get(rulefields.label_values, fields, "labels") or ()
     if reader.get(rulefields.interval, fields, "query_offset"):
-        text = "query_offset: samples of this node are never late"
+        text = "query_offset is not supported: samples of this node are never late"
         reader.refuse("unsupported", text, "query_offset")
     given = reader.get(partial(rulefields.sequence, where="rules"), fields, "rules") or []
     valid = not reader.errors
@@ -223,16 +223,16 @@ def _check_name(
 ) -> None:
     number = int(reader.path[-1])
     if reader.group != fields.get("name"):
-        reader.refuse("invalid", "a group without a name")
+        reader.refuse("invalid", "the group has no name")
     elif any(_name(other, n) == reader.group for n, other in enumerate(listed[:number], 1)):
         reader.refuse("duplicate", "the file has another group of this name", "name")
 
 
 def _notes(name: str, alerts: int, interval: int | None) -> Iterator[str]:
     if alerts:
-        yield f"group {name}: {alerts} alerting rules are passed over, that is for Prometheus"
+        yield f"group {name}: {alerts} alerting rules are ignored; use Prometheus to evaluate them"
     if interval is not None and interval < SHORTEST:
-        yield f"group {name}: an interval of {interval} ms is taken as 1s, the shortest there is"
+        yield f"group {name}: an interval of {interval} ms is below the minimum; using 1s"
 
 
 def _is_alert(given: Any) -> bool:
@@ -263,12 +263,12 @@ def _rule(parent: _Reader, number: int, given: Any, common: Labels) -> Rule | No
 
 def _check_fields(reader: _Reader, fields: Mapping[str, Any]) -> None:
     for name in sorted(fields.keys() & _ALERTING_FIELDS):
-        reader.refuse("invalid", f"{name} does not belong in a rule that records", name)
+        reader.refuse("invalid", f"{name} is not allowed in a recording rule", name)
     reader.expect(fields, _RECORDING_FIELDS | _ALERTING_FIELDS)
 
 
 def _expression(value: Any) -> Expression:
     expression = parse(rulefields.expression(value))
     if expression.kind == "string":
-        raise ExpressionError("a rule records a scalar or a vector, no string", "type")
+        raise ExpressionError("a rule can record a scalar or a vector, not a string", "type")
     return expression

@@ -81,7 +81,7 @@ def publish(
             vectors = [merged[metric], vector] if metric in merged else [vector]
             merged[metric], twice = _distinct(vectors)
             if twice:
-                text = "a rule before it records the same series, which counts"
+                text = "an earlier rule records the same series; its value is kept"
                 errors.append(RuleError(word.group.name, metric, "duplicate", text))
     return Published(merged, frozenset(unread - merged.keys()), tuple(errors), until, help_texts)
 

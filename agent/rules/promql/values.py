@@ -35,7 +35,7 @@ def join_value(separator: str, parts: Sequence[str]) -> str:
     """Return the parts joined as one label value. Raises EvaluationError, before building it, if it is too long."""
     length = sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)
     if length > LONGEST_LABEL:
-        raise EvaluationError(f"a label of more than {LONGEST_LABEL} characters")
+        raise EvaluationError(f"a label has more than {LONGEST_LABEL} characters")
     return separator.join(parts)
 
 

@@ -86,7 +86,7 @@ PAIR = "tls_server_config:\n  cert_file: a\n  key_file: b\n"
         ("tls_server_config: {key_file: a}", "one of cert and cert_file is missing"),
         ("tls_server_config: {client_auth_type: NoClientCert}", "one of cert and cert_file"),
         (PAIR + "  cert: x", "cert and cert_file exclude each other"),
-        (PAIR + "  client_ca_file: x", "a client CA without client_auth_type"),
+        (PAIR + "  client_ca_file: x", "a client CA needs client_auth_type"),
         (PAIR + "  client_ca: x\n  client_ca_file: x\n  client_auth_type: y", "client_ca_file exc"),
         (PAIR + "  cipher_suites: x", "cipher_suites: a list"),
         (PAIR + "  cipher_suites: [[x]]", "cipher_suites: a list"),

@@ -154,10 +154,10 @@ def test_old_versions_may_be_enabled(plain) -> None:
         ({"client_auth_type": "RequireAnyClientCert"}, "RequireAndVerifyClientCert is what"),
         ({"cert_file": "/nowhere"}, "cert_file /nowhere: No such file"),
         ({"cert_file": "/"}, "cert_file /: Is a directory"),
-        ({"cert_file": "/dev/null"}, "no certificate with its key: "),
+        ({"cert_file": "/dev/null"}, "certificate and key cannot be loaded: "),
         (
             {"client_auth_type": "VerifyClientCertIfGiven", "client_ca": "x"},
-            "no client CA: ",
+            "client CA cannot be loaded: ",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_unsupported_setting_is_reported_in_a_sentence(plain, change, reason: st
 
 def test_wrong_or_encrypted_key_is_reported_in_a_sentence(plain, authority, tmp_path: Path) -> None:
     _, other = authority.issue("other")
-    with pytest.raises(WebConfigError, match=r"no certificate with its key: .*MISMATCH"):
+    with pytest.raises(WebConfigError, match=r"certificate and key cannot be loaded: .*MISMATCH"):
         tls.build(dataclasses.replace(plain, key_file=str(other)))
     locked = tmp_path / "locked.key"
     openssl(

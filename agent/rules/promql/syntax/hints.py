@@ -22,7 +22,7 @@ def nothing(selectors: Iterable[Selector], known: Collection[Labels], *, where: 
         for selector in dict.fromkeys(selectors)
         if (sentence := _unmatched(selector, known, where))
     ]
-    return hints or ["there are such series, but the result is empty"]
+    return hints or ["matching series exist, but the result is empty"]
 
 
 def written(selector: Selector) -> str:

@@ -136,7 +136,7 @@ def _parsed(text: str) -> Any:
         # A panic of the native parser is not an Exception, and would end the process after a user's mistake.
         if type(error).__name__ != "PanicException":
             raise
-        raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
+        raise ExpressionError(f"invalid expression: {error}", "parse") from error
 
 
 def _requoted(text: str) -> str:
