@@ -89,7 +89,7 @@ class BlockingCallRunner(Generic[K, T]):
     def start(
         self, calls: Mapping[K, Callable[[], T]], then: Callable[[dict[K, T | Late]], None]
     ) -> Callable[[], None]:
-        """Like `run`, without blocking: `then` gets the results in the thread that completed the last of them.
+        """Start a `run` without blocking: `then` gets the results in the thread that completed the last of them.
 
         Returns a function to call every `moment` seconds until then, which detects late calls. `then` and the function must not
         raise; both this and the function raise StoppedError once the runner is closed.

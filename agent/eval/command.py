@@ -137,7 +137,7 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
 
 
 def _groups(options: RuleOptions) -> Sequence[Group]:
-    """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
+    """Return the groups of the rule files; errors are printed."""
     rule_file = RuleFileReader(options.files).look() or RuleFile()
     for error in rule_file.errors:
         where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"

@@ -125,6 +125,6 @@ def _samples(name: str, needed: Callable[[str], bool]) -> Samples:
 
 
 def _may_be(line: str, needed: Callable[[str], bool]) -> bool:
-    """Whether a line may be a sample of a needed metric, or is an error."""
+    """Return whether a line may be a sample of a needed metric, or is an error."""
     name = _NAME.match(line)
     return name is None or needed(name[1])

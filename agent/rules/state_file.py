@@ -88,7 +88,7 @@ def _write(descriptor: int, boot: str, snapshots: Mapping[str, Snapshot], limit:
         for piece in snapshot_codec.encode(snapshots):
             size += len(piece)
             if size > limit:
-                raise StateFileError(f"more than {format_size(limit)} of samples: none are saved")
+                raise StateFileError(f"more than {format_size(limit)} of samples; none were saved")
             checksum = _append(file, compressor.compress(piece), checksum)
         checksum = _append(file, compressor.flush(), checksum)
         file.write(_CHECKSUM.pack(checksum))

@@ -139,7 +139,7 @@ class CollectorRunner:
     def start(
         self, names: Collection[str] | None, then: Callable[[ScrapeMaker], None]
     ) -> Callable[[], None]:
-        """Like `run`, without blocking: `then` is called in a collector thread with a function that makes the scrape.
+        """Start a `run` without blocking: `then` is called in a collector thread with a function that makes the scrape.
 
         Returns a function to call every `moment` seconds until then; it gives up collectors that exceed the timeout.
         """

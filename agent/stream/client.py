@@ -164,7 +164,7 @@ class StreamClient:
     async def _listen(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
         async for subscription in stream:
             log.info(
-                "subscription",
+                "subscription received",
                 generation=subscription.generation,
                 metrics=len(subscription.metrics),
                 interval_ms=subscription.interval_ms,

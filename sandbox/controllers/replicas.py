@@ -119,7 +119,7 @@ def _deployment(
     pods_of: Mapping[str, list[Object]],
     now: float,
 ) -> Iterator[Action]:
-    """All new pods at once; each ready pod replaces an old one. Recreate deletes all old pods first."""
+    """Yield the actions of a rollout: all new pods at once; each ready pod replaces an old one. Recreate deletes old pods first."""
     want = desired_replicas(deployment)
     label = template_hash(deployment["spec"]["template"])
     current = next((replica_set for replica_set in sets if _label(replica_set) == label), None)

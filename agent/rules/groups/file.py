@@ -110,13 +110,13 @@ def _listed(document: Any) -> Sequence[Mapping[str, Any]]:
             raise RuleFileError(f"unknown field {shown(name)}")
         given = rulefields.sequence(top.get("groups"), "groups")
         if len(given) > _MOST_GROUPS:
-            raise RuleFileError(f"more than {_MOST_GROUPS} groups")
+            raise RuleFileError(f"the file has more than {_MOST_GROUPS} groups")
         listed = [rulefields.mapping(group, "a group") for group in given]
     except InvalidError as error:
         raise RuleFileError(str(error)) from error
     rules = [group.get("rules") for group in listed]
     if sum(len(group) for group in rules if isinstance(group, list)) > _MOST_RULES:
-        raise RuleFileError(f"more than {_MOST_RULES} rules")
+        raise RuleFileError(f"the file has more than {_MOST_RULES} rules")
     return listed
 
 

@@ -33,7 +33,7 @@ def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
     Raises ExpressionError, naming the construct, if it is not supported.
     """
     if scope.depth > DEEPEST:
-        raise ExpressionError(f"more than {DEEPEST} levels", "parse")
+        raise ExpressionError(f"the expression has more than {DEEPEST} levels", "parse")
     build = _NODES.get(type(node))
     if build is None:
         raise unsupported(type(node).__name__)

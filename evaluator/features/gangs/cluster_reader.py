@@ -113,7 +113,7 @@ class ClusterReader:
 
 
 def _event(raw: msgspec.Raw) -> ControllerEvent:
-    """Raises KubeError."""
+    """Decode an Event. Raises KubeError."""
     try:
         return msgspec.json.decode(raw, type=ControllerEvent)
     except UNREADABLE as error:

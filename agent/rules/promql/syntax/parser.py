@@ -79,11 +79,13 @@ class Tree:
 def tree(text: str) -> Tree:
     """Parse an expression. Raises ExpressionError if it is invalid or not supported."""
     if len(text) > LONGEST:
-        raise ExpressionError(f"more than {LONGEST} characters", "parse")
+        raise ExpressionError(f"the expression has more than {LONGEST} characters", "parse")
     plain = _LITERAL.sub(_blanked, text)
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
-        raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
+        raise ExpressionError(
+            f"the expression has more than {MOST_PARTS} operators and parentheses", "parse"
+        )
     # Checked before parsing, because the parser crashes on `@ 1e99` and `[1e99]`.
     if "@" in unbraced:
         raise unsupported("the @ modifier")

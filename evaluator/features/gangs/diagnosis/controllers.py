@@ -185,7 +185,7 @@ class PodController:
         return rollout if rollout.replaced < rollout.replicas else None
 
     def _remaining(self) -> PodLimit:
-        """The completions a Job still needs; a Job without `completions` creates no pods after its first success."""
+        """Return the completions a Job still needs; a Job without `completions` creates no pods after its first success."""
         assert self.obj is not None
         completions, status = self.obj.spec.completions, self.obj.status
         if completions is not None:
