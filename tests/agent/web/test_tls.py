@@ -147,11 +147,11 @@ def test_old_versions_may_be_enabled(plain) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"min_version": "TLS14"}, "min_version: 'TLS14' is none of TLS10"),
-        ({"cipher_suites": ("RC4",)}, "cipher_suites: 'RC4' is none of TLS_AES"),
-        ({"curve_preferences": ("P1",)}, "curve_preferences: 'P1' is none of CurveP256"),
-        ({"client_auth_type": "Maybe"}, "client_auth_type: 'Maybe' is none of NoClientCert"),
-        ({"client_auth_type": "RequireAnyClientCert"}, "RequireAndVerifyClientCert is what"),
+        ({"min_version": "TLS14"}, "min_version: 'TLS14' is not one of TLS10"),
+        ({"cipher_suites": ("RC4",)}, "cipher_suites: 'RC4' is not one of TLS_AES"),
+        ({"curve_preferences": ("P1",)}, "curve_preferences: 'P1' is not one of CurveP256"),
+        ({"client_auth_type": "Maybe"}, "client_auth_type: 'Maybe' is not one of NoClientCert"),
+        ({"client_auth_type": "RequireAnyClientCert"}, "use RequireAndVerifyClientCert"),
         ({"cert_file": "/nowhere"}, "cert_file /nowhere: No such file"),
         ({"cert_file": "/"}, "cert_file /: Is a directory"),
         ({"cert_file": "/dev/null"}, "certificate and key cannot be loaded: "),
