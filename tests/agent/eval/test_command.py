@@ -117,7 +117,7 @@ def test_invalid_rules_are_reported(run: Run, tmp_path: Path) -> None:
     assert done.stdout == ""
     left_out, failed, *_ = done.stderr.splitlines()
     assert left_out.startswith(
-        "rule node_odd of a is left out: line 1, column 123: the function mad_over_time()"
+        "rule node_odd of a is skipped: line 1, column 123: the function mad_over_time()"
     )
     assert failed.startswith("rule node_many of a: found duplicate series")
 
@@ -177,7 +177,7 @@ def test_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
 
 def test_disabled_collector_of_a_metric_is_named(run: Run) -> None:
     done = run("node_interrupts_total")
-    assert "collector interrupts, which is off: --collector.interrupts\n" in done.stderr
+    assert "collector interrupts, which is disabled: enable it with --collector.interrupts\n" in done.stderr
     assert run("count(node_interrupts_total)", "--collector.interrupts").stdout != ""
 
 
