@@ -76,7 +76,7 @@ def test_collector_options_reach_the_collector() -> None:
         (["--log.level=loud"], "--log.level: 'loud' is not one of debug, info, warn, error"),
         (["--stream.poll-interval=0"], "--stream.poll-interval: must be longer than 0"),
         (["--web.max-requests=many"], "--web.max-requests: not a number"),
-        (["--rules.interval=500ms"], "--rules.interval: '500ms' is shorter than 1s"),
+        (["--rules.interval=500ms"], "--rules.interval: '500ms' is below the minimum of 1s"),
         (["--rules.interval=soon"], "--rules.interval: not a duration"),
         (["--rules.max-memory=0"], "--rules.max-memory: not a size"),
         (["--rules.notable-change=2"], "--rules.notable-change: '2' is not a number from 0 to 1"),

@@ -210,7 +210,7 @@ def test_labels_do_not_double_without_bound(call):
     text = "a"
     for source in ("x", *["y"] * 20):
         text = call.format(text, source)
-    with pytest.raises(EvaluationError, match="a label of more than"):
+    with pytest.raises(EvaluationError, match="a label has more than"):
         parse(text).evaluate(moment())
 
 

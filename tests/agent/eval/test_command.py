@@ -142,7 +142,7 @@ def test_long_ranges_are_not_sampled_whole_by_default(run: Run) -> None:
     [
         ("sum(node_load1", "parse error: unclosed left parenthesis"),
         ("limitk(1, node_load1)", "limitk"),
-        ("node_load1[5m]", "type error: a range vector"),
+        ("node_load1[5m]", "type error: the result is a range vector"),
     ],
 )
 def test_invalid_expression_is_reported_in_one_line(run: Run, expression: str, says: str) -> None:
