@@ -80,7 +80,10 @@ def test_collector_options_reach_the_collector() -> None:
         (["--rules.interval=soon"], "--rules.interval: not a duration"),
         (["--rules.max-memory=0"], "--rules.max-memory: not a size"),
         (["--rules.notable-change=2"], "--rules.notable-change: '2' is not a number from 0 to 1"),
-        (["--rules.notable-change=nan"], "--rules.notable-change: 'nan' is not a number from 0 to 1"),
+        (
+            ["--rules.notable-change=nan"],
+            "--rules.notable-change: 'nan' is not a number from 0 to 1",
+        ),
         (["--collector.timeout=0s"], "--collector.timeout: must be longer than 0"),
         (["--stream.poll-interval=fast"], "--stream.poll-interval: not a duration"),
         (["--evaluator.address=:9091"], "--evaluator.address: not an address to connect to"),

@@ -177,7 +177,10 @@ def test_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
 
 def test_disabled_collector_of_a_metric_is_named(run: Run) -> None:
     done = run("node_interrupts_total")
-    assert "collector interrupts, which is disabled: enable it with --collector.interrupts\n" in done.stderr
+    assert (
+        "collector interrupts, which is disabled: enable it with --collector.interrupts\n"
+        in done.stderr
+    )
     assert run("count(node_interrupts_total)", "--collector.interrupts").stdout != ""
 
 

@@ -94,7 +94,10 @@ PAIR = "tls_server_config:\n  cert_file: a\n  key_file: b\n"
         (PAIR + "  prefer_server_cipher_suites: maybe", "'maybe' is no bool"),
         ("http_server_config: {headers: {Server: x}}", "header Server cannot be set"),
         ("http_server_config: {headers: {X-Frame-Options: allow}}", "not deny or sameorigin"),
-        ('http_server_config: {headers: {X-XSS-Protection: "a\\r\\nb: c"}}', "headers cannot contain"),
+        (
+            'http_server_config: {headers: {X-XSS-Protection: "a\\r\\nb: c"}}',
+            "headers cannot contain",
+        ),
         ("http_server_config: {headers: [x]}", "headers: expected fields with values"),
         ("basic_auth_users: {alice: secret}", "the password of alice is not a bcrypt hash"),
         ("basic_auth_users: {alice: {}}", "expected names with single values"),
