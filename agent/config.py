@@ -62,7 +62,7 @@ class Settings(LogOptions):
     listen_addresses: tuple[Address, ...] = option(
         "web.listen-address",
         (Address("", 9100),),
-        "address to serve metrics on; port 0 takes any free one (repeatable)",
+        "address to serve metrics on; port 0 selects a free port (repeatable)",
         metavar="ADDRESS",
         parse=addresses.parse,
     )
@@ -115,7 +115,9 @@ class Settings(LogOptions):
         "client certificate for the evaluator, issued for this node's name",
         metavar="FILE",
     )
-    evaluator_key: str = option("evaluator.tls.key-file", "", "its private key", metavar="FILE")
+    evaluator_key: str = option(
+        "evaluator.tls.key-file", "", "private key of the client certificate", metavar="FILE"
+    )
     evaluator_server_name: str = option(
         "evaluator.tls.server-name",
         "",
@@ -209,19 +211,19 @@ def settings_of(
         ("collector.timeout", settings.collector_timeout),
     ):
         if seconds == 0:
-            parser.error(f"--{flag}: has to be longer than 0")
+            parser.error(f"--{flag}: must be longer than 0")
     if mistake := _stream_mistake(settings):
         parser.error(mistake)
     host = dataclasses.replace(host, name=host.name or hostname)
     rules = read(RuleOptions)
-    found: Settings = dataclasses.replace(
+    complete: Settings = dataclasses.replace(
         settings,
         host=host,
         collectors=enabled,
         rules=rules,
         without_effect=namespace.without_effect or (),
     )
-    return found
+    return complete
 
 
 def _stream_mistake(settings: Settings) -> str:

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     memory.use_one_arena()
     if settings.without_effect:
         log.warning(
-            "flags of node_exporter without an effect here, see docs/collectors.md",
+            "ignoring flags of node_exporter that have no effect; see docs/collectors.md",
             flags=" ".join(settings.without_effect),
         )
     try:

@@ -1,10 +1,9 @@
-"""Checks names and layout: package sizes, the purity contract, class names, and terms that are not used here.
+"""Checks layout and names: package sizes, the purity contract, and class names.
 
 Run by `make check`; prints one line per finding and exits 1 if there is any. Reasons: docs/architecture.md.
 """
 
 import ast
-import re
 import sys
 import tomllib
 from collections import defaultdict
@@ -28,40 +27,10 @@ MOST_OWNERS = 3
 SHARED_NAMES = {"Options"}
 """A convention: a collector's flags."""
 
-TERMS = {
-    "accusation": "reason prefix",
-    "accused": "violation reasons",
-    "broadcaster": "fanout",
-    "crowd": "connection pool",
-    "doorkeeper": "web guard",
-    "farewell": "linger",
-    "gatekeeper": "gang controller",
-    "herald": "event recorder",
-    "inquirer": "diagnoser",
-    "lifter": "ungater",
-    "lifting": "ungate",
-    "loudness": "rate-limited log",
-    "mandate": "write fence",
-    "nudger": "requeue controller",
-    "podwise": "per pod",
-    "quantified": "scorer metrics",
-    "refuge": "alternatives",
-    "roster": "index",
-    "standings": "strategy states",
-    "tally": "gauges",
-    "tether": "pdeathsig",
-    "unheard": "never reported",
-    "untold": "event queue",
-    "upkeep": "controllers",
-}
-"""Terms that were replaced, and what is used instead."""
-
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
 
 def main(root: Path = Path()) -> int:
     """Return 1 and print what is wrong with the tree below `root`, else 0."""
-    findings = [*sizes(root), *purity(root), *classes(root), *terms(root)]
+    findings = [*sizes(root), *purity(root), *classes(root)]
     for finding in findings:
         print(finding)
     return bool(findings)
@@ -104,31 +73,6 @@ def classes(root: Path) -> Iterator[str]:
     for name, paths in sorted(owners.items()):
         if len(paths) > MOST_OWNERS:
             yield f"class {name} is defined {len(paths)} times: {', '.join(paths)}"
-
-
-def terms(root: Path) -> Iterator[str]:
-    """Yield identifiers, module names and sentences that use a replaced term."""
-    for package in PACKAGES:
-        for path in _modules(root, package):
-            where = path.relative_to(root)
-            for line, text in _texts(path):
-                for word in _WORD.findall(text):
-                    if (known := TERMS.get(word.lower())) is not None:
-                        yield f"{where}:{line}: {word!r} in {text.strip()[:60]!r}: write {known!r}"
-
-
-def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    yield 1, path.stem
-    for node in ast.walk(ast.parse(path.read_text())):
-        match node:
-            case ast.Name(id=text) | ast.arg(arg=text) | ast.Attribute(attr=text):
-                yield node.lineno, text
-            case ast.FunctionDef(name=text) | ast.AsyncFunctionDef(name=text):
-                yield node.lineno, text
-            case ast.ClassDef(name=text):
-                yield node.lineno, text
-            case ast.Constant(value=str(text)) if " " in text:  # a sentence, not a metric's name
-                yield node.lineno, text
 
 
 def _modules(root: Path, package: str) -> list[Path]:

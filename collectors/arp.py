@@ -43,7 +43,7 @@ class Options:
         parse=regexp,
     )
     arp_netlink: bool = option(
-        "collector.arp.netlink", True, "count what netlink would list: no proxy entries"
+        "collector.arp.netlink", True, "count entries as netlink lists them, without proxy entries"
     )
 
 

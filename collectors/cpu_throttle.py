@@ -102,5 +102,5 @@ def _seconds(
 ENTRY = Entry(
     build=lambda host, _: CpuThrottle(host),
     metrics=METRICS,
-    about="how long CPUs were throttled for their heat",
+    about="time that CPUs were throttled because of heat",
 )

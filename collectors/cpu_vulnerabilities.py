@@ -53,6 +53,6 @@ class CpuVulnerabilities:
 ENTRY = Entry(
     build=lambda host, _: CpuVulnerabilities(host),
     metrics=METRICS,
-    about="known vulnerabilities of the CPU, and what is done about them",
+    about="known vulnerabilities of the CPU and their mitigations",
     on=False,
 )

@@ -134,5 +134,5 @@ class Edac:
 ENTRY = Entry(
     build=lambda host, _: Edac(host),
     metrics=METRICS,
-    about="memory errors that ECC found, also by DIMM",
+    about="memory errors detected by ECC, also by DIMM",
 )

@@ -65,7 +65,7 @@ _IN_MEMORY = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "tmpfs
 def _timeout(text: str) -> float:
     seconds = durations.duration(text)
     if seconds == 0:
-        raise ValueError("has to be longer than 0")
+        raise ValueError("must be longer than 0")
     return seconds
 
 
@@ -104,7 +104,7 @@ class Options:
     filesystem_timeout: float = option(
         "collector.filesystem.mount-timeout",
         4.0,  # node_exporter's default is 5s; here the whole collector must finish within --collector.timeout
-        "how long to wait for a mount to answer before it counts as dead; shorter than --collector.timeout",
+        "timeout of a mount, after which it counts as dead; shorter than --collector.timeout",
         metavar="DURATION",
         parse=_timeout,
     )

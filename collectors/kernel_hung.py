@@ -40,5 +40,5 @@ class KernelHung:
 ENTRY = Entry(
     build=lambda host, _: KernelHung(host),
     metrics=METRICS,
-    about="tasks that the kernel found hung",
+    about="tasks that the kernel reported as hung",
 )

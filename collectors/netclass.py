@@ -93,7 +93,7 @@ class Options:
     netclass_ignore_invalid_speed: bool = option(
         "collector.netclass.ignore-invalid-speed",
         False,
-        "export no speed for devices that say -1, for unknown",
+        "export no speed for devices that report -1 (unknown)",
     )
 
 

@@ -96,12 +96,12 @@ class Options:
     netdev_detailed_metrics: bool = option(
         "collector.netdev.enable-detailed-metrics",
         False,
-        "name and tell apart the statistics as the kernel does, incompatibly with the default",
+        "use the kernel's names and division of the statistics, incompatible with the default",
     )
     netdev_netlink: bool = option(
         "collector.netdev.netlink",
         False,
-        "ask by netlink instead of reading files; needs pyroute2 and the node's network namespace",
+        "use netlink instead of reading files; needs pyroute2 and the node's network namespace",
     )
     netdev_label_ifalias: bool = option(
         "collector.netdev.label-ifalias", False, "add the label ifalias"

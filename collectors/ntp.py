@@ -82,7 +82,7 @@ class Options:
     ntp_ttl: int = option(
         "collector.ntp.ip-ttl",
         1,
-        "most routers between here and the server, plus 1",
+        "maximum number of routers to the server, plus 1",
         metavar="NUMBER",
         parse=count,
     )
@@ -147,7 +147,7 @@ def parse(packet: bytes, nonce: int, sent: int, arrived: int) -> Reply:
         _PACKET.unpack_from(packet)
     )
     if first & 7 != _SERVER or origin != nonce:
-        raise CollectorError("NTP: the reply is to another query")
+        raise CollectorError("NTP: the reply does not match the query")
     return Reply(
         stratum,
         first >> 6,

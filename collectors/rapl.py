@@ -93,7 +93,9 @@ class Rapl:
             if (microjoules := sysfs.number(f"{zone.path}/energy_uj")) is not None
         }
         if known and not energy:
-            raise CollectorError("no energy_uj can be read (only root may; or CAP_DAC_READ_SEARCH)")
+            raise CollectorError(
+                "energy_uj cannot be read: run as root or with CAP_DAC_READ_SEARCH"
+            )
         if self._zone_label:
             return iter([_labelled(energy)] if energy else [])
         return _named(energy)

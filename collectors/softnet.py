@@ -85,5 +85,7 @@ class Softnet:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Softnet(host), metrics=METRICS, about="packets as the CPUs took them in"
+    build=lambda host, _: Softnet(host),
+    metrics=METRICS,
+    about="packets processed and dropped by each CPU",
 )

@@ -46,21 +46,21 @@ class Options:
     synthetic_metrics: int = option(
         "collector.synthetic.metrics",
         10,
-        "how many metrics to make up: node_synthetic_0, node_synthetic_1, ...",
+        "number of metrics to generate: node_synthetic_0, node_synthetic_1, ...",
         metavar="N",
         parse=_count,
     )
     synthetic_names: tuple[str, ...] = option(
         "collector.synthetic.name",
         (),
-        "make up a metric of this name too (repeatable)",
+        "also generate a metric of this name (repeatable)",
         metavar="METRIC",
         parse=_metric_name,
     )
     synthetic_period: float = option(
         "collector.synthetic.period",
         60.0,
-        "time in which a value goes from 0 to 100 and back; 0 lets it stand still",
+        "time in which a value goes from 0 to 100 and back; 0 keeps it constant",
         metavar="DURATION",
         parse=duration,
     )

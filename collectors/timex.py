@@ -133,4 +133,4 @@ class Timex:
         return families(state, clock)
 
 
-ENTRY = Entry(build=lambda _, __: Timex(), metrics=METRICS, about="how the clock is disciplined")
+ENTRY = Entry(build=lambda _, __: Timex(), metrics=METRICS, about="synchronization of the clock")

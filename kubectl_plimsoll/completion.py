@@ -20,11 +20,11 @@ _OUTPUTS = ("json", "yaml", "wide")
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the candidates; never an error, which would end up on the command line."""
     words = list(sys.argv[1:] if argv is None else argv) or [""]
-    found: Iterable[str] = ()
+    completions: Iterable[str] = ()
     with contextlib.suppress(UnreachableError, KeyError, SystemExit):
-        found = sorted(candidates(words[:-1], words[-1]))
-    for one in found:
-        print(one)  # noqa: T201 (kubectl reads it)
+        completions = sorted(candidates(words[:-1], words[-1]))
+    for candidate in completions:
+        print(candidate)  # noqa: T201 (kubectl reads it)
     print(_NO_FILES)  # noqa: T201
     return 0
 
@@ -35,17 +35,17 @@ def candidates(before: Sequence[str], part: str) -> list[str]:
         flags = [flag for action in parser()._actions for flag in action.option_strings]  # noqa: SLF001
         return [flag for flag in flags if flag.startswith(part) and flag != "-help"]
     if before and before[-1] in {"-o", "--output"}:
-        return [one for one in _OUTPUTS if one.startswith(part)]
+        return [output for output in _OUTPUTS if output.startswith(part)]
     of_flag = bool(before) and before[-1] in {"-n", "--namespace"}
     with contextlib.redirect_stderr(io.StringIO()):
         words = before[:-1] if of_flag else before
         given = parser().parse_intermixed_args([*words, "--request-timeout=2s"])
     reached = evaluator(given)
     if of_flag:
-        names = {one["policy"].partition("/")[0] for one in reached.get()["policies"]}
-        return [one for one in names if one.startswith(part)]
-    found = _words(given.words, reached, given.namespace)
-    return [one for one in found if one.startswith(part)]
+        names = {policy["policy"].partition("/")[0] for policy in reached.get()["policies"]}
+        return [name for name in names if name.startswith(part)]
+    choices = _words(given.words, reached, given.namespace)
+    return [word for word in choices if word.startswith(part)]
 
 
 def _words(words: Sequence[str], reached: Evaluator, namespace: str | None) -> Iterable[str]:
@@ -64,8 +64,8 @@ def _words(words: Sequence[str], reached: Evaluator, namespace: str | None) -> I
 
 def _in_namespace(kind: str, reached: Evaluator, namespace: str) -> Iterable[str]:
     if kind == "gang":
-        found = [one["gang"] for one in reached.get(query={"gang": ""})["gangs"]]
+        names = [gang["gang"] for gang in reached.get(query={"gang": ""})["gangs"]]
     else:
         page = reached.get(namespace)
-        found = [one[kind] for one in page["policies" if kind == "policy" else "pods"]]
-    return [name for of, _, name in (one.partition("/") for one in found) if of == namespace]
+        names = [entry[kind] for entry in page["policies" if kind == "policy" else "pods"]]
+    return [name for of, _, name in (full.partition("/") for full in names) if of == namespace]

@@ -61,16 +61,16 @@ class Evaluator:
             where += f"?{urllib.parse.urlencode(query, safe='/')}"
         text = self._run("get", "--raw", where)
         try:
-            found = json.loads(text)
+            page = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise UnreachableError(
                 f"the response of {where} is not JSON: is that the evaluator's port?"
             ) from error
-        if _is_deep(found):
+        if _is_deep(page):
             raise UnreachableError(
                 f"the response of {where} has more than {_DEEPEST} levels: is that the evaluator's port?"
             )
-        return found if isinstance(found, dict) else {}
+        return page if isinstance(page, dict) else {}
 
     def current_namespace(self) -> str:
         """Return the namespace of the kubeconfig's context; `default` if it has none."""
@@ -98,9 +98,9 @@ def _is_deep(value: Any) -> bool:
     for _ in range(_DEEPEST):
         level = [
             inner
-            for one in level
-            if isinstance(one, (dict, list))
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for parent in level
+            if isinstance(parent, (dict, list))
+            for inner in (parent.values() if isinstance(parent, dict) else parent)
         ]
     return bool(level)
 

@@ -102,9 +102,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     made = parser()
     given = made.parse_intermixed_args(argv)
-    found = evaluator(given)
+    service = evaluator(given)
     try:
-        page, view = _page(given, found)
+        page, view = _page(given, service)
     except UsageError as error:
         made.error(str(error))
     except UnreachableError as error:
@@ -126,19 +126,19 @@ def evaluator(given: argparse.Namespace) -> Evaluator:
     )
 
 
-def _page(given: argparse.Namespace, found: Evaluator) -> tuple[Page, View]:
+def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
     """Return the page that a command shows, and its view. Raises UnreachableError and UsageError."""
     match given.words:
         case ["status"]:
-            return found.get(), views.status
+            return service.get(), views.status
         case ["policies"]:
-            return _policies(given, found), views.policies
+            return _policies(given, service), views.policies
         case ["nodes"]:
-            return found.get(query={"nodes": ""}), views.nodes
+            return service.get(query={"nodes": ""}), views.nodes
         case ["nodes", name]:
-            return found.get(query={"node": name}), views.node
+            return service.get(query={"node": name}), views.node
         case ["explain", kind, name] if kind in KINDS:
-            return _explained(kind, name, given, found)
+            return _explained(kind, name, given, service)
         case ["explain", *rest]:
             mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(rest) or 'nothing'}"
         case _:
@@ -146,28 +146,30 @@ def _page(given: argparse.Namespace, found: Evaluator) -> tuple[Page, View]:
     raise UsageError(mistake)
 
 
-def _policies(given: argparse.Namespace, found: Evaluator) -> Page:
-    page = found.get()
+def _policies(given: argparse.Namespace, service: Evaluator) -> Page:
+    page = service.get()
     if not given.all_namespaces:
-        of = f"{given.namespace or found.current_namespace()}/"
-        page["policies"] = [one for one in page["policies"] if one["policy"].startswith(of)]
+        of = f"{given.namespace or service.current_namespace()}/"
+        page["policies"] = [
+            policy for policy in page["policies"] if policy["policy"].startswith(of)
+        ]
     return page
 
 
 def _explained(
-    kind: str, name: str, given: argparse.Namespace, found: Evaluator
+    kind: str, name: str, given: argparse.Namespace, service: Evaluator
 ) -> tuple[Page, View]:
     if kind == "node":
-        return found.get(query={"node": name}), views.node
-    named = _named(name, given, found)
+        return service.get(query={"node": name}), views.node
+    named = _named(name, given, service)
     if kind == "policy":
-        return found.get(named), views.policy
-    return found.get(query={kind: named}), views.pod if kind == "pod" else views.gang
+        return service.get(named), views.policy
+    return service.get(query={kind: named}), views.pod if kind == "pod" else views.gang
 
 
-def _named(name: str, given: argparse.Namespace, found: Evaluator) -> str:
+def _named(name: str, given: argparse.Namespace, service: Evaluator) -> str:
     """Return namespace/name; the namespace may be in the name."""
-    return name if "/" in name else f"{given.namespace or found.current_namespace()}/{name}"
+    return name if "/" in name else f"{given.namespace or service.current_namespace()}/{name}"
 
 
 def _text(page: Page, view: View, output: str | None) -> str:

@@ -40,15 +40,15 @@ class Cell:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str | Cell]], style: Style) -> list[str]:
     """Return the lines of a table as kubectl prints it; an empty cell is shown as `-`."""
-    cells = [[_cell(one) for one in row] for row in rows]
-    texts = [list(head), *([one.text for one in row] for row in cells)]
+    cells = [[_cell(content) for content in row] for row in rows]
+    texts = [list(head), *([cell.text for cell in row] for row in cells)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     plain = [Cell(name) for name in head]
     return [_line(row, widths, style) for row in [plain, *cells]]
 
 
-def _cell(one: str | Cell) -> Cell:
-    cell = one if isinstance(one, Cell) else Cell(one)
+def _cell(content: str | Cell) -> Cell:
+    cell = content if isinstance(content, Cell) else Cell(content)
     return Cell(printable(cell.text) or "-", cell.colour)
 
 

@@ -44,32 +44,32 @@ def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str
     """Return the table of policies."""
     head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS", "WARNINGS"]
     rows = []
-    for one in policies:
-        namespace, _, name = one["policy"].partition("/")
-        found = {"bad": one["problems"], "doubtful": one.get("warnings", [])}
+    for entry in policies:
+        namespace, _, name = entry["policy"].partition("/")
+        by_colour = {"bad": entry["problems"], "doubtful": entry.get("warnings", [])}
         rows.append(
             [
                 namespace,
                 name,
-                Cell(one["enforcement"], "doubtful" if one["enforcement"] == "observe" else ""),
-                *(_violating(one, strategy, wide) for strategy in ("dontschedule", "deschedule")),
-                *(_sentences(texts, colour, wide) for colour, texts in found.items()),
+                Cell(entry["enforcement"], "doubtful" if entry["enforcement"] == "observe" else ""),
+                *(_violating(entry, strategy, wide) for strategy in ("dontschedule", "deschedule")),
+                *(_sentences(texts, colour, wide) for colour, texts in by_colour.items()),
             ]
         )
     return table(head, rows, style)
 
 
-def _sentences(found: Sequence[str], colour: str, wide: bool) -> Cell:
-    return Cell("; ".join(found) if wide else str(len(found)), colour if found else "")
+def _sentences(texts: Sequence[str], colour: str, wide: bool) -> Cell:
+    return Cell("; ".join(texts) if wide else str(len(texts)), colour if texts else "")
 
 
 def policies(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return the table of the policies of a page."""
-    found = page.get("policies", [])
-    if not found:
+    listed = page.get("policies", [])
+    if not listed:
         yield "no policies"
         return
-    yield from policy_table(found, style, wide)
+    yield from policy_table(listed, style, wide)
     if more := page.get("policiesMore"):
         yield f"and {_text(more)} more"
 
@@ -112,24 +112,26 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
     labels = [f"{key}={value}" for key, value in page.get("labels", {}).items()]
     yield f"labels:    {printable(', '.join(labels)) or '-'}"
     rows = []
-    for name, one in page.get("policies", {}).items():
+    for name, entry in page.get("policies", {}).items():
         verdicts = [
-            Cell("violated" if one[kind] else "no", "bad" if one[kind] else "")
+            Cell("violated" if entry[kind] else "no", "bad" if entry[kind] else "")
             for kind in ("dontschedule", "deschedule")
         ]
-        readings = [f"{metric}={_reading(found)}" for metric, found in one["readings"].items()]
-        rows.append([name, one["mode"], *verdicts, _some(readings, wide)])
+        readings = [
+            f"{metric}={_reading(reading)}" for metric, reading in entry["readings"].items()
+        ]
+        rows.append([name, entry["mode"], *verdicts, _some(readings, wide)])
     if rows:
         yield ""
         yield from table(["POLICY", "MODE", "DONTSCHEDULE", "DESCHEDULE", "READINGS"], rows, style)
 
 
-def _reading(found: Page) -> str:
-    if found["value"] is None:
-        return str(found["state"]).partition(":")[0]
-    value = found["value"]
+def _reading(reading: Page) -> str:
+    if reading["value"] is None:
+        return str(reading["state"]).partition(":")[0]
+    value = reading["value"]
     text = f"{value:g}" if isinstance(value, float) else str(value)
-    state = str(found["state"]).partition(":")[0]
+    state = str(reading["state"]).partition(":")[0]
     return text if state == "fresh" else f"{text} ({state})"
 
 
@@ -157,7 +159,7 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if told := _attempt(page):
         yield f"kube-scheduler:          {printable(told)}"
     rows = [
-        row for name, one in page.get("nodes", {}).items() for row in _pod_rows(name, one, wide)
+        row for name, entry in page.get("nodes", {}).items() for row in _pod_rows(name, entry, wide)
     ]
     if rows:
         yield ""
@@ -172,13 +174,13 @@ def _attempt(page: Page) -> str:
     return f"{reason}: {message}" if reason and reason != "Unschedulable" else message
 
 
-def _pod_rows(name: str, one: Page, wide: bool) -> Iterator[list[str | Cell]]:
+def _pod_rows(name: str, entry: Page, wide: bool) -> Iterator[list[str | Cell]]:
     """Yield a row for each rule of the policy; without `wide` only the violated rules, or the first."""
-    rules = one.get("rules", [])
+    rules = entry.get("rules", [])
     if not wide:
         rules = [rule for rule in rules if rule["violated"]] or rules[:1]
-    obstacles = "; ".join(one.get("obstacles", []))
-    result = _result(one)
+    obstacles = "; ".join(entry.get("obstacles", []))
+    result = _result(entry)
     if not rules:
         yield [name, result, "", "", "", obstacles]
     for number, rule in enumerate(rules):
@@ -189,16 +191,16 @@ def _pod_rows(name: str, one: Page, wide: bool) -> Iterator[list[str | Cell]]:
         yield [first[0], first[1], rule["rule"], _reading(rule), age, first[2]]
 
 
-def _result(one: Page) -> Cell:
-    if one.get("obstacles"):
+def _result(entry: Page) -> Cell:
+    if entry.get("obstacles"):
         return Cell("not feasible", "doubtful")
-    if one.get("refused"):
+    if entry.get("refused"):
         return Cell("refused", "bad")
-    if one.get("awaited"):
+    if entry.get("awaited"):
         return Cell("awaited", "bad")
-    if by := one.get("refusedBy"):
+    if by := entry.get("refusedBy"):
         return Cell(f"refused by {', '.join(by)}", "bad")
-    return Cell("would be refused", "doubtful") if one.get("wouldRefuse") else Cell("ok", "good")
+    return Cell("would be refused", "doubtful") if entry.get("wouldRefuse") else Cell("ok", "good")
 
 
 def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
@@ -223,8 +225,8 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
                 names = printable(_some(would[field], wide, would.get(f"{field}More", 0))) or "-"
                 yield f"enforced: {label}: {names}"
     rows = []
-    for strategy, found in page.get("strategies", {}).items():
-        for rule in found["rules"]:
+    for strategy, strategy_page in page.get("strategies", {}).items():
+        for rule in strategy_page["rules"]:
             names, more = rule["broken"], rule.get("brokenMore", 0)
             text = f"{len(names) + more} ({_some(names, wide, more)})" if names else "0"
             rows.append([strategy, rule["rule"], Cell(text, "bad" if names else "")])
@@ -243,8 +245,8 @@ def gang(page: Page, style: Style, wide: bool) -> Iterator[str]:
     for problem in (*page.get("problems", []), *page.get("obstacles", [])):
         yield f"problem: {style.bad(printable(problem))}"
     rows = [
-        [name, one["state"], one["node"] or "", ", ".join(one["gates"]) if wide else ""]
-        for name, one in page.get("members", {}).items()
+        [name, member["state"], member["node"] or "", ", ".join(member["gates"]) if wide else ""]
+        for name, member in page.get("members", {}).items()
     ]
     if rows:
         head = ["POD", "STATE", "NODE", "GATES"] if wide else ["POD", "STATE", "NODE"]

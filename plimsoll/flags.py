@@ -52,8 +52,8 @@ def option(
 def options(settings: type[Any]) -> Iterator[tuple[Field[Any], Option]]:
     """Yield the fields of a settings class that are flags, in order."""
     for field in dataclasses.fields(settings):
-        if (found := field.metadata.get("option")) is not None:
-            yield field, found
+        if (declared := field.metadata.get("option")) is not None:
+            yield field, declared
 
 
 def port(text: str) -> int:
@@ -79,10 +79,10 @@ def count(text: str) -> int:
 
 def names(text: str) -> str:
     """Parse comma-separated names, none of them empty."""
-    found = [name.strip() for name in text.split(",")]
-    if not all(found):
+    listed = [name.strip() for name in text.split(",")]
+    if not all(listed):
         raise ValueError(f"an empty name in {text!r}")
-    return ",".join(found)
+    return ",".join(listed)
 
 
 def boolean(text: str) -> bool:
@@ -179,7 +179,9 @@ def _convert(given: str | list[str], default: object, opt: Option) -> Any:
 
 def _default_note(default: object, opt: Option) -> str:
     notes = (
-        [f"default {default_text(default, opt)}"] if default not in ("", (), None, MISSING) else []
+        [f"default {default_text(default, opt)}"]
+        if default not in ("", (), frozenset(), None, MISSING)
+        else []
     )
     if opt.env:
         notes.append(f"or ${opt.env}")
@@ -194,7 +196,8 @@ def default_text(default: object, opt: Option) -> str:
         return str(default).lower()
     if isinstance(default, tuple):
         return ", ".join(str(item) for item in default)
-    if opt.parse in (duration, positive_duration) and isinstance(default, int | float):
+    is_duration = opt.metavar == "DURATION" or opt.parse in (duration, positive_duration)
+    if is_duration and isinstance(default, int | float):
         return format_duration(default)
     if opt.parse is size and isinstance(default, int):
         return format_size(default)

@@ -12,10 +12,10 @@ def parse(text: str) -> int | None:
 
     An optional sign and ASCII digits. Python's `int()` also accepts blanks, underscores and digits of other scripts.
     """
-    found = _INTEGER.fullmatch(text)
-    if found is None:
+    match = _INTEGER.fullmatch(text)
+    if match is None:
         return None
-    number = int(found[1] + found[2])
+    number = int(match[1] + match[2])
     return number if _LEAST <= number <= _MOST else None
 
 

@@ -8,7 +8,7 @@ _SHORTEST = 4
 def redacted(text: str, *secrets: str) -> str:
     """Return the text without these secrets; of one like `Bearer abc`, the last word is the secret."""
     for secret in secrets:
-        found = secret.split(" ")[-1]
-        if len(found) >= _SHORTEST:
-            text = text.replace(found, HIDDEN)
+        credential = secret.split(" ")[-1]
+        if len(credential) >= _SHORTEST:
+            text = text.replace(credential, HIDDEN)
     return text

@@ -8,8 +8,8 @@ _SIZE = re.compile(r"(\d{1,15})([KMG]iB|B|)", re.ASCII)
 
 def size(text: str) -> int:
     """Parse a size of 1 byte or more."""
-    found = _SIZE.fullmatch(text)
-    number = int(found[1]) * _UNITS[found[2]] if found else 0
+    match = _SIZE.fullmatch(text)
+    number = int(match[1]) * _UNITS[match[2]] if match else 0
     if number < 1:
         raise ValueError(f"not a size: {text[:40]!r} (write it like 65536, 16KiB or 128MiB)")
     return number

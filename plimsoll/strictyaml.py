@@ -137,16 +137,16 @@ class Finder:
             self._root = yaml.compose(self._text, _Strict)
         node = self._root
         for step in path:
-            if (found := _child(node, step)) is None:
+            if (child := _child(node, step)) is None:
                 break
-            node = found
+            node = child
         return _position(node.start_mark) if node is not None else ""
 
 
 def _child(node: yaml.Node | None, step: str | int) -> yaml.Node | None:
     match node, step:
         case yaml.MappingNode(value=pairs), str():
-            return next((found for key, found in pairs if key.value == step), None)
+            return next((child for key, child in pairs if key.value == step), None)
         case yaml.SequenceNode(value=items), int():
             return items[step] if step < len(items) else None
         case _:

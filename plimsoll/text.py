@@ -95,7 +95,7 @@ def _pairs(name: str) -> frozenset[str]:
     return frozenset(map("".join, itertools.pairwise(lower)))
 
 
-def _ratio(one: str, other: str) -> float:
+def _ratio(a: str, b: str) -> float:
     import difflib  # for few error messages
 
-    return difflib.SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, a.lower(), b.lower(), autojunk=False).ratio()

@@ -74,22 +74,22 @@ class BlockingCallRunner(Generic[K, T]):
         Results are of calls that began after this was called; a call still in the queue is shared. Raises StoppedError once the
         runner is closed.
         """
-        found: dict[K, T | Late] = {}
+        completed: dict[K, T | Late] = {}
         over = threading.Event()
 
         def end(results: dict[K, T | Late]) -> None:
-            found.update(results)
+            completed.update(results)
             over.set()
 
         look = self.start(calls, end)
         while not over.wait(self.moment):
             look()
-        return found
+        return completed
 
     def start(
         self, calls: Mapping[K, Callable[[], T]], then: Callable[[dict[K, T | Late]], None]
     ) -> Callable[[], None]:
-        """Like `run`, without blocking: `then` gets the results in the thread that completed the last of them.
+        """Start a `run` without blocking: `then` gets the results in the thread that completed the last of them.
 
         Returns a function to call every `moment` seconds until then, which detects late calls. `then` and the function must not
         raise; both this and the function raise StoppedError once the runner is closed.

@@ -15,7 +15,7 @@ class WakeUp:
         self._event.set()
 
     def is_set(self) -> bool:
-        """Whether a signal is kept for the next wait."""
+        """Return whether a signal is kept for the next wait."""
         return self._event.is_set()
 
     def clear(self) -> None:

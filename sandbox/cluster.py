@@ -198,7 +198,7 @@ class Cluster:
             failed = group.subgroup(ProcessError)
             if failed is None:
                 raise
-            raise ClusterError("\n".join(str(one) for one in failed.exceptions)) from group
+            raise ClusterError("\n".join(str(error) for error in failed.exceptions)) from group
 
     def _prepare_folder(self, stack: contextlib.AsyncExitStack) -> None:
         for node in self.spec.nodes:

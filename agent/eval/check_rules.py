@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     for pattern in command.parse_args(argv).files:
         paths = list(_matches(pattern))
         if not paths:
-            sys.stderr.write(f"{pattern}: no rule file is there\n")
+            sys.stderr.write(f"{pattern}: no rule file matches\n")
             failed = True
         for path in paths:
             failed |= not _check(path)
@@ -67,19 +67,19 @@ def _check(path: str) -> bool:
     """Print a file's errors, or its number of groups and rules if there are none. Returns whether it is valid."""
     try:
         text = steadyfile.read(path, limit=LARGEST)[1].decode()
-        found = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))
+        rule_file = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))
     except UnicodeDecodeError as error:
         return _refuse(path, f"byte {error.start}: not UTF-8")
     except (CollectorConfigError, RuleFileError, strictyaml.MalformedError) as error:
         return _refuse(path, str(error))
-    for wrong in found.errors:
+    for wrong in rule_file.errors:
         _refuse(path, _spelled(wrong))
-    for note in found.notes:
+    for note in rule_file.notes:
         sys.stdout.write(f"{path}: note: {note}\n")
-    if not found.errors:
-        rules = sum(len(group.rules) for group in found.groups)
-        sys.stdout.write(f"{path}: {len(found.groups)} groups, {rules} rules\n")
-    return not found.errors
+    if not rule_file.errors:
+        rules = sum(len(group.rules) for group in rule_file.groups)
+        sys.stdout.write(f"{path}: {len(rule_file.groups)} groups, {rules} rules\n")
+    return not rule_file.errors
 
 
 def _refuse(path: str, text: str) -> bool:

@@ -30,28 +30,28 @@ from plimsoll.flags import option
 
 PROGRAM = f"{config.PROGRAM} eval"
 _ABOUT = """
-Evaluates a PromQL expression as a rule on this node would, and prints it as `promtool query instant` does. Only the collectors that
-the expression needs are run, once, or for as long as it looks back.
+Evaluates a PromQL expression as a rule on this node would, and prints it as `promtool query instant` does. Runs only the collectors
+that the expression needs: once, or for as long as it looks back.
 """
 _EXAMPLES = """
 examples:
   plimsoll-agent eval 'node_load1'
       node_load1 => 0.25 @[1700000000.123]
   plimsoll-agent eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
-      look for five seconds, then say
+      sample for five seconds, then print the result
   plimsoll-agent eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
-      look for two minutes, not just the first ten seconds
+      sample for two minutes instead of the default ten seconds
   plimsoll-agent eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
-      again each second, until Ctrl-C
+      print the result each second, until Ctrl-C
   plimsoll-agent eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
-      what rules record, evaluated for it
+      evaluate the rules that record this metric, then print it
   curl -s node-a:9100/metrics | plimsoll-agent eval 'max(node_hwmon_temp_celsius)' --at -
-      what another node says; a file that was kept will do as well
+      evaluate on another node's metrics; --at also takes a saved file
   plimsoll-agent eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
-      in the agent's container; -- before an expression that begins with a dash
+      in the agent's container; write -- before an expression that begins with a dash
 
-Flags of the agent mean here what they mean there (plimsoll-agent --help lists them), so its own can be given: --rules.file, for one,
-lets an expression name what rules record. Those of ports and streams do nothing.
+The agent's flags can be given too and have the same meaning (see plimsoll-agent --help): with --rules.file, an expression can use
+recorded metrics. Flags for ports and streams have no effect.
 
 exit status: 0, also if there is nothing to print; 1 if something cannot be read or computed; 2 for an expression or a flag that is
 wrong; 130 after Ctrl-C.
@@ -65,7 +65,7 @@ class Options:
     recorded: str = option(
         "at",
         "",
-        "evaluate on an exposition in this file, at its latest timestamp if it has any, else at the file's own time; "
+        "evaluate on the metrics in this file, at their latest timestamp if they have any, else at the file's modification time; "
         "- is standard input",
         metavar="FILE",
     )
@@ -73,7 +73,7 @@ class Options:
     patience: float = option(
         "for",
         10.0,
-        "how long to look, at most, where the expression looks back",
+        "maximum time to sample for an expression that looks back, such as rate(...[5m])",
         metavar="DURATION",
         parse=durations.duration,
     )
@@ -93,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
     options = flags.from_namespace(Options, command, namespace, env={})
     settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
     if options.recorded and (options.watch or namespace.patience is not None):
-        command.error("--at is of a file, --watch and --for are of this machine: one or the other")
+        command.error("--at evaluates a file and cannot be combined with --watch or --for")
     # Warnings only: informational lines of a service do not belong into a command's output.
     logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
@@ -112,7 +112,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _interrupted(_number: int, _frame: object) -> None:
-    """Ctrl-C: at once. As an exception it may strike while a lock is held that the way out needs, and nothing is to be saved."""
+    """Exit at once. An exception could be raised while a lock is held that the cleanup needs, and there is nothing to save."""
     os._exit(_INTERRUPTED)
 
 
@@ -137,11 +137,11 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
 
 
 def _groups(options: RuleOptions) -> Sequence[Group]:
-    """The groups of rule files. What is wrong with one of these is in the log, as the agent says it."""
+    """Return the groups of the rule files; errors are printed."""
     rule_file = RuleFileReader(options.files).look() or RuleFile()
     for error in rule_file.errors:
         where = f"rule {error.rule} of {error.group}" if error.rule else f"group {error.group}"
-        run.say(f"{where} is left out: {error.text}")
+        run.say(f"{where} is skipped: {error.text}")
     return rule_file.groups
 
 

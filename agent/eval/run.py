@@ -45,7 +45,7 @@ def once(expression: Expression, sampled: Sampler, *, patience: int) -> None:
     if show(expression, moment):
         return
     if sampled.failed:
-        raise FailedError(f"these could not be read: {', '.join(sorted(sampled.failed))}")
+        raise FailedError(f"collectors failed: {', '.join(sorted(sampled.failed))}")
     known = sampled.everything()
     hint(expression, known, "this machine")
     _hint_at_switches(expression.needs, sampled.collectors)
@@ -65,9 +65,11 @@ def _look(sampled: Sampler, duration: int) -> Moment:
     """Sample every second for `duration` ms. Returns the last moment."""
     if sampled.reach:
         more = (
-            f" of {_spelled(sampled.reach)} (--for takes more)" if duration < sampled.reach else ""
+            f" of {_spelled(sampled.reach)} (use --for to sample longer)"
+            if duration < sampled.reach
+            else ""
         )
-        say(f"it looks back: sampling each second for {_spelled(duration)}{more}")
+        say(f"the expression looks back: sampling each second for {_spelled(duration)}{more}")
     progress = sys.stderr.isatty() and duration > 0
     times = ticks()
     begin = now = next(times)
@@ -88,7 +90,7 @@ def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[
     for metric, needed in sampled.inputs({need.selector.metric for need in expression.needs}):
         missing = [need for need in needed if not any(map(need.selector, known))]
         if missing:
-            say(f"{metric} is recorded by a rule, some of whose input is missing:")
+            say(f"{metric} is recorded by a rule, and these inputs of it are missing:")
         for sentence in hints.nothing([n.selector for n in missing], known, where="this machine"):
             say(f"  {sentence}")
         _hint_at_switches(missing, sampled.collectors)
@@ -98,7 +100,9 @@ def _hint_at_switches(needed: Iterable[Need], enabled: Collection[str]) -> None:
     for name in sorted({need.selector.metric for need in needed}):
         serving = {n for n in registry.collectors_of(name) if not COLLECTORS[n].open_ended}
         for collector in sorted(serving.difference(enabled)):
-            say(f"{name} is of the collector {collector}, which is off: --collector.{collector}")
+            say(
+                f"{name} needs the collector {collector}, which is disabled: enable it with --collector.{collector}"
+            )
 
 
 def _spelled(milliseconds: int) -> str:

@@ -79,22 +79,22 @@ class Sampler:
 
     def inputs(self, metrics: Collection[str]) -> Sequence[tuple[str, Sequence[Need]]]:
         """Return those of the metrics that rules record, and the recorded metrics behind them, each with what its rules read."""
-        needed_metrics, found = set(metrics), dict[str, list[Need]]()
+        needed_metrics, needs_by_metric = set(metrics), dict[str, list[Need]]()
         for running in reversed(self._groups):
             for rule in reversed(running.group.rules):
                 if rule.record in needed_metrics:
-                    found.setdefault(rule.record, []).extend(rule.expression.needs)
+                    needs_by_metric.setdefault(rule.record, []).extend(rule.expression.needs)
                     needed_metrics.update(need.selector.metric for need in rule.expression.needs)
-        return list(found.items())
+        return list(needs_by_metric.items())
 
     def take(self, now: int) -> Moment:
         """Read at a tick. Returns the moment, whose storage has the samples."""
-        found = self._source.run(self._names)
-        self.failed = found.failed
+        scrape = self._source.run(self._names)
+        self.failed = scrape.failed
         moment = Moment(self._history, now, CLOCK.epoch(), self._step)
-        recorded = self._record(moment, found)
+        recorded = self._record(moment, scrape)
         self._history.begin(now)
-        for family in found.families:
+        for family in scrape.families:
             self._history.add_family(family.samples)
         for labels, value in recorded:
             self._history.add(labels, value)
@@ -102,9 +102,9 @@ class Sampler:
         self._history.end()
         return moment
 
-    def _record(self, moment: Moment, found: Scrape) -> Vector:
+    def _record(self, moment: Moment, scrape: Scrape) -> Vector:
         """Return the rules' results, except metrics that are collected."""
-        families = by_metric(found.families)
+        families = by_metric(scrape.families)
         tick_results: list[TickResult] = []
         for group in self._groups:
             tick = Tick(
@@ -113,19 +113,24 @@ class Sampler:
                 self._step,
                 families,
                 families.keys(),
-                found.failed,
+                scrape.failed,
                 tick_results,
             )
             tick_results.append(group.tick(tick))
         return [
-            one for result in tick_results for vector in result.results.values() for one in vector
+            sample
+            for result in tick_results
+            for vector in result.results.values()
+            for sample in vector
         ]
 
     def everything(self) -> list[Labels]:
         """Return all current series."""
         families = self._source.run().families
         collected = [
-            of_series(one.name, one.labels) for family in families for one in family.samples
+            of_series(sample.name, sample.labels)
+            for family in families
+            for sample in family.samples
         ]
         results = (group.result.results.values() for group in self._groups)
         return collected + [

@@ -56,10 +56,12 @@ def _node(
         for group in dependencies.ordered(groups)
     ]
     for now in sorted(ticks):
-        found: dict[str, list[Sample]] = {}
+        samples_by_metric: dict[str, list[Sample]] = {}
         for (name, labels), value in ticks[now].items():
-            found.setdefault(name, []).append(Sample(name, labels, value))
-        families = by_metric(Family(name, "untyped", "", tuple(own)) for name, own in found.items())
+            samples_by_metric.setdefault(name, []).append(Sample(name, labels, value))
+        families = by_metric(
+            Family(name, "untyped", "", tuple(own)) for name, own in samples_by_metric.items()
+        )
         results: list[TickResult] = []
         for group in running:
             tick = Tick(now, 0, _STEP, families, families.keys(), frozenset(), results)

@@ -56,10 +56,13 @@ def main(argv: Sequence[str]) -> int:
         "--metrics",
         default="",
         metavar="NAMES",
-        help="series to record, separated by commas, and what they depend on; by default all",
+        help="metrics to record, separated by commas; rules that they depend on are evaluated too; by default all",
     )
     command.add_argument(
-        "--every", default="15s", metavar="DURATION", help="time between two evaluations (15s)"
+        "--every",
+        default="15s",
+        metavar="DURATION",
+        help="time between two evaluations (default 15s)",
     )
     given = command.parse_args(argv)
     try:
@@ -85,13 +88,17 @@ def main(argv: Sequence[str]) -> int:
 def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozenset[str]) -> None:
     """Print the results. Raises BackfillError, ExpositionError."""
     reader = RuleFileReader(rules)
-    found = reader.look()
-    if found is None or not found.groups or reader.errors:
+    rule_file = reader.look()
+    if rule_file is None or not rule_file.groups or reader.errors:
         why = next((error.text for error in reader.errors.values()), "no rules")
         raise BackfillError(f"{', '.join(rules)}: {why}")
-    for error in found.errors:
+    for error in rule_file.errors:
         raise BackfillError(f"rule {error.rule} of {error.group}: {error.text}")
-    groups = [*dependencies.excerpts(found.groups, metrics).values()] if metrics else found.groups
+    groups = (
+        [*dependencies.excerpts(rule_file.groups, metrics).values()]
+        if metrics
+        else rule_file.groups
+    )
     selectors = [need.selector for group in groups for need in dependencies.needs(group)]
 
     @cache
@@ -119,6 +126,6 @@ def _samples(name: str, needed: Callable[[str], bool]) -> Samples:
 
 
 def _may_be(line: str, needed: Callable[[str], bool]) -> bool:
-    """Whether a line may be a sample of a needed metric, or is an error."""
+    """Return whether a line may be a sample of a needed metric, or is an error."""
     name = _NAME.match(line)
     return name is None or needed(name[1])

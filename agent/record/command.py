@@ -23,8 +23,8 @@ from plimsoll.recording.spool import Spool, SpoolError
 
 PROGRAM = f"{config.PROGRAM} record"
 _ABOUT = """
-Records this node's metrics for backtests of policies: one OpenMetrics file an hour, with the node's name as label `node`. Flags of
-the agent choose collectors and the node's name as they do there.
+Records this node's metrics for backtests of policies: one OpenMetrics file an hour, with the node's name as label `node`. The
+agent's flags for collectors and the node's name can be given too.
 """
 _EXAMPLES = """
 example:
@@ -53,7 +53,7 @@ class Options:
     max_size: int = option(
         "max-size",
         1 << 30,
-        "bytes of this node's files; the oldest are deleted",
+        "maximum size of this node's files; the oldest are deleted",
         metavar="SIZE",
         parse=sizes.size,
     )

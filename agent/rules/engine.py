@@ -107,9 +107,9 @@ class RuleEngine:
     def not_collected(self, collected: Iterable[Family]) -> Sequence[Family]:
         """See `RuleResults`."""
         taken = by_metric(collected)
-        found = self._current().families
-        self._notices.overridden(family.name for family in found if family.name in taken)
-        return [family for family in found if family.name not in taken]
+        families = self._current().families
+        self._notices.overridden(family.name for family in families if family.name in taken)
+        return [family for family in families if family.name not in taken]
 
     def unread(self) -> Collection[str]:
         """See `RuleResults`."""
@@ -140,9 +140,9 @@ class RuleEngine:
 
     def _current(self) -> Published:
         """Return the latest results that are not too old."""
-        found = self._published
+        published = self._published
         now = self._clock.boot()
-        return found if now <= found.until else self._groups.published(now)
+        return published if now <= published.until else self._groups.published(now)
 
     # Evaluation.
 
@@ -272,7 +272,7 @@ class RuleEngine:
             except CancelledError:
                 raise
             except Exception as error:
-                log.exception("rule group is broken", group=part.group)
+                log.exception("rule group raised an unexpected exception", group=part.group)
                 self._groups.broke(part, now, f"{type(error).__name__}: {error}")
             self._groups.took(part, time.perf_counter() - begin, self._clock.processor() - used)
         self._groups.count(now)

@@ -16,14 +16,14 @@ class FailureTimes:
 
     def update(self, errors: Iterable[RuleError], files: Mapping[str, FileError], now: int) -> None:
         """Replace the failures. `files`: errors by path, of which only the last part is used; `now`: time in ms."""
-        found = {FailingRule("", *error) for error in errors}
-        found |= {
+        failing = {FailingRule("", *error) for error in errors}
+        failing |= {
             FailingRule(Path(path).name, "", "", error.reason, error.text)
             for path, error in files.items()
         }
-        if found != self._since.keys():
+        if failing != self._since.keys():
             before = {rule.identity: since for rule, since in self._since.items()}
-            self._since = {rule: before.get(rule.identity, now) for rule in sorted(found)}
+            self._since = {rule: before.get(rule.identity, now) for rule in sorted(failing)}
 
     def at(self, now: int) -> Mapping[FailingRule, float]:
         """Return the failures in order, with the seconds since they began."""

@@ -60,12 +60,12 @@ class RuleFileReader:
 
     def look(self) -> RuleFile | None:
         """Return the rules of all files, or None if nothing changed since the last call."""
-        found = self._list()
-        before, self._seen = self._seen, found
+        stamps = self._list()
+        before, self._seen = self._seen, stamps
         known = {path: file.mark for path, file in self._files.items()}
-        if before is not None and (found != before or found == known):
+        if before is not None and (stamps != before or stamps == known):
             return None
-        self._files = {path: self._read(path, mark) for path, mark in found.items()}
+        self._files = {path: self._read(path, mark) for path, mark in stamps.items()}
         files = {path: file.rules for path, file in self._files.items() if file.rules is not None}
         merged = groups.merged_files(files)
         if merged == self._merged:
@@ -88,23 +88,23 @@ class RuleFileReader:
         except (strictyaml.MalformedError, RuleFileError) as error:
             now = _File(mark, before.rules, FileError("syntax", str(error)))
         if now.error is not None and now.error != before.error:
-            held = "its last good rules stay" if before.rules is not None else "it has no rules"
-            log.error("rule file is left out", file=path, reason=now.error.text, rules=held)
+            held = "keeping its previous rules" if before.rules is not None else "none"
+            log.error("rule file cannot be used", file=path, reason=now.error.text, rules=held)
         return now
 
     def _list(self) -> dict[str, FileStamp | None]:
         """Return each file's stamp, following symbolic links as in a ConfigMap; None for a missing file."""
-        found: dict[str, FileStamp | None] = {}
+        stamps: dict[str, FileStamp | None] = {}
         empty: set[str] = set()
         for pattern in self._patterns:
             paths = list(_matches(pattern))
             if not paths:
                 empty.add(pattern)
-            found.update((path, _stamp(path)) for path in paths)
+            stamps.update((path, _stamp(path)) for path in paths)
         for pattern in sorted(empty - self._empty):
-            log.warning("no rule file is there", pattern=pattern)
+            log.warning("no rule file matches", pattern=pattern)
         self._empty = frozenset(empty)
-        return found
+        return stamps
 
 
 def _groups(file: _File) -> Sequence[groups.Group]:

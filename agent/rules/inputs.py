@@ -65,12 +65,12 @@ class RuleInputs:
         """Run collectors. `reuse`: recent samples of slow ones suffice."""
         slow = registry.slow(collectors)
         if not slow:
-            found = self._runner.run(collectors)
-            return TickInputs(time, epoch, by_metric(found.families), found.failed)
+            scrape = self._runner.run(collectors)
+            return TickInputs(time, epoch, by_metric(scrape.families), scrape.failed)
         before = self._slow
         if not (reuse and slow <= before.collectors and time - before.time < _REUSE):
-            found = self._runner.run(slow)
-            before = self._slow = _Slow(time, slow, found.families, found.failed)
-        found = self._runner.run(frozenset(collectors) - slow, beside=before.families)
-        failed = found.failed | before.failed
-        return TickInputs(time, epoch, by_metric(found.families), failed)
+            scrape = self._runner.run(slow)
+            before = self._slow = _Slow(time, slow, scrape.families, scrape.failed)
+        scrape = self._runner.run(frozenset(collectors) - slow, beside=before.families)
+        failed = scrape.failed | before.failed
+        return TickInputs(time, epoch, by_metric(scrape.families), failed)

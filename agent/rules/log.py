@@ -18,12 +18,12 @@ class ErrorLog:
     def read(self, rule_file: RuleFile) -> None:
         """Log what was read from rule files, for the first time or again."""
         for error in rule_file.errors:
-            _say("rule is left out", error)
+            _say("rule skipped", error)
         for note in rule_file.notes:
-            log.info("a note on rules", note=note)
+            log.info("part of a rule file is ignored or changed", note=note)
         rules = sum(len(group.rules) for group in rule_file.groups)
         log.info(
-            "rules are in force",
+            "rules loaded",
             groups=len(rule_file.groups),
             rules=rules,
             left_out=len(rule_file.errors),
@@ -32,9 +32,9 @@ class ErrorLog:
     def failing(self, errors: Iterable[RuleError]) -> None:
         """Log changes of the set of failing rules."""
         before = self._failing
-        found = {error[:3]: error for error in sorted(errors)}
-        self._failing = frozenset(found)
-        for key, error in found.items():
+        failing = {error[:3]: error for error in sorted(errors)}
+        self._failing = frozenset(failing)
+        for key, error in failing.items():
             if key not in before:
                 _say("rule fails", error)
         for group, rule, reason in sorted(before - self._failing):
@@ -46,7 +46,8 @@ class ErrorLog:
             if metric not in self._overridden:
                 self._overridden.add(metric)
                 log.warning(
-                    "a recorded metric is collected too, the collected one counts", metric=metric
+                    "a collector exports the metric of a rule; keeping the collector's",
+                    metric=metric,
                 )
 
 

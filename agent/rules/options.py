@@ -13,14 +13,14 @@ _SHORTEST = 1.0
 def _interval(text: str) -> float:
     seconds = durations.duration(text)
     if seconds < _SHORTEST:
-        raise ValueError(f"{text!r} is shorter than 1s, the shortest there is")
+        raise ValueError(f"{text!r} is below the minimum of 1s")
     return seconds
 
 
 def _timeout(text: str) -> float:
     seconds = durations.duration(text)
     if seconds == 0:
-        raise ValueError("has to be longer than 0")
+        raise ValueError("must be longer than 0")
     return seconds
 
 
@@ -30,7 +30,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share <= 1:
-        raise ValueError(f"{text[:40]!r} is no part of something (write it like 0.05)")
+        raise ValueError(f"{text[:40]!r} is not a number from 0 to 1 (write it like 0.05)")
     return share
 
 
@@ -47,35 +47,34 @@ class RuleOptions:
     interval: float = option(
         "rules.interval",
         5.0,
-        "how often groups without an interval of their own are evaluated; a group that an evaluator subscribes to, each second",
+        "evaluation interval of groups that set none; groups that an evaluator subscribes to are evaluated each second",
         metavar="DURATION",
         parse=_interval,
     )
     state_file: str = option(
         "rules.state-file",
         "",
-        "file that keeps what long ranges need over a restart of the agent, though not of the machine; without it they begin anew",
+        "file that keeps samples for long ranges across restarts of the agent, but not of the machine; without it, long ranges start empty",
         metavar="FILE",
     )
     max_memory: int = option(
         "rules.max-memory",
         32 << 20,
-        "memory for the samples and results of all groups; a group whose samples, or a rule whose results, would take more "
-        "records nothing",
+        "memory limit for the samples and results of all groups; a group or rule that would exceed it records nothing",
         metavar="SIZE",
         parse=sizes.size,
     )
     timeout: float = option(
         "rules.timeout",
         2.0,
-        "processor time that an evaluation of a rule may take, and a fifth of what its group may take",
+        "CPU time limit for one evaluation of a rule; the limit of a group is five times as long",
         metavar="DURATION",
         parse=_timeout,
     )
     notable_change: float = option(
         "rules.notable-change",
         0.05,
-        "a recorded value that moved by more than this part of itself is sent to the evaluator at once, others at the next report",
+        "a recorded value that changed by more than this fraction is sent to the evaluator at once; smaller changes are sent with the next report",
         metavar="SHARE",
         parse=_share,
     )

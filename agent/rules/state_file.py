@@ -51,12 +51,12 @@ def boot_id(procfs: Path) -> str:
     """Return the kernel's boot id. Raises StateFileError if it cannot be read."""
     path = procfs / "sys/kernel/random/boot_id"
     try:
-        found = host.read_once(path).strip()
+        text = host.read_once(path).strip()
     except CollectorError as error:
         raise StateFileError(str(error)) from error
-    if not _BOOT_ID.fullmatch(found):
-        raise StateFileError(f"{path}: not a boot id: {found}")
-    return found
+    if not _BOOT_ID.fullmatch(text):
+        raise StateFileError(f"{path}: not a boot id: {text}")
+    return text
 
 
 def save(path: Path, boot: str, snapshots: Mapping[str, Snapshot], *, limit: int) -> None:
@@ -88,7 +88,7 @@ def _write(descriptor: int, boot: str, snapshots: Mapping[str, Snapshot], limit:
         for piece in snapshot_codec.encode(snapshots):
             size += len(piece)
             if size > limit:
-                raise StateFileError(f"more than {format_size(limit)} of samples: none are saved")
+                raise StateFileError(f"more than {format_size(limit)} of samples; none were saved")
             checksum = _append(file, compressor.compress(piece), checksum)
         checksum = _append(file, compressor.flush(), checksum)
         file.write(_CHECKSUM.pack(checksum))
@@ -120,7 +120,7 @@ def load(path: Path, boot: str, *, now: int, limit: int) -> dict[str, Snapshot]:
     try:
         return _decode(_read(path, limit), boot, now, limit)
     except FileNotFoundError:
-        log.info("no samples for rules were saved, long ranges begin now", file=str(path))
+        log.info("no saved samples for rules; long ranges start now", file=str(path))
     except _OtherBootError as error:
         log.info("saved samples for rules are dropped", file=str(path), reason=str(error))
     except OSError as error:
@@ -150,10 +150,10 @@ def _read(path: Path, limit: int) -> bytes:
 
 def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapshot]:
     if len(content) < _HEAD.size + _CHECKSUM.size:
-        raise StateFileError("cut short")
+        raise StateFileError("truncated")
     magic, version, saved_boot = _HEAD.unpack_from(content)
     if magic != _MAGIC:
-        raise StateFileError("not a file of ours")
+        raise StateFileError("not a state file of this agent")
     if version != VERSION:
         raise StateFileError(f"format version {version}, this agent has {VERSION}")
     (checksum,) = _CHECKSUM.unpack_from(content, len(content) - _CHECKSUM.size)
@@ -161,10 +161,10 @@ def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapsh
     if zlib.crc32(body) != checksum:
         raise StateFileError("damaged: its checksum is wrong")
     if saved_boot != boot.encode():
-        raise _OtherBootError("of another boot of this machine")
+        raise _OtherBootError("saved before the machine's last boot")
     snapshots = snapshot_codec.decode(_unpack(body[_HEAD.size :], limit))
     if any(snapshot.times and snapshot.times[-1] >= now for snapshot in snapshots.values()):
-        raise StateFileError("it has samples of the future")
+        raise StateFileError("has samples with future timestamps")
     return snapshots
 
 
@@ -173,7 +173,7 @@ def _unpack(packed: memoryview, limit: int) -> bytes:
     try:
         content = unpacker.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise StateFileError("damaged: it cannot be unpacked") from error
+        raise StateFileError("damaged: cannot be unpacked") from error
     if len(content) > limit or not unpacker.eof or unpacker.unused_data:
         raise StateFileError(f"damaged, or larger than {format_size(limit)} unpacked")
     return content
@@ -185,6 +185,6 @@ def _prefix(path: Path) -> str:
 
 def _sweep(path: Path) -> None:
     with suppress(OSError):
-        for found in path.parent.iterdir():
-            if found.name.startswith(_prefix(path)) and found.suffix == _SUFFIX:
-                found.unlink()
+        for entry in path.parent.iterdir():
+            if entry.name.startswith(_prefix(path)) and entry.suffix == _SUFFIX:
+                entry.unlink()

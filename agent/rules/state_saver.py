@@ -28,7 +28,7 @@ class StateSaver:
         try:
             boot = state_file.boot_id(self._procfs)
         except StateFileError as error:
-            log.warning("saved samples for rules cannot be told from old ones", reason=str(error))
+            log.warning("saved samples for rules are dropped", reason=str(error))
             return {}
         return state_file.load(self._path, boot, now=now, limit=self._limit)
 

@@ -51,7 +51,11 @@ class Subscribers:
     def notify(self, now: Published) -> None:
         """Call each subscriber with a notable change, as of `now`, since the values last sent to it or notified of."""
         with self._lock:
-            moved = [found for found in self._subscribers.values() if self._has_moved(found, now)]
+            moved = [
+                subscriber
+                for subscriber in self._subscribers.values()
+                if self._has_moved(subscriber, now)
+            ]
             for subscription in moved:
                 subscription.last_sent = now
         for subscription in moved:

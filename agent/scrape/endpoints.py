@@ -154,9 +154,9 @@ class Endpoints:
         """Return a scrape with metrics about the agent; recorded metrics only if all collectors were requested."""
         if self._recorder is None:
             return make(self._own.families()).families
-        found = make([*self._own.families(), *self._recorder.accounts()]).families
-        recorded = self._recorder.not_collected(found) if whole else ()
-        return sorted((*found, *recorded), key=attrgetter("name")) if recorded else found
+        families = make([*self._own.families(), *self._recorder.accounts()]).families
+        recorded = self._recorder.not_collected(families) if whole else ()
+        return sorted((*families, *recorded), key=attrgetter("name")) if recorded else families
 
 
 def _written(headers: Mapping[str, str], families: Sequence[Family]) -> Response:
@@ -179,10 +179,12 @@ def choose(query: Mapping[str, Sequence[str]], enabled: Sequence[str]) -> Collec
     """Return the collectors selected by `collect[]` or `exclude[]`; None for all. Raises ValueError if these are invalid."""
     collect, exclude = query.get("collect[]", ()), query.get("exclude[]", ())
     if collect and exclude:
-        raise ValueError("collect[] and exclude[] do not go together")
+        raise ValueError("collect[] and exclude[] cannot be combined")
     for name in (*collect, *exclude):
         if name not in enabled:
-            raise ValueError(f"no enabled collector {name!r}; there are: {', '.join(enabled)}")
+            raise ValueError(
+                f"collector {name!r} is not enabled; enabled are: {', '.join(enabled)}"
+            )
     if exclude:
         return frozenset(enabled) - frozenset(exclude)
     return frozenset(collect) or None

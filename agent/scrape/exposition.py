@@ -124,15 +124,15 @@ def _openmetrics_series(family: Family) -> list[str]:
     """Return each line up to its value. `le` and `quantile` are canonical OpenMetrics numbers: 1.0, not 1."""
     suffix = "_total" if family.type == "counter" and not family.name.endswith("_total") else ""
     step = _STEP_LABELS.get(family.type)
-    found = []
+    names = []
     for name, labels, _ in family.samples:
         written = labels
         if step is not None:
             written = tuple(
                 (k, _openmetrics_float(parse_float(v)) if k == step else v) for k, v in labels
             )
-        found.append(f"{name}{suffix}{_label_set(written)}")
-    return found
+        names.append(f"{name}{suffix}{_label_set(written)}")
+    return names
 
 
 def _openmetrics_float(value: float) -> str:
@@ -177,8 +177,8 @@ def negotiate(accept: str) -> Format:
     best, best_quality = TEXT, 0.0
     for media_type, parameters in _items(accept):
         quality = _quality(parameters)
-        if quality > best_quality and (found := _served(media_type, parameters)) is not None:
-            best, best_quality = found, quality
+        if quality > best_quality and (served := _served(media_type, parameters)) is not None:
+            best, best_quality = served, quality
     return best
 
 

@@ -62,7 +62,7 @@ class LandingPage:
     def document(self, *, ready: bool) -> Mapping[str, Any]:
         """Return what the page shows, as JSON values. Blocking."""
         omissions = list(self._runner.omissions())
-        found = {
+        page = {
             "node": self._node,
             "version": VERSION,
             "ready": ready,
@@ -70,13 +70,13 @@ class LandingPage:
             "stream": self._own.stream,
             "collectors": self._collectors(),
             "files": [
-                {"file": one.file, "reason": one.reason, "message": one.text}
-                for one in omissions[:_FILES]
+                {"file": omission.file, "reason": omission.reason, "message": omission.text}
+                for omission in omissions[:_FILES]
             ],
             "rules": None if self._recorder is None else self._recorder.document(_RULES),
         }
         more = len(omissions) - _FILES
-        return {**found, "filesMore": more} if more > 0 else found
+        return {**page, "filesMore": more} if more > 0 else page
 
     def _collectors(self) -> list[Mapping[str, Any]]:
         now, runs = self._runner.now, self._runner.runs
@@ -96,13 +96,13 @@ class LandingPage:
 def _collector(name: str, run: CollectorRun | None, now: float) -> Mapping[str, Any]:
     if run is None:
         return {"name": name, "state": "pending"}
-    found = {
+    entry = {
         "name": name,
         "state": "absent" if run.absent else "failed" if run.error else "ok",
         "durationSeconds": round(run.seconds, 6),
         "ageSeconds": round(max(0.0, now - run.ended), 3),
     }
-    return {**found, "message": run.error} if run.error else found
+    return {**entry, "message": run.error} if run.error else entry
 
 
 def _wants_json(request: Request) -> bool:

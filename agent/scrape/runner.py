@@ -139,12 +139,12 @@ class CollectorRunner:
     def start(
         self, names: Collection[str] | None, then: Callable[[ScrapeMaker], None]
     ) -> Callable[[], None]:
-        """Like `run`, without blocking: `then` is called in a collector thread with a function that makes the scrape.
+        """Start a `run` without blocking: `then` is called in a collector thread with a function that makes the scrape.
 
         Returns a function to call every `moment` seconds until then; it gives up collectors that exceed the timeout.
         """
         return self._runner.start(
-            self._chosen(names), lambda found: then(partial(self._make_scrape, found))
+            self._chosen(names), lambda results: then(partial(self._make_scrape, results))
         )
 
     @property
@@ -160,9 +160,9 @@ class CollectorRunner:
         return {name: call for name, call in self._calls.items() if name in names}
 
     def _make_scrape(
-        self, found: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
+        self, raw: Mapping[str, _CollectorResult | Late], beside: Iterable[Family]
     ) -> Scrape:
-        results = {name: self._judge(name, result) for name, result in found.items()}
+        results = {name: self._judge(name, result) for name, result in raw.items()}
         hosts = [o.families for name, o in results.items() if name not in self._deduplicating]
         families, clashes = combine([beside, _accounts(results), *hosts])
         for name in self._deduplicating.keys() & results.keys():
@@ -170,12 +170,14 @@ class CollectorRunner:
             families, more = combine([unique], families)
             clashes |= more
         for clash in sorted(clashes - self._clashes):
-            log.warning("two collectors export the same series, the first counts", metric=clash)
+            log.warning("two collectors export the same series; keeping the first", metric=clash)
         self._clashes |= clashes
         return Scrape(
             tuple(family for _, family in sorted(families.items())),
-            frozenset(n for n, one in results.items() if one.run.error and not one.run.absent),
-            frozenset(n for n, one in results.items() if one.run.absent),
+            frozenset(
+                n for n, judged in results.items() if judged.run.error and not judged.run.absent
+            ),
+            frozenset(n for n, judged in results.items() if judged.run.absent),
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
@@ -185,8 +187,8 @@ class CollectorRunner:
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
         """Return the enabled collectors that can yield one of these metrics; policies may omit the prefix `node_`."""
         names = {name for metric in metrics for name in candidates(metric)}
-        found = frozenset[str]().union(*map(registry.collectors_of, names))
-        return found & self._collectors.keys()
+        named = frozenset[str]().union(*map(registry.collectors_of, names))
+        return named & self._collectors.keys()
 
     def close(self) -> None:
         """Stop waiting for collectors; threads of hanging ones are abandoned."""
@@ -210,7 +212,7 @@ class CollectorRunner:
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             if self._errors.get(name) != text:
-                log.exception("collector is broken", collector=name)
+                log.exception("collector raised an unexpected exception", collector=name)
                 self._errors[name] = text
             return result(text)
 
@@ -232,7 +234,9 @@ class CollectorRunner:
         if result.error == before:
             return
         if result.absent:
-            log.debug("collector has no source here", collector=name, reason=result.error)
+            log.debug(
+                "collector has no source on this machine", collector=name, reason=result.error
+            )
         elif result.error:
             log.error("collector failed", collector=name, reason=result.error)
         else:
@@ -243,13 +247,13 @@ def combine(
     parts: Iterable[Iterable[Family]], before: Mapping[str, Family] = MappingProxyType({})
 ) -> tuple[dict[str, Family], frozenset[str]]:
     """Return families by name, with those combined `before`, and the names with conflicting series, of which the first ones count."""
-    found = dict(before)
+    combined = dict(before)
     clashes: set[str] = set()
     for families in parts:
         for family in families:
-            known = found.get(family.name)
+            known = combined.get(family.name)
             if known is None:
-                found[family.name] = family
+                combined[family.name] = family
                 continue
             taken = {(sample.name, sample.labels) for sample in known.samples}
             fresh = tuple(s for s in family.samples if (s.name, s.labels) not in taken)
@@ -257,8 +261,8 @@ def combine(
                 fresh = ()
             if len(fresh) < len(family.samples):
                 clashes.add(family.name)
-            found[family.name] = replace(known, samples=known.samples + fresh)
-    return found, frozenset(clashes)
+            combined[family.name] = replace(known, samples=known.samples + fresh)
+    return combined, frozenset(clashes)
 
 
 def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:

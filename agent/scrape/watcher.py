@@ -80,7 +80,7 @@ class SourceWatcher:
                     watch.on_change()
                 watch.started.set()
             # No source: wait until the subscriptions change.
-            sources = {name: sources[name] for name, found in seen.items() if found is not None}
+            sources = {name: sources[name] for name, state in seen.items() if state is not None}
             seen = {name: seen[name] for name in sources}
             pause = max(self._interval, _REST * (self._clock() - begin)) if sources else None
             self._woken.wait(pause)

@@ -164,7 +164,7 @@ class StreamClient:
     async def _listen(self, stream: Stream, subscriptions: "_RequestedMetrics") -> None:
         async for subscription in stream:
             log.info(
-                "subscription",
+                "subscription received",
                 generation=subscription.generation,
                 metrics=len(subscription.metrics),
                 interval_ms=subscription.interval_ms,
@@ -190,13 +190,13 @@ class StreamClient:
                 subscription, last = await subscriptions.get(), None
                 self._readings.want(subscription.metrics)
             metrics = list(subscription.metrics)
-            found = await asyncio.to_thread(self._readings.read, metrics)
+            snapshot = await asyncio.to_thread(self._readings.read, metrics)
             report = telemetry_pb2.Report(
                 node_name=self._target.node, generation=subscription.generation
             )
-            codec.encode(report, metrics, found, last)
+            codec.encode(report, metrics, snapshot, last)
             if last is None:
-                similar.find(metrics, found)
+                similar.find(metrics, snapshot)
             elif names := similar.take():
                 codec.add_similar(report, metrics, names)
             else:
@@ -205,7 +205,7 @@ class StreamClient:
             if (rules := failing.take(loop.time(), full=last is None)) is not None:
                 codec.add_failing_rules(report, rules)
             await stream.write(report)
-            last = found
+            last = snapshot
             await due.wait(subscription.interval_ms / 1000 or _DEFAULT_INTERVAL)
 
 

@@ -55,7 +55,7 @@ class Credentials:
         token = _read(self.token).decode("ascii", "replace").strip()
         # An invalid token would be rejected as metadata too, but with the token in the error.
         if not token.isascii() or not token.isprintable() or not token or " " in token:
-            raise CredentialsError(f"there is no token in {self.token}")
+            raise CredentialsError(f"no valid token in {self.token}")
         return (("authorization", f"Bearer {token}"),)
 
 

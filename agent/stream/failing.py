@@ -22,8 +22,8 @@ class ChangedFailingRules:
 
         A full report without failing rules says that there are none.
         """
-        found = self._read()
-        if not full and (found.keys() == self._sent or not self._changes.take_now(now)):
+        failing = self._read()
+        if not full and (failing.keys() == self._sent or not self._changes.take_now(now)):
             return None
-        self._sent = found.keys()
-        return found if found or not full else None
+        self._sent = failing.keys()
+        return failing if failing or not full else None

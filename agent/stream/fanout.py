@@ -72,18 +72,18 @@ class StreamFanout:
 
     async def _look_up(self) -> None:
         try:
-            found = await self._resolve(self._address)
+            addresses = await self._resolve(self._address)
         except OSError as error:
             # Existing streams are kept: DNS may fail while they work.
             log.warning(
-                "the evaluator's name is not resolved, trying again",
+                "evaluator's name not resolved; retrying",
                 address=str(self._address),
                 error=error.strerror or str(error),
             )
-            found = frozenset(self._streams)
-        await self._close(self._streams.keys() - found)
-        for address in sorted(found - self._streams.keys(), key=str):
-            log.info("evaluator found", address=str(address))
+            addresses = frozenset(self._streams)
+        await self._close(self._streams.keys() - addresses)
+        for address in sorted(addresses - self._streams.keys(), key=str):
+            log.info("evaluator address added", address=str(address))
             self._up[address] = False
             stream = self._open(address, functools.partial(self._on_stream_state, address))
             self._streams[address] = asyncio.create_task(stream.run())
@@ -91,7 +91,7 @@ class StreamFanout:
 
     async def _close(self, addresses: Iterable[Address]) -> None:
         for address in tuple(addresses):
-            log.info("evaluator gone", address=str(address))
+            log.info("evaluator address removed", address=str(address))
             del self._up[address]
             task = self._streams.pop(address)
             task.cancel()
@@ -109,12 +109,12 @@ class StreamFanout:
 
 async def resolved(address: Address) -> frozenset[Address]:
     """Return all addresses of a name, of one family: in a dual-stack cluster each replica has one of either. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(
+    infos = await asyncio.get_running_loop().getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM
     )
     by_family = {
         family: frozenset(
-            Address(str(where[0]), address.port) for kind, *_, where in found if kind == family
+            Address(str(where[0]), address.port) for kind, *_, where in infos if kind == family
         )
         for family in (socket.AF_INET, socket.AF_INET6)
     }

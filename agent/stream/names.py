@@ -55,10 +55,12 @@ class SimilarNames:
         self._look_up = look_up
         self._lookup = _LookUp[Mapping[str, Sequence[str]]](due)
 
-    def find(self, metrics: Sequence[str], found: Snapshot) -> None:
+    def find(self, metrics: Sequence[str], snapshot: Snapshot) -> None:
         """Look up names for the absent metrics of a full report; an earlier look-up is dropped."""
         absent = [
-            m for m in metrics if not (m in found.values or m in found.several or m in found.unread)
+            m
+            for m in metrics
+            if not (m in snapshot.values or m in snapshot.several or m in snapshot.unread)
         ]
         self._lookup.drop()
         if absent:
@@ -91,8 +93,8 @@ class MatchingNames:
 
     def take(self) -> Sequence[str]:
         """Return all matching names if they have changed; else nothing."""
-        found = self._lookup.take()
-        if found is None or found == self._sent:
+        names = self._lookup.take()
+        if names is None or names == self._sent:
             return ()
-        self._sent = found
-        return found
+        self._sent = names
+        return names

@@ -20,17 +20,19 @@ def select(
     for metric in metrics:
         for name in candidates(metric):
             metrics_by_series.setdefault(name, []).append(metric)
-    found: dict[str, list[float]] = {}
+    values_by_metric: dict[str, list[float]] = {}
     for family in families:
         if family.name not in metrics_by_series and family.type not in {"histogram", "summary"}:
             continue
         for sample in family.samples:
             for metric in metrics_by_series.get(sample.name, ()):
-                found.setdefault(metric, []).append(sample.value)
+                values_by_metric.setdefault(metric, []).append(sample.value)
     return Snapshot(
-        {metric: values[0] for metric, values in found.items() if len(values) == 1},
-        {metric: len(values) for metric, values in found.items() if len(values) > 1},
-        frozenset(metric for metric in metrics if metric not in found and metric in unread),
+        {metric: values[0] for metric, values in values_by_metric.items() if len(values) == 1},
+        {metric: len(values) for metric, values in values_by_metric.items() if len(values) > 1},
+        frozenset(
+            metric for metric in metrics if metric not in values_by_metric and metric in unread
+        ),
     )
 
 

@@ -51,11 +51,11 @@ class SnapshotReader:
         """Run the collectors that can yield these metrics, and return their snapshot."""
         if (watch := self._watch) is not None:
             watch.started.wait(_PATIENCE)
-        found = self._runner.run(self._runner.serving(metrics))
+        scrape = self._runner.run(self._runner.serving(metrics))
         unread: set[str] = set()
-        if found.failed:
-            unread = {m for m in metrics if found.failed & self._runner.serving([m])}
-        collected = select(found.families, metrics, unread)
+        if scrape.failed:
+            unread = {m for m in metrics if scrape.failed & self._runner.serving([m])}
+        collected = select(scrape.families, metrics, unread)
         if self._recorded is None:
             return collected
         # A recorded value must not replace an operator's file that cannot be read at the moment.
@@ -64,7 +64,7 @@ class SnapshotReader:
         left = [metric for metric in metrics if metric not in self._own]
         self._recorded.sent(self)
         unknown = collected.unread | self._unknown(left)
-        recorded = select(self._recorded.not_collected(found.families), left, unknown)
+        recorded = select(self._recorded.not_collected(scrape.families), left, unknown)
         return Snapshot(
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},

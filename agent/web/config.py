@@ -112,31 +112,31 @@ def parse(text: str, directory: PurePath) -> WebConfig:
     _check_headers(http.headers)
     for name, hashed in users.items():
         if _HASH.fullmatch(hashed) is None:
-            raise WebConfigError(f"basic_auth_users: what stands for {name} is no bcrypt hash")
+            raise WebConfigError(f"basic_auth_users: the password of {name} is not a bcrypt hash")
     return WebConfig(tls=_tls(top, directory), http=http, users=users, rate_limit=limit)
 
 
 def _tls(top: Mapping[str, Any], directory: PurePath) -> TlsConfig | None:
-    found = _section(TlsConfig, top, "tls_server_config")
-    if not (found.files or found.cert or found.key or found.client_auth_type):
+    tls = _section(TlsConfig, top, "tls_server_config")
+    if not (tls.files or tls.cert or tls.key or tls.client_auth_type):
         return None
     for inline, named, what in (
-        (found.cert, found.cert_file, "cert"),
-        (found.key, found.key_file, "key"),
+        (tls.cert, tls.cert_file, "cert"),
+        (tls.key, tls.key_file, "key"),
     ):
         if not inline and not named:
             raise WebConfigError(f"tls_server_config: one of {what} and {what}_file is missing")
         if inline and named:
             raise WebConfigError(f"tls_server_config: {what} and {what}_file exclude each other")
-    if found.client_ca and found.client_ca_file:
+    if tls.client_ca and tls.client_ca_file:
         raise WebConfigError("tls_server_config: client_ca and client_ca_file exclude each other")
-    if (found.client_ca or found.client_ca_file) and found.client_auth_type in {"", "NoClientCert"}:
-        raise WebConfigError("tls_server_config: a client CA without client_auth_type")
+    if (tls.client_ca or tls.client_ca_file) and tls.client_auth_type in {"", "NoClientCert"}:
+        raise WebConfigError("tls_server_config: a client CA needs client_auth_type")
     return dataclasses.replace(
-        found,
-        cert_file=_path(directory, found.cert_file),
-        key_file=_path(directory, found.key_file),
-        client_ca_file=_path(directory, found.client_ca_file),
+        tls,
+        cert_file=_path(directory, tls.cert_file),
+        key_file=_path(directory, tls.key_file),
+        client_ca_file=_path(directory, tls.client_ca_file),
     )
 
 
@@ -159,7 +159,9 @@ def _check_headers(headers: Mapping[str, str]) -> None:
             allowed = " or ".join(_HEADERS[name])
             raise WebConfigError(f"http_server_config: {name} is {value!r}, not {allowed}")
         if not value.isprintable() or not value.isascii():
-            raise WebConfigError(f"http_server_config: {name} has a value that no header can have")
+            raise WebConfigError(
+                f"http_server_config: {name} has a value with characters that headers cannot contain"
+            )
 
 
 def _load(text: str) -> Any:
@@ -189,7 +191,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     if kind == Mapping[str, str]:
         return _strings(value, where)
     if not isinstance(value, str):
-        raise WebConfigError(f"{where}: a single value belongs here")
+        raise WebConfigError(f"{where}: expected a single value")
     if kind is bool and value in _BOOLEANS:
         return _BOOLEANS[value]
     if kind is int and value.isascii() and value.isdigit() and len(value) <= _DIGITS:
@@ -203,20 +205,20 @@ def _mapping(value: Any, where: str) -> Mapping[str, Any]:
     if value in ("", None):
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise WebConfigError(f"{where}: fields and their values belong here")
+        raise WebConfigError(f"{where}: expected fields with values")
     return value
 
 
 def _strings(value: Any, where: str) -> Mapping[str, str]:
-    found = _mapping(value, where)
-    if not all(isinstance(item, str) for item in found.values()):
-        raise WebConfigError(f"{where}: names and single values belong here")
-    return found
+    strings = _mapping(value, where)
+    if not all(isinstance(item, str) for item in strings.values()):
+        raise WebConfigError(f"{where}: expected names with single values")
+    return strings
 
 
 def _list(value: Any, where: str) -> tuple[str, ...]:
     if value == "":
         return ()
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise WebConfigError(f"{where}: a list belongs here")
+        raise WebConfigError(f"{where}: expected a list")
     return tuple(value)

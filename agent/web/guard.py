@@ -104,7 +104,7 @@ class WebGuard:
             self._active = self._read(self._active)
         except WebConfigError as error:
             if str(error) != self._last_error:
-                log.error("web config is invalid, keeping the previous one", reason=str(error))
+                log.error("web config is invalid; keeping the previous one", reason=str(error))
             self._last_error = str(error)
             return
         self._last_error = ""
@@ -129,7 +129,7 @@ class WebGuard:
             self._settled = self._now() - youngest / _NANOSECONDS > _SETTLED
             self._stamps = stamps
         if before is not None and (loss := _loss(before.config, config)):
-            raise WebConfigError(f"{self._path}: {loss}; if that is meant, restart the agent")
+            raise WebConfigError(f"{self._path}: {loss}; restart the agent to allow this")
         return active
 
 
@@ -147,10 +147,10 @@ def _stamp(path: str) -> FileStamp | None:
 def _loss(before: WebConfig, now: WebConfig) -> str:
     """Return the protection that was removed; empty if there is none."""
     if before.tls is not None and now.tls is None:
-        return "there is no TLS any more"
+        return "the new file has no TLS"
     if before.users and not now.users:
-        return "there are no users any more"
+        return "the new file has no users"
     required = before.tls is not None and before.tls.verifies_clients
     if required and not (now.tls is not None and now.tls.verifies_clients):
-        return "client certificates are not required any more"
+        return "the new file does not require client certificates"
     return ""

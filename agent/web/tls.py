@@ -85,15 +85,15 @@ def _load_certificate(context: ssl.SSLContext, config: TlsConfig) -> None:
             context.load_cert_chain(path, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
             raise WebConfigError(
-                f"tls_server_config: no certificate with its key: {_reason(error)}"
+                f"tls_server_config: certificate and key cannot be loaded: {_reason(error)}"
             ) from error
 
 
 def _load_clients(context: ssl.SSLContext, config: TlsConfig) -> None:
     if config.client_auth_type in _UNVERIFIED:
         raise WebConfigError(
-            f"tls_server_config: {config.client_auth_type} is not to be had here, and takes any certificate; "
-            "RequireAndVerifyClientCert is what protects"
+            f"tls_server_config: {config.client_auth_type} is not supported, since it accepts any certificate; "
+            "use RequireAndVerifyClientCert"
         )
     context.verify_mode = _of(_CLIENT_AUTH, config.client_auth_type, "client_auth_type")
     if context.verify_mode is ssl.CERT_NONE:
@@ -107,13 +107,15 @@ def _load_clients(context: ssl.SSLContext, config: TlsConfig) -> None:
     try:
         context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
     except ssl.SSLError as error:
-        raise WebConfigError(f"tls_server_config: no client CA: {_reason(error)}") from error
+        raise WebConfigError(
+            f"tls_server_config: client CA cannot be loaded: {_reason(error)}"
+        ) from error
 
 
 def _of(table: Mapping[str, T], name: str, what: str) -> T:
     if name not in table:
         known = ", ".join(filter(None, table))
-        raise WebConfigError(f"tls_server_config: {what}: {name!r} is none of {known}")
+        raise WebConfigError(f"tls_server_config: {what}: {name!r} is not one of {known}")
     return table[name]
 
 

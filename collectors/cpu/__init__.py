@@ -203,6 +203,6 @@ class Cpu:
 ENTRY = Entry(
     build=Cpu,
     metrics=METRICS,
-    about="CPU time by mode, throttling, what is online",
+    about="CPU time by mode, throttling, online CPUs",
     options=Options,
 )

@@ -183,6 +183,6 @@ class DiskStats:
 ENTRY = Entry(
     build=DiskStats,
     metrics=METRICS,
-    about="disk I/O, and what udev knows of the disks",
+    about="disk I/O, and the disks' properties from udev",
     options=Options,
 )

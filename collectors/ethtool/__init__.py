@@ -92,21 +92,21 @@ class Options:
     ethtool_device_include: str = option(
         "collector.ethtool.device-include",
         "",
-        "ask only devices whose name matches",
+        "read only devices whose name matches",
         metavar="REGEXP",
         parse=regexp,
     )
     ethtool_device_exclude: str = option(
         "collector.ethtool.device-exclude",
         "",
-        "do not ask devices whose name matches",
+        "leave out devices whose name matches",
         metavar="REGEXP",
         parse=regexp,
     )
     ethtool_metrics_include: str = option(
         "collector.ethtool.metrics-include",
         ".*",
-        "export statistics whose name, with _ for what a metric's name cannot have, matches",
+        "export statistics whose name, with _ for characters that metric names cannot contain, matches",
         metavar="REGEXP",
         parse=regexp,
     )

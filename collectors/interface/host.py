@@ -20,7 +20,7 @@ class Host:
     name: str = option(
         "node.name",
         "",
-        "the Kubernetes node this agent reads; the host's name where neither is given",
+        "name of this node in Kubernetes; by default the host's name",
         env="NODE_NAME",
         metavar="NAME",
     )
@@ -46,12 +46,12 @@ def read(path: Path) -> str:
 
 
 def read_once(path: Path) -> str:
-    """Like `read`, for a file that is not read again or is short-lived; it is not kept open."""
+    """Return a file's text like `read`, for a file that is short-lived or not read again: it is not kept open."""
     return _text(path, kernelfiles.read_once)
 
 
 def read_optional(path: Path) -> str | None:
-    """Like `read`, but return None if the file does not exist."""
+    """Return a file's text like `read`, or None if the file does not exist."""
     try:
         return read(path)
     except SourceAbsentError:

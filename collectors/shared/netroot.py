@@ -50,7 +50,7 @@ def is_own(machine: host.Host) -> bool:
 def require_own(machine: host.Host) -> None:
     """Raise CollectorError unless the network read is the agent's own."""
     if not is_own(machine):
-        raise CollectorError("the node's network is another than the agent's: needs hostNetwork")
+        raise CollectorError("the agent is not in the node's network namespace: set hostNetwork")
 
 
 def _is_of_the_node(procfs: Path) -> bool:

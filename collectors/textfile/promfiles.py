@@ -183,7 +183,7 @@ _UNKNOWN = PromFile()
 
 def _too_many_samples() -> CollectorConfigError:
     return CollectorConfigError(
-        "samples", "has more samples than are left of --collector.textfile.max-samples"
+        "samples", "exceeds the samples left of --collector.textfile.max-samples"
     )
 
 

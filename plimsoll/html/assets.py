@@ -28,13 +28,13 @@ class Asset(NamedTuple):
 @functools.cache
 def load() -> Mapping[str, Asset]:
     """Return the assets by the path of a request."""
-    found = {}
+    assets = {}
     for kind, (name, content_type) in _FILES.items():
         body = (Path(__file__).parent / "files" / name).read_bytes()
         stem, _, suffix = name.partition(".")
         path = f"{FOLDER}{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{suffix}"
-        found[path] = Asset(kind, path.lstrip("/"), body, f"{content_type}; charset=utf-8")
-    return found
+        assets[path] = Asset(kind, path.lstrip("/"), body, f"{content_type}; charset=utf-8")
+    return assets
 
 
 def answer(path: str) -> Response:

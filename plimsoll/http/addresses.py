@@ -34,9 +34,9 @@ def parse_peer(text: str) -> str:
     """Parse an address to connect to; returns the text. Empty means none."""
     if not text:
         return text
-    found = parse(text)
-    if not found.host or not found.port:
+    address = parse(text)
+    if not address.host or not address.port:
         raise ValueError(
             f"not an address to connect to: {text!r} (write it like evaluator.plimsoll:9091)"
         )
-    return str(found)
+    return str(address)

@@ -50,8 +50,8 @@ class Chunks:
 
     def _size(self, data: bytes, at: int) -> int:
         """Read a chunk's size line and set the chunk's size; 0 if the line is incomplete."""
-        found = self._line.match(data, at)
-        if found is None:
+        match = self._line.match(data, at)
+        if match is None:
             if data.find(b"\n", at + (self._line is _NEXT) * 2) >= 0:
                 raise RejectedRequestError(
                     HTTPStatus.BAD_REQUEST, "not HTTP/1.1: a chunk size that is none"
@@ -59,12 +59,12 @@ class Chunks:
             self._cut = data[at:]
             self._count(len(self._cut), cut=True)
             return 0
-        self._count(found.end() - at)
+        self._count(match.end() - at)
         self._line = _NEXT
-        self._left = int(found[1], 16)
+        self._left = int(match[1], 16)
         if not self._left:
             self._trailers = FieldLines()
-        return found.end() - at
+        return match.end() - at
 
     def _end(self, trailers: FieldLines, data: bytes) -> None:
         """Read trailers, which are validated and dropped."""

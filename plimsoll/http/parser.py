@@ -93,10 +93,10 @@ class RequestParser:
             if self._begin and not 0x20 < self._begin[0] < 0x7F:  # such as a TLS handshake
                 raise _malformed("a request line")
             return None
-        found = _REQUEST_LINE.fullmatch(self._begin, 0, end)
-        if found is None:
+        match = _REQUEST_LINE.fullmatch(self._begin, 0, end)
+        if match is None:
             raise _malformed("a request line")
-        method, target, major, minor = (part.decode("ascii") for part in found.groups())
+        method, target, major, minor = (part.decode("ascii") for part in match.groups())
         if major != "1":
             raise RejectedRequestError(
                 HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "HTTP/1.1 is spoken here"

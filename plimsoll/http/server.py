@@ -80,15 +80,15 @@ class Server:
         Raises ListenError.
         """
         with contextlib.ExitStack() as undo:
-            found = []
+            bound = []
             for address in addresses:
-                found.append(sockets.bind(address))
-                undo.callback(found[-1].close)
+                bound.append(sockets.bind(address))
+                undo.callback(bound[-1].close)
             undo.pop_all()
-        for listener in found:
+        for listener in bound:
             listener.setblocking(False)
             self._listeners.append((listener, asyncio.create_task(self._accept(listener))))
-        return [sockets.bound(a, s) for a, s in zip(addresses, found, strict=True)]
+        return [sockets.bound(a, s) for a, s in zip(addresses, bound, strict=True)]
 
     def drain(self) -> None:
         """End the connections opened so far: idle ones at once, others after their response. New ones are still accepted.

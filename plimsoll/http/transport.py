@@ -87,8 +87,8 @@ class Transport(asyncio.BufferedProtocol):
     @property
     def peer_certificate(self) -> Mapping[str, Any] | None:
         """Return a TLS client's certificate; None without TLS or a certificate."""
-        found: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
-        return found or None
+        certificate: Mapping[str, Any] | None = self.transport.get_extra_info("peercert")
+        return certificate or None
 
     async def some(self) -> bytes:
         """Return received data, at least one byte; empty once the peer has closed its half."""

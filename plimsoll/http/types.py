@@ -54,8 +54,8 @@ def preference(headers: Mapping[str, str], name: str) -> str:
 
     Prometheus sends some 300 bytes.
     """
-    found = headers.get(name, "")
-    return found if len(found) <= _LONGEST_PREFERENCE else ""
+    value = headers.get(name, "")
+    return value if len(value) <= _LONGEST_PREFERENCE else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,17 +71,17 @@ def parse_selector(text: str) -> list[Requirement]:
 
 def _requirement(text: str, start: int) -> tuple[Requirement, int]:
     for pattern, form in _REQUIREMENTS:
-        found = pattern.match(text, start)
-        if found is None or (found.end() < len(text) and text[found.end()] != ","):
+        match = pattern.match(text, start)
+        if match is None or (match.end() < len(text) and text[match.end()] != ","):
             continue
-        parts = found.groupdict()
+        parts = match.groupdict()
         if (form == "exists" and parts["key"] in {"in", "notin"}) or label_key_fault(parts["key"]):
             raise _unparsable(text)
         values = parts.get("values") or parts.get("value") or ""
         wanted = tuple(value.strip() for value in values.split(","))
         if any(label_value_fault(value) for value in wanted):
             raise _unparsable(text)
-        return Requirement(parts["key"], _OPERATORS[form + parts["op"]], wanted), found.end()
+        return Requirement(parts["key"], _OPERATORS[form + parts["op"]], wanted), match.end()
     raise _unparsable(text)
 
 

@@ -16,7 +16,7 @@ class ProcessCollector(Collector):
     """Metrics of one process; by default the current one. Yields nothing once the process is gone."""
 
     def __init__(self, pid: int | None = None) -> None:
-        """Raises psutil.NoSuchProcess if there is no process `pid`."""
+        """Create the metrics of a process. Raises psutil.NoSuchProcess if there is no process `pid`."""
         self._process = psutil.Process(pid)
 
     def collect(self) -> Iterator[Metric]:

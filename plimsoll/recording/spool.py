@@ -81,11 +81,11 @@ class Spool:
 
     def _files(self) -> list[Path]:
         """Return the other files with this prefix, the oldest first."""
-        found = sorted(self._folder.glob(f"*{_SUFFIX}"))
+        paths = sorted(self._folder.glob(f"*{_SUFFIX}"))
         prefix = f"{self._prefix}-"
         return [
             path
-            for path in found
+            for path in paths
             if path.name != self._name and path.name.rpartition("-")[0] + "-" == prefix
         ]
 

@@ -33,12 +33,12 @@ class Cluster:
         """Raise a 404 if a namespace does not exist, a 403 if it is being deleted."""
         if not resource.namespaced:
             return
-        found = self.store.get("namespaces", ("", namespace))
-        if found is None:
+        stored = self.store.get("namespaces", ("", namespace))
+        if stored is None:
             owner = self.registry.find("", "v1", "namespaces")
             assert owner is not None
             raise not_found(owner.subject(namespace))
-        if meta(found.obj).get("deletionTimestamp"):
+        if meta(stored.obj).get("deletionTimestamp"):
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden(resource.subject(name), why)
 

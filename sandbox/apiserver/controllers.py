@@ -88,8 +88,8 @@ class BuiltInControllers:
             self._delete("namespaces", ("", change.key[0]))
 
     def _is_terminating(self, namespace: str) -> bool:
-        found = self._cluster.store.get("namespaces", ("", namespace))
-        return found is not None and "deletionTimestamp" in meta(found.obj)
+        stored = self._cluster.store.get("namespaces", ("", namespace))
+        return stored is not None and "deletionTimestamp" in meta(stored.obj)
 
     def _empty(self, namespace: str) -> None:
         if not self._is_terminating(namespace):
@@ -140,14 +140,14 @@ class BuiltInControllers:
             (o for o in meta(obj).get("ownerReferences") or () if o.get("controller")), None
         )
         collection = _WORKLOADS.get(owner["kind"]) if owner else None
-        found = collection and self._cluster.store.get(
+        stored = collection and self._cluster.store.get(
             collection, (namespace_of(obj), owner["name"])
         )
-        if not found:
+        if not stored:
             return meta(obj)["uid"], 1
-        above = self._scale(found.obj)
-        replicas = dig(found.obj, "spec", "replicas")
-        is_top = above[0] == meta(found.obj)["uid"]
+        above = self._scale(stored.obj)
+        replicas = dig(stored.obj, "spec", "replicas")
+        is_top = above[0] == meta(stored.obj)["uid"]
         return (above[0], int(replicas if replicas is not None else 1)) if is_top else above
 
 

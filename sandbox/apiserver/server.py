@@ -85,9 +85,9 @@ class ApiServer:
 
     def load(self, plural: str, objects: Iterable[Json]) -> None:
         """Store objects directly, without validation or requests; for thousands of objects before the start."""
-        for one in objects:
-            namespace = one["metadata"].get("namespace", "")
-            self._cluster.store.put(plural, (namespace, name_of(one)), one)
+        for obj in objects:
+            namespace = obj["metadata"].get("namespace", "")
+            self._cluster.store.put(plural, (namespace, name_of(obj)), obj)
 
     def expire_history(self) -> None:
         """Drop the history: open watches, and lists and watches from an earlier resourceVersion, get 410 Gone."""

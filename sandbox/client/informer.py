@@ -47,10 +47,10 @@ class Informer:
 
     async def _relist(self) -> None:
         listing = await self._client.list(self._resource)
-        found = {key_of(obj): obj for obj in listing.items}
-        for key in [key for key in self.objects if key not in found]:
+        listed = {key_of(obj): obj for obj in listing.items}
+        for key in [key for key in self.objects if key not in listed]:
             self._forget(key)
-        for key, obj in found.items():
+        for key, obj in listed.items():
             self._put(key, obj)
         self._version = listing.version
         self.synced.set()

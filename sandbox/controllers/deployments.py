@@ -51,7 +51,9 @@ class Deployments:
     async def run(self) -> None:
         """Reconcile until cancelled."""
         watched = (DEPLOYMENTS, REPLICASETS, PODS)
-        async with following(*(Informer(self._client, one, self._changed) for one in watched)):
+        async with following(
+            *(Informer(self._client, resource, self._changed) for resource in watched)
+        ):
             while True:
                 await self._wakeup.wait()
                 try:

@@ -123,7 +123,7 @@ def running(pod: Object, *, host_ip: str, pod_ip: str, now: float) -> Object:
     status: Object = {
         "phase": "Running",
         "conditions": [
-            *(one for one in others if one["type"] not in _CONDITIONS),
+            *(other for other in others if other["type"] not in _CONDITIONS),
             *(
                 {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": at}
                 for kind in _CONDITIONS
@@ -135,8 +135,8 @@ def running(pod: Object, *, host_ip: str, pod_ip: str, now: float) -> Object:
         "podIPs": [{"ip": pod_ip}],
         "startTime": at,
         "containerStatuses": [
-            _container(pod, one, {"running": {"startedAt": at}})
-            for one in pod["spec"]["containers"]
+            _container(pod, container, {"running": {"startedAt": at}})
+            for container in pod["spec"]["containers"]
         ],
     }
     if inits := pod["spec"].get("initContainers"):

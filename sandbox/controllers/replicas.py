@@ -119,12 +119,12 @@ def _deployment(
     pods_of: Mapping[str, list[Object]],
     now: float,
 ) -> Iterator[Action]:
-    """All new pods at once; each ready pod replaces an old one. Recreate deletes all old pods first."""
+    """Yield the actions of a rollout: all new pods at once; each ready pod replaces an old one. Recreate deletes old pods first."""
     want = desired_replicas(deployment)
     label = template_hash(deployment["spec"]["template"])
-    current = next((one for one in sets if _label(one) == label), None)
-    old = [one for one in sets if one is not current]
-    of_all = [pod for one in sets for pod in pods_of.get(one["metadata"]["uid"], [])]
+    current = next((replica_set for replica_set in sets if _label(replica_set) == label), None)
+    old = [replica_set for replica_set in sets if replica_set is not current]
+    of_all = [pod for rs in sets for pod in pods_of.get(rs["metadata"]["uid"], [])]
     updated = pods_of.get(current["metadata"]["uid"], []) if current else []
     waits = _recreates(deployment) and len(of_all) > len(updated)
     if current is None:
@@ -176,11 +176,11 @@ def _replica_set_of(deployment: Object, label: str) -> Object:
 
 
 def _by_owner(objects: Iterable[Object]) -> dict[str, list[Object]]:
-    found: dict[str, list[Object]] = {}
+    by_uid: dict[str, list[Object]] = {}
     for obj in objects:
         if (owner := _controller(obj)) is not None:
-            found.setdefault(owner["uid"], []).append(obj)
-    return found
+            by_uid.setdefault(owner["uid"], []).append(obj)
+    return by_uid
 
 
 def _controller(obj: Object) -> Object | None:

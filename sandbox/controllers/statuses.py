@@ -25,7 +25,9 @@ def active(pods: Iterable[Object]) -> list[Object]:
 def ready(pod: Object) -> bool:
     """Return whether a pod is ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
@@ -80,7 +82,10 @@ def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
         ),
         ("Progressing", "True", "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated"),
     )
-    before = {one["type"]: one for one in (deployment.get("status") or {}).get("conditions") or []}
+    before = {
+        condition["type"]: condition
+        for condition in (deployment.get("status") or {}).get("conditions") or []
+    }
     return [_condition(before.get(kind), kind, state, why, now) for kind, state, why in states]
 
 

@@ -119,8 +119,8 @@ class GangDemo:
 
     async def _event(self, gang: str, reason: str) -> Object | None:
         names = [str(pod["metadata"]["name"]) for pod in await self._pods(gang)]
-        found = [await events.find(self._api, NAMESPACE, name, reason) for name in names]
-        return found[0] if found and all(found) else None
+        matching = [await events.find(self._api, NAMESPACE, name, reason) for name in names]
+        return matching[0] if matching and all(matching) else None
 
     async def _scale(self, name: str, replicas: int) -> None:
         self._narrator.print_action(
@@ -134,8 +134,8 @@ class GangDemo:
 
     async def _pods(self, gang: str) -> Sequence[Object]:
         """Return the pods that are not being deleted."""
-        found = (await self._api.list(PODS, NAMESPACE, labels=f"podGroup={gang}")).items
-        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        pods = (await self._api.list(PODS, NAMESPACE, labels=f"podGroup={gang}")).items
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
     async def _held(self, gang: str, count: int) -> Sequence[Object] | None:
         """Return the pods of a gang if there are this many and each is gated."""
@@ -173,8 +173,12 @@ class GangDemo:
 
 def _condition(pod: Object) -> str:
     """Return why a pod is not scheduled, as `kubectl describe` shows it."""
-    (found,) = (one for one in pod["status"]["conditions"] if one["type"] == "PodScheduled")
-    return f"{found['reason']}: {found['message']}"
+    (scheduled,) = (
+        condition
+        for condition in pod["status"]["conditions"]
+        if condition["type"] == "PodScheduled"
+    )
+    return f"{scheduled['reason']}: {scheduled['message']}"
 
 
 DEMO = Demo(

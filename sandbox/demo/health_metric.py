@@ -152,15 +152,15 @@ class HealthMetricDemo:
     async def _measure(self) -> None:
         self._narrator.step("The same with a metric of the host: memory_MemAvailable_bytes")
         await self._stage.apply("examples/memory-policy.yaml")
-        found = await self._narrator.wait_for(
+        free_memory = await self._narrator.wait_for(
             "every agent reports this machine's free memory", self._free_memory
         )
-        for node, value in found.items():
+        for node, value in free_memory.items():
             self._narrator.print_output(f"{node}  {value / 2**20:,.0f} MiB available")
         key = "telemetry.aware.scheduling.memory-policy/memory"
         await self._narrator.wait_for(
             "each has more than 256 MiB and gets the label",
-            lambda: self._all_labelled(found, {key: "roomy"}),
+            lambda: self._all_labelled(free_memory, {key: "roomy"}),
         )
         self._narrator.print_output(f"{key}=roomy")
         self._narrator.suggest(
@@ -213,9 +213,9 @@ class HealthMetricDemo:
     async def _reads(self, policy: str, metric: str, expected: float) -> bool | None:
         """Return whether the evaluator has this value for every node."""
         nodes = (await self._explained(policy)).get("nodes", {})
-        found = [node["readings"][metric]["value"] for node in nodes.values()]
-        complete = len(found) == len(self._cluster.spec.nodes)
-        return True if complete and set(found) == {expected} else None
+        values = [node["readings"][metric]["value"] for node in nodes.values()]
+        complete = len(values) == len(self._cluster.spec.nodes)
+        return True if complete and set(values) == {expected} else None
 
     async def _refuses(self, policy: str, node: str) -> bool | None:
         """Return whether the extender rejects a node for a pod of this policy."""
@@ -238,8 +238,8 @@ class HealthMetricDemo:
 
     async def _enforced(self, policy: str, status: str, *, saying: str) -> str | None:
         """Return the message of the condition Enforced, once it has this status and text."""
-        found = await self._api.get(POLICIES, policy, NAMESPACE)
-        for condition in found.get("status", {}).get("conditions", []):
+        policy_object = await self._api.get(POLICIES, policy, NAMESPACE)
+        for condition in policy_object.get("status", {}).get("conditions", []):
             if (condition["type"], condition["status"]) == ("Enforced", status):
                 message = str(condition["message"])
                 return message if saying in message else None
@@ -247,10 +247,10 @@ class HealthMetricDemo:
 
     async def _free_memory(self) -> dict[str, float] | None:
         nodes = (await self._explained("memory-policy")).get("nodes", {})
-        found = {
+        values = {
             n: node["readings"]["memory_MemAvailable_bytes"]["value"] for n, node in nodes.items()
         }
-        return found if found and all(value for value in found.values()) else None
+        return values if values and all(value for value in values.values()) else None
 
     async def _refusal(self, pod: str) -> Object | None:
         reason = f"violating {POLICY}"
@@ -274,20 +274,24 @@ class HealthMetricDemo:
         return True if left else None
 
     async def _labelled(self, node: str, labels: dict[str, str]) -> bool | None:
-        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
-        return True if labels.items() <= found.items() else None
+        current = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if labels.items() <= current.items() else None
 
     async def _all_labelled(self, nodes: Iterable[str], labels: dict[str, str]) -> bool | None:
-        found = [await self._labelled(node, labels) for node in nodes]
-        return True if all(found) else None
+        labelled = [await self._labelled(node, labels) for node in nodes]
+        return True if all(labelled) else None
 
     async def _unlabelled(self, node: str) -> bool | None:
-        found = (await self._api.get(NODES, node))["metadata"].get("labels", {})
-        return True if POLICY not in found else None
+        labels = (await self._api.get(NODES, node))["metadata"].get("labels", {})
+        return True if POLICY not in labels else None
 
     async def _complies(self, policy: str) -> Object | None:
-        found = await self._api.get(POLICIES, policy, NAMESPACE)
-        return found if found.get("status", {}).get("compliance") == "Compliant" else None
+        policy_object = await self._api.get(POLICIES, policy, NAMESPACE)
+        return (
+            policy_object
+            if policy_object.get("status", {}).get("compliance") == "Compliant"
+            else None
+        )
 
 
 def _pinned(node: str) -> Object:

@@ -61,7 +61,7 @@ class Narrator:
 
     async def wait_for(self, what: str, look: Callable[[], Awaitable[T | None]]) -> T:
         """Poll until a result is found, and print the time since the last action. Raises NotSeenError on timeout."""
-        while (found := await look()) is None:
+        while (result := await look()) is None:
             if time.monotonic() - self._cause > self._patience:
                 self._line(self._styled("31", f"   ✗ {what}: not seen in {self._patience:g} s"))
                 raise NotSeenError(what)
@@ -69,7 +69,7 @@ class Narrator:
         took = time.monotonic() - self._cause
         self.seen += 1
         self._line(f"   {self._styled('32', '✓')} {what:<84} {took * 1000:6.0f} ms")
-        return found
+        return result
 
     def _line(self, text: str = "") -> None:
         print(text, file=self._out, flush=True)

@@ -39,12 +39,14 @@ class NodeActionsDemo:
             self._write(node, errors)
         await self._stage.apply("node-actions-demo/00-namespace.yaml")
         await self._stage.apply("node-actions-demo/10-policy.yaml")
-        found = await self._narrator.wait_for(
+        condition = await self._narrator.wait_for(
             f"node-b has the condition {CONDITION}", lambda: self._condition("node-b", "True")
         )
         self._narrator.suggest("kubectl describe node node-b")
-        self._narrator.print_output(f"{found['type']}  {found['status']}  {found['reason']}")
-        self._narrator.print_output(found["message"])
+        self._narrator.print_output(
+            f"{condition['type']}  {condition['status']}  {condition['reason']}"
+        )
+        self._narrator.print_output(condition["message"])
         await self._narrator.wait_for(
             "node-b has the taint with effect PreferNoSchedule",
             lambda: self._tainted("node-b", "PreferNoSchedule"),
@@ -76,10 +78,10 @@ class NodeActionsDemo:
         self._narrator.step("Every disk reports errors: the limit keeps the cluster usable")
         for node in ("node-a", "node-c"):
             self._write(node, 1)
-        found = await self._narrator.wait_for(
+        condition = await self._narrator.wait_for(
             "the policy's condition NodeLimitReached is True", self._limited
         )
-        self._narrator.print_output(found["message"])
+        self._narrator.print_output(condition["message"])
         await self._narrator.wait_for(
             "all nodes have the condition", lambda: self._conditions("node-a", "node-b", "node-c")
         )
@@ -100,37 +102,43 @@ class NodeActionsDemo:
             "the pod that waited runs", lambda: self._running("only-node-b")
         )
         self._narrator.print_output(f"only-node-b is on {pod['spec']['nodeName']}")
-        found = await self._narrator.wait_for(
+        condition = await self._narrator.wait_for(
             "the condition is False", lambda: self._condition("node-b", "False")
         )
-        self._narrator.print_output(f"{found['type']}  {found['status']}  {found['reason']}")
+        self._narrator.print_output(
+            f"{condition['type']}  {condition['status']}  {condition['reason']}"
+        )
 
     def _write(self, node: str, errors: int) -> None:
         self._stage.write(node, "disk.prom", f"node_disk_errors {errors}")
 
     async def _condition(self, node: str, status: str) -> Object | None:
-        found = (await self._api.get(NODES, node))["status"]["conditions"]
-        ours = (one for one in found if one["type"] == CONDITION and one["status"] == status)
+        conditions = (await self._api.get(NODES, node))["status"]["conditions"]
+        ours = (
+            condition
+            for condition in conditions
+            if condition["type"] == CONDITION and condition["status"] == status
+        )
         return next(ours, None)
 
     async def _conditions(self, *nodes: str) -> bool | None:
-        found = [await self._condition(node, "True") for node in nodes]
-        return True if all(found) else None
+        conditions = [await self._condition(node, "True") for node in nodes]
+        return True if all(conditions) else None
 
     async def _tainted(self, node: str, effect: str, *, alone: bool = False) -> bool | None:
         """Return whether a node has our taint with this effect, and with `alone` no other node has one."""
         wanted = {(node, effect)} if node else set()
-        found = {
-            (one["metadata"]["name"], taint["effect"])
-            for one in (await self._api.list(NODES)).items
-            for taint in one["spec"].get("taints") or ()
-            if taint["key"] == TAINT and (alone or one["metadata"]["name"] == node)
+        tainted = {
+            (node_object["metadata"]["name"], taint["effect"])
+            for node_object in (await self._api.list(NODES)).items
+            for taint in node_object["spec"].get("taints") or ()
+            if taint["key"] == TAINT and (alone or node_object["metadata"]["name"] == node)
         }
-        return True if found == wanted else None
+        return True if tainted == wanted else None
 
     async def _limited(self) -> Object | None:
-        found = (await self._api.get(POLICIES, POLICY, NAMESPACE)).get("status", {})
-        conditions = found.get("conditions", [])
+        policy_status = (await self._api.get(POLICIES, POLICY, NAMESPACE)).get("status", {})
+        conditions = policy_status.get("conditions", [])
         reached = (c for c in conditions if c["type"] == "NodeLimitReached")
         return next((c for c in reached if "not on 2 more" in c["message"]), None)
 

@@ -81,7 +81,10 @@ class RiskDemo:
         page = await self._stage.get_explain(f"?pod={self._namespace}/only-node-a")
         nodes = page.get("nodes", {})
         facts = {name: node["extenders"]["safe"]["facts"] for name, node in nodes.items()}
-        return {name: (one["cpu.free"], one["cpu.risk"]) for name, one in facts.items()} or None
+        return {
+            name: (node_facts["cpu.free"], node_facts["cpu.risk"])
+            for name, node_facts in facts.items()
+        } or None
 
     def _pod(self, name: str, resources: Object, *, node: str = "") -> Object:
         """Return a pod without a policy, optionally with a node selector."""

@@ -16,8 +16,8 @@ def path(file: Path) -> str:
 def program(name: str) -> str:
     """Return a program of this installation: its name if it is on PATH, else its path."""
     ours = Path(sys.executable).parent / name
-    found = shutil.which(name)
-    same = found is not None and Path(found).resolve() == ours.resolve()
+    installed = shutil.which(name)
+    same = installed is not None and Path(installed).resolve() == ours.resolve()
     return name if same or not ours.exists() else path(ours)
 
 

@@ -41,11 +41,11 @@ class TypoDemo:
         self._narrator.paragraph("Applied all the same, it changes nothing, and says so:")
         self._narrator.print_action(f"echo {document} | kubectl apply -f -")
         await self._api.create(POLICIES, policy)
-        found = await self._narrator.wait_for(
+        condition = await self._narrator.wait_for(
             f"the condition {_FOUND} is False and names the metric that nodes have",
             lambda: self._condition("False", saying=_RIGHT),
         )
-        self._narrator.print_output(f"{found['reason']}: {found['message']}")
+        self._narrator.print_output(f"{condition['reason']}: {condition['message']}")
         event = await self._narrator.wait_for(
             "an event reports it, once",
             lambda: events.find(self._api, self._namespace, _NAME, "MetricNotFound"),
@@ -78,13 +78,14 @@ class TypoDemo:
         return next((line for line in lines if line.startswith("warning: ")), None)
 
     async def _condition(self, status: str, *, saying: str = "") -> Mapping[str, Any] | None:
-        found = await self._api.get(POLICIES, _NAME, self._namespace)
-        conditions = found.get("status", {}).get("conditions", ())
+        policy = await self._api.get(POLICIES, _NAME, self._namespace)
+        conditions = policy.get("status", {}).get("conditions", ())
         return next(
             (
-                one
-                for one in conditions
-                if (one["type"], one["status"]) == (_FOUND, status) and saying in one["message"]
+                condition
+                for condition in conditions
+                if (condition["type"], condition["status"]) == (_FOUND, status)
+                and saying in condition["message"]
             ),
             None,
         )

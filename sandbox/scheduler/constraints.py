@@ -72,8 +72,8 @@ def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) ->
     # A term without requirements selects nothing.
     return (
         bool(expressions or on_fields)
-        and all(_expression(one, labels) for one in expressions)
-        and all(_expression(one, fields) for one in on_fields)
+        and all(_expression(expression, labels) for expression in expressions)
+        and all(_expression(expression, fields) for expression in on_fields)
     )
 
 

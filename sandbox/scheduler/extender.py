@@ -135,14 +135,14 @@ def scores(reply: object) -> dict[str, int]:
         return {}
     if not isinstance(reply, list):
         raise ExtenderError("prioritize: the reply is not a list")
-    found = {}
+    scores_by_host = {}
     for item in reply:
         fields = {key.lower(): value for key, value in item.items()}
         score = fields["score"]
         if not isinstance(score, int) or not 0 <= score <= _MAX_SCORE:
             raise ExtenderError(f"prioritize: {fields['host']!r} got {score!r}, not one of 0..10")
-        found[str(fields["host"])] = score
-    return found
+        scores_by_host[str(fields["host"])] = score
+    return scores_by_host
 
 
 def _bare(obj: Object, *, managed_fields: bool = True) -> Object:

@@ -40,7 +40,9 @@ class Extenders:
 
     async def scores(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
         """Return the weighted sum of scores per node."""
-        results = await asyncio.gather(*(_weighted(one, pod, nodes) for one in self._called(pod)))
+        results = await asyncio.gather(
+            *(_weighted(extender, pod, nodes) for extender in self._called(pod))
+        )
         total: Counter[str] = Counter()
         for scores in results:
             total.update(scores)

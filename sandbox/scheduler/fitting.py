@@ -91,12 +91,13 @@ def _parsed(amounts: Mapping[str, str | int]) -> dict[str, Fraction]:
 
 
 def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    names = dict.fromkeys(name for one in amounts for name in one)
+    names = dict.fromkeys(name for amount in amounts for name in amount)
     return {
-        name: sum((one.get(name, Fraction(0)) for one in amounts), Fraction(0)) for name in names
+        name: sum((amount.get(name, Fraction(0)) for amount in amounts), Fraction(0))
+        for name in names
     }
 
 
 def _max(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    names = dict.fromkeys(name for one in amounts for name in one)
-    return {name: max(one.get(name, Fraction(0)) for one in amounts) for name in names}
+    names = dict.fromkeys(name for amount in amounts for name in amount)
+    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in names}

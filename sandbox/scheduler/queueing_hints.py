@@ -32,7 +32,10 @@ def _node_view(node: Object) -> tuple[Any, ...]:
         spec.get("taints") or [],
         bool(spec.get("unschedulable")),
         status.get("allocatable") or {},
-        {one["type"]: one.get("status") for one in status.get("conditions") or []},
+        {
+            condition["type"]: condition.get("status")
+            for condition in status.get("conditions") or []
+        },
     )
 
 

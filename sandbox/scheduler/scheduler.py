@@ -216,7 +216,7 @@ def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) ->
 def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object | None:
     """Return the strategic merge patch that reports why a pod is unschedulable; None if its status already does."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    old = next((one for one in conditions if one["type"] == "PodScheduled"), None)
+    old = next((condition for condition in conditions if condition["type"] == "PodScheduled"), None)
     new = {
         "type": "PodScheduled",
         "status": "False",

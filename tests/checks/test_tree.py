@@ -84,26 +84,3 @@ def test_class_name_with_four_owners_is_found(check, tree, capsys):
     write(tree, "wire/m.py", "class Pace:\n    pass\n\n\nclass Options:\n    pass\n")
     (found,) = findings(check, tree, capsys)
     assert found.startswith("class Pace is defined 4 times")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "mandate = 1\n",
-        "def f(mandate):\n    pass\n",
-        "class WriteMandate:\n    pass\n",
-        "def take_mandate():\n    pass\n",
-        "x = y.mandate\n",
-        'log("the mandate ended")\n',
-    ],
-)
-def test_replaced_term_is_found(check, tree, capsys, text):
-    write(tree, "evaluator/m.py", text)
-    found = findings(check, tree, capsys)
-    assert len(found) == 1
-    assert "write 'write fence'" in found[0]
-
-
-def test_names_on_the_wire_keep_their_terms(check, tree, capsys):
-    write(tree, "evaluator/m.py", 'NAME = "plimsoll_mandate_total"\n')
-    assert findings(check, tree, capsys) == []

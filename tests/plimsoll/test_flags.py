@@ -178,6 +178,19 @@ def test_help_names_each_flag_its_default_and_variable(capsys):
         assert words in text
 
 
+def test_help_shows_durations_with_units_and_no_empty_defaults(capsys):
+    @dataclass
+    class Units:
+        every: float = option("every", 15.0, "pause", metavar="DURATION", parse=float)
+        names: frozenset[str] = option("names", frozenset(), "which; all by default")
+
+    with pytest.raises(SystemExit):
+        flags.parse_settings(Units, argparse.ArgumentParser("prog"), argv=["--help"], env={})
+    text = " ".join(capsys.readouterr().out.split())
+    assert "pause (default 15s)" in text
+    assert text.endswith("which; all by default")
+
+
 def test_options_lists_only_flag_fields():
     @dataclass
     class Mixed:

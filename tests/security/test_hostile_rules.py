@@ -86,8 +86,8 @@ FILES = {
     "dashes": ("- " * 120_000, "0 0 nested too deeply"),
     "bomb": (bomb(10, 40), "0 0 "),
     "itself": ("groups: &a [*a]", "0 0 line 1, column 9: "),
-    "groups": ("groups: [" + "{name: a}," * 5_000 + "]", "0 0 more than 500 groups"),
-    "rules": (rules(10_001, "{record: r,expr: a}"), "0 0 more than 10000 rules"),
+    "groups": ("groups: [" + "{name: a}," * 5_000 + "]", "0 0 the file has more than 500 groups"),
+    "rules": (rules(10_001, "{record: r,expr: a}"), "0 0 the file has more than 10000 rules"),
     "many": (rules(9_999, "{record: r,expr: a}"), "1 9999"),
     "large": ("#" * (1 << 20), "0 0 is larger than "),
     "chained": (chained(500), "500 500"),
@@ -210,7 +210,7 @@ def test_labels_do_not_double_without_bound(call):
     text = "a"
     for source in ("x", *["y"] * 20):
         text = call.format(text, source)
-    with pytest.raises(EvaluationError, match="a label of more than"):
+    with pytest.raises(EvaluationError, match="a label has more than"):
         parse(text).evaluate(moment())
 
 

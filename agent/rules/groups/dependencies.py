@@ -71,10 +71,10 @@ def excerpts(groups: Sequence[Group], metrics: Collection[str]) -> Mapping[str, 
     by_name = {group.name: group for group in groups}
     left = [metric for metric in rules if metric in metrics]
     seen = set(left)
-    found: dict[str, set[int]] = {}
+    numbers_by_name: dict[str, set[int]] = {}
     while left:
         for name, number in rules[left.pop()]:
-            found.setdefault(name, set()).add(number)
+            numbers_by_name.setdefault(name, set()).add(number)
             for need in by_name[name].rules[number].expression.needs:
                 more = [m for m in rules if m not in seen and may_name(need.selector, m)]
                 seen.update(more)
@@ -83,7 +83,7 @@ def excerpts(groups: Sequence[Group], metrics: Collection[str]) -> Mapping[str, 
         name: replace(
             by_name[name], rules=tuple(by_name[name].rules[number] for number in sorted(numbers))
         )
-        for name, numbers in found.items()
+        for name, numbers in numbers_by_name.items()
     }
 
 
@@ -102,51 +102,51 @@ def ordered(groups: Sequence[Group]) -> tuple[Group, ...]:
     by_name = {group.name: group for group in groups}
     order = {name: number for number, name in enumerate(by_name)}
     reads = dependencies(groups)
-    found: dict[str, Group] = {}
+    in_order: dict[str, Group] = {}
     for first in groups:
-        if first.name in found:
+        if first.name in in_order:
             continue
         # An explicit stack: a chain may be longer than Python's recursion limit.
         path = [first.name]
         visiting = {first.name}
         while path:
             name = path[-1]
-            left = reads[name] - found.keys() - visiting
+            left = reads[name] - in_order.keys() - visiting
             ahead = min(left, key=order.__getitem__, default=None)
             if ahead is None:
-                found.setdefault(path.pop(), by_name[name])
+                in_order.setdefault(path.pop(), by_name[name])
             else:
                 path.append(ahead)
                 visiting.add(ahead)
-    return tuple(found.values())
+    return tuple(in_order.values())
 
 
 def closure(names: Iterable[str], reads: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return these groups and all whose results they read, directly or indirectly."""
-    found: set[str] = set()
+    reached: set[str] = set()
     left = set(names)
     while left:
         name = left.pop()
-        found.add(name)
-        left |= reads.get(name, frozenset()) - found
-    return frozenset(found)
+        reached.add(name)
+        left |= reads.get(name, frozenset()) - reached
+    return frozenset(reached)
 
 
 def collectors(
     needed: Iterable[Need], serving: Serving, enabled: Collection[str], accounts: Collection[str]
 ) -> frozenset[str]:
     """Return the collectors to run for these series. `accounts`: metrics about collectors, with the label `collector`."""
-    found: set[str] = set()
+    to_run: set[str] = set()
     for need in needed:
         selector = need.selector
         if not selector.metric:
-            found.update(enabled)  # may match any metric
+            to_run.update(enabled)  # may match any metric
         elif selector.metric in accounts:
             about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
-            found.update(name for name in enabled if all(matcher(name) for matcher in about))
+            to_run.update(name for name in enabled if all(matcher(name) for matcher in about))
         else:
-            found.update(serving(_families(selector.metric)))
-    return frozenset(found)
+            to_run.update(serving(_families(selector.metric)))
+    return frozenset(to_run)
 
 
 def _families(metric: str) -> list[str]:

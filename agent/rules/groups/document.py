@@ -34,12 +34,12 @@ def document(
         left -= len(rules)
         more += len(group.rules) - len(rules)
         shown.append({**_group(account, now), "rules": rules})
-    found: dict[str, Any] = {
+    page: dict[str, Any] = {
         "files": [{"file": file, "reason": why, "message": text} for file, why, text in files],
         "failing": [error._asdict() for error in sorted(errors)[:limit]],
         "groups": shown,
     }
-    return {**found, "rulesMore": more} if more else found
+    return {**page, "rulesMore": more} if more else page
 
 
 def _group(account: GroupAccount, now: float) -> Mapping[str, Any]:

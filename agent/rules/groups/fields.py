@@ -26,31 +26,31 @@ class InvalidError(SentenceError):
 
 def record(value: Any) -> str:
     """Return the metric that a rule records."""
-    if not (found := text(value)):
-        raise InvalidError("one of record and alert is missing")
-    if len(found) > _LONGEST_TEXT or _METRIC.fullmatch(found) is None:
-        raise InvalidError(f"record: {shown(found)} is no name of a metric")
-    return found
+    if not (name := text(value)):
+        raise InvalidError("record or alert must be set")
+    if len(name) > _LONGEST_TEXT or _METRIC.fullmatch(name) is None:
+        raise InvalidError(f"record: {shown(name)} is not a valid metric name")
+    return name
 
 
 def expression(value: Any) -> str:
     """Return the text of a rule's expression."""
-    if not (found := text(value)):
+    if not (expr := text(value)):
         raise InvalidError("expr is missing")
-    return found
+    return expr
 
 
 def label_values(value: Any) -> Labels:
     """Return the labels of a rule or group."""
-    found = mapping(value, "labels")
-    for name, text in found.items():
+    given = mapping(value, "labels")
+    for name, text in given.items():
         if len(name) > _LONGEST_TEXT or _LABEL.fullmatch(name) is None or name == labels.NAME:
-            raise InvalidError(f"labels: {shown(name)} is no name of a label")
+            raise InvalidError(f"labels: {shown(name)} is not a valid label name")
         if not isinstance(text, str):
-            raise InvalidError(f"labels: {name}: a single value belongs here")
+            raise InvalidError(f"labels: {name}: expected a single value")
         if len(text) > _LONGEST_TEXT:
             raise InvalidError(f"labels: {name}: more than {_LONGEST_TEXT} characters")
-    return tuple(sorted(found.items()))
+    return tuple(sorted(given.items()))
 
 
 def interval(value: Any) -> int | None:
@@ -58,10 +58,10 @@ def interval(value: Any) -> int | None:
     written = text(value)
     if not written or written == "0":
         return None
-    found = _DURATION.fullmatch(written) if len(written) <= 40 else None
-    if found is None:
-        raise InvalidError(f"{shown(written)} is no duration (write it like 5s or 1m30s)")
-    total = sum(int(n) * unit for n, unit in zip(found.groups("0"), _UNITS, strict=True))
+    match = _DURATION.fullmatch(written) if len(written) <= 40 else None
+    if match is None:
+        raise InvalidError(f"{shown(written)} is not a duration (write it like 5s or 1m30s)")
+    total = sum(int(n) * unit for n, unit in zip(match.groups("0"), _UNITS, strict=True))
     if total > _LONGEST:
         raise InvalidError(f"{shown(written)} is longer than a year")
     return total or None
@@ -71,7 +71,7 @@ def limit(value: Any) -> int:
     """Return the `limit` of a group; 0 for none."""
     written = text(value) or "0"
     if not written.isascii() or not written.isdigit() or len(written) > 18:
-        raise InvalidError(f"limit: {shown(written)} is no number")
+        raise InvalidError(f"limit: {shown(written)} is not a number")
     return int(written)
 
 
@@ -80,7 +80,7 @@ def text(value: Any) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise InvalidError("a single value belongs where there is a list or fields")
+        raise InvalidError("expected a single value, not a list or fields")
     return value
 
 
@@ -89,7 +89,7 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
     if value in ("", None):
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise InvalidError(f"{where}: fields and their values belong here")
+        raise InvalidError(f"{where}: expected fields with values")
     return value
 
 
@@ -98,5 +98,5 @@ def sequence(value: Any, where: str) -> list[Any]:
     if value in ("", None):
         return []
     if not isinstance(value, list):
-        raise InvalidError(f"{where}: a list belongs here")
+        raise InvalidError(f"{where}: expected a list")
     return value

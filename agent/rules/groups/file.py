@@ -97,9 +97,9 @@ def read(document: Any, context: Context | None = None) -> RuleFile:
         for number, fields in enumerate(listed, 1)
     ]
     return RuleFile(
-        tuple(group for found in read for group in found.groups),
-        tuple(error for found in read for error in found.errors),
-        tuple(note for found in read for note in found.notes),
+        tuple(group for part in read for group in part.groups),
+        tuple(error for part in read for error in part.errors),
+        tuple(note for part in read for note in part.notes),
     )
 
 
@@ -110,13 +110,13 @@ def _listed(document: Any) -> Sequence[Mapping[str, Any]]:
             raise RuleFileError(f"unknown field {shown(name)}")
         given = rulefields.sequence(top.get("groups"), "groups")
         if len(given) > _MOST_GROUPS:
-            raise RuleFileError(f"more than {_MOST_GROUPS} groups")
-        listed = [rulefields.mapping(found, "a group") for found in given]
+            raise RuleFileError(f"the file has more than {_MOST_GROUPS} groups")
+        listed = [rulefields.mapping(group, "a group") for group in given]
     except InvalidError as error:
         raise RuleFileError(str(error)) from error
-    rules = [found.get("rules") for found in listed]
-    if sum(len(found) for found in rules if isinstance(found, list)) > _MOST_RULES:
-        raise RuleFileError(f"more than {_MOST_RULES} rules")
+    rules = [group.get("rules") for group in listed]
+    if sum(len(group) for group in rules if isinstance(group, list)) > _MOST_RULES:
+        raise RuleFileError(f"the file has more than {_MOST_RULES} rules")
     return listed
 
 
@@ -127,7 +127,7 @@ def _name(fields: Mapping[str, Any], number: int) -> str:
 
 def merged_files(files: Mapping[str, RuleFile]) -> RuleFile:
     """Merge files. Groups whose name occurs in several files are renamed `file;group`, as in Prometheus."""
-    names = Counter(name for found in files.values() for name in _names(found))
+    names = Counter(name for rule_file in files.values() for name in _names(rule_file))
 
     def called(path: str, name: str) -> str:
         return name if names[name] == 1 else f"{path};{name}"
@@ -135,20 +135,20 @@ def merged_files(files: Mapping[str, RuleFile]) -> RuleFile:
     return RuleFile(
         tuple(
             replace(group, name=called(path, group.name))
-            for path, found in files.items()
-            for group in found.groups
+            for path, rule_file in files.items()
+            for group in rule_file.groups
         ),
         tuple(
             error._replace(group=called(path, error.group))
-            for path, found in files.items()
-            for error in found.errors
+            for path, rule_file in files.items()
+            for error in rule_file.errors
         ),
-        tuple(note for found in files.values() for note in found.notes),
+        tuple(note for rule_file in files.values() for note in rule_file.notes),
     )
 
 
-def _names(found: RuleFile) -> Collection[str]:
-    return {group.name for group in found.groups} | {error.group for error in found.errors}
+def _names(rule_file: RuleFile) -> Collection[str]:
+    return {group.name for group in rule_file.groups} | {error.group for error in rule_file.errors}
 
 
 class _Reader:
@@ -199,7 +199,7 @@ def _group(
     limit = reader.get(rulefields.limit, fields, "limit") or 0
     common = reader.get(rulefields.label_values, fields, "labels") or ()
     if reader.get(rulefields.interval, fields, "query_offset"):
-        text = "query_offset: samples of this node are never late"
+        text = "query_offset is not supported: samples of this node are never late"
         reader.refuse("unsupported", text, "query_offset")
     given = reader.get(partial(rulefields.sequence, where="rules"), fields, "rules") or []
     valid = not reader.errors
@@ -209,8 +209,8 @@ def _group(
         reader.context.check()
         if _is_alert(rule):
             alerts += 1
-        elif (found := _rule(reader, number, rule, common)) is not None:
-            rules.append(found)
+        elif (valid_rule := _rule(reader, number, rule, common)) is not None:
+            rules.append(valid_rule)
     return RuleFile(
         (Group(reader.group, tuple(rules), interval, limit),) if valid else (),
         tuple(reader.errors),
@@ -223,16 +223,16 @@ def _check_name(
 ) -> None:
     number = int(reader.path[-1])
     if reader.group != fields.get("name"):
-        reader.refuse("invalid", "a group without a name")
+        reader.refuse("invalid", "the group has no name")
     elif any(_name(other, n) == reader.group for n, other in enumerate(listed[:number], 1)):
         reader.refuse("duplicate", "the file has another group of this name", "name")
 
 
 def _notes(name: str, alerts: int, interval: int | None) -> Iterator[str]:
     if alerts:
-        yield f"group {name}: {alerts} alerting rules are passed over, that is for Prometheus"
+        yield f"group {name}: {alerts} alerting rules are ignored; use Prometheus to evaluate them"
     if interval is not None and interval < SHORTEST:
-        yield f"group {name}: an interval of {interval} ms is taken as 1s, the shortest there is"
+        yield f"group {name}: an interval of {interval} ms is below the minimum; using 1s"
 
 
 def _is_alert(given: Any) -> bool:
@@ -263,12 +263,12 @@ def _rule(parent: _Reader, number: int, given: Any, common: Labels) -> Rule | No
 
 def _check_fields(reader: _Reader, fields: Mapping[str, Any]) -> None:
     for name in sorted(fields.keys() & _ALERTING_FIELDS):
-        reader.refuse("invalid", f"{name} does not belong in a rule that records", name)
+        reader.refuse("invalid", f"{name} is not allowed in a recording rule", name)
     reader.expect(fields, _RECORDING_FIELDS | _ALERTING_FIELDS)
 
 
 def _expression(value: Any) -> Expression:
-    found = parse(rulefields.expression(value))
-    if found.kind == "string":
-        raise ExpressionError("a rule records a scalar or a vector, no string", "type")
-    return found
+    expression = parse(rulefields.expression(value))
+    if expression.kind == "string":
+        raise ExpressionError("a rule can record a scalar or a vector, not a string", "type")
+    return expression

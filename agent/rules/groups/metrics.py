@@ -8,37 +8,43 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 
 REASONS: Mapping[str, str] = {
-    "duplicate": "a rule before it records the same series, or the file has a group of its name already",
+    "duplicate": "an earlier rule records the same series, or the file has another group of this name",
     "evaluation": "the expression cannot be computed from these samples, such as a match of many to many",
-    "invalid": "a field that is unknown or missing, a name that no metric or label may have, ...",
+    "invalid": "a field is unknown or missing, a name is not a valid metric or label name, ...",
     "limit": "the rule yields more series than the `limit` of its group",
-    "memory": "samples or results would take more than --rules.max-memory; the group records nothing, or the rule for a minute",
-    "parse": "the expression is no PromQL",
-    "timeout": "the evaluation took longer than --rules.timeout, or its group five times that; the rule rests for a minute",
+    "memory": "samples or results would exceed --rules.max-memory; the group records nothing, or the rule is paused for a minute",
+    "parse": "the expression is not valid PromQL",
+    "timeout": "the evaluation took longer than --rules.timeout, or its group five times that; the rule is paused for a minute",
     "type": "the expression's types do not fit, such as a rate of an instant vector",
-    "unsupported": "PromQL that is not evaluated here; the log says what",
+    "unsupported": "the expression uses PromQL that the agent does not support; the log has the details",
 }
 
 METRICS = Table(
     Metric(
         "plimsoll_rule_error",
         "gauge",
-        "1 for each rule that fails now, and the reason; without a rule's name, it is the whole group.",
+        "1 for each rule that fails now, with the reason; an empty rule label means the whole group.",
         "",
         ("group", "rule", "reason"),
     ),
     Metric(
         "plimsoll_rule_file_error",
         "gauge",
-        "1 for each rule file that cannot be used as it is now, and the reason; the rules that it had go on.",
+        "1 for each rule file that cannot be used now, with the reason; its previous rules stay active.",
         "",
         ("file", "reason"),
     ),
-    Metric("plimsoll_rule_group_rules", "gauge", "The rules that are evaluated.", "", ("group",)),
+    Metric(
+        "plimsoll_rule_group_rules",
+        "gauge",
+        "Rules of the group that are evaluated.",
+        "",
+        ("group",),
+    ),
     Metric(
         "plimsoll_rule_group_interval_seconds",
         "gauge",
-        "How often the group is evaluated now.",
+        "Current evaluation interval of the group.",
         "",
         ("group",),
         "seconds",
@@ -46,7 +52,7 @@ METRICS = Table(
     Metric(
         "plimsoll_rule_group_last_duration_seconds",
         "gauge",
-        "How long the last evaluation took, without the reading of the sources.",
+        "Duration of the last evaluation, without reading the sources.",
         "",
         ("group",),
         "seconds",
@@ -54,7 +60,7 @@ METRICS = Table(
     Metric(
         "plimsoll_rule_group_last_evaluation_timestamp_seconds",
         "gauge",
-        "When the group was evaluated last, in Unix time.",
+        "Unix time of the group's last evaluation.",
         "",
         ("group",),
         "seconds",
@@ -62,7 +68,7 @@ METRICS = Table(
     Metric(
         "plimsoll_rule_group_iterations_missed_total",
         "counter",
-        "Evaluations that were left out because the one before, or a source, took too long.",
+        "Evaluations skipped because the previous one, or a source, took too long.",
         "",
         ("group",),
     ),

@@ -81,19 +81,19 @@ def publish(
             vectors = [merged[metric], vector] if metric in merged else [vector]
             merged[metric], twice = _distinct(vectors)
             if twice:
-                text = "a rule before it records the same series, which counts"
+                text = "an earlier rule records the same series; its value is kept"
                 errors.append(RuleError(word.group.name, metric, "duplicate", text))
     return Published(merged, frozenset(unread - merged.keys()), tuple(errors), until, help_texts)
 
 
 def _distinct(vectors: Sequence[Vector]) -> tuple[Vector, bool]:
     """Return all series, each once, and whether some occurred twice."""
-    found: dict[Labels, float] = {}
+    distinct: dict[Labels, float] = {}
     for labels, value in chain(*vectors):
-        found.setdefault(labels, value)
-    if len(found) == sum(map(len, vectors)):
+        distinct.setdefault(labels, value)
+    if len(distinct) == sum(map(len, vectors)):
         return (vectors[0] if len(vectors) == 1 else list(chain(*vectors))), False
-    return list(found.items()), True
+    return list(distinct.items()), True
 
 
 def help_texts(groups: Iterable[Group]) -> Mapping[str, str]:

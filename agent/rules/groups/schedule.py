@@ -38,12 +38,12 @@ class Schedule(Generic[Key]):
 
     def take(self, now: int) -> Mapping[Key, int]:
         """Return the due groups with the number of evaluations each has missed, and schedule their next one."""
-        found = {}
+        missed = {}
         for name, turn in self._turns.items():
             if turn.due <= now:
-                found[name] = (now - turn.due) // turn.interval
+                missed[name] = (now - turn.due) // turn.interval
                 turn.due = _next(now, turn.interval)
-        return found
+        return missed
 
 
 def _next(now: int, interval: int) -> int:

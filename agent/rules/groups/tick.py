@@ -89,10 +89,10 @@ class Tick:
 
 def by_metric(families: Iterable[Family]) -> FamiliesByMetric:
     """Return families by the names of all samples that they may have, and by their own."""
-    found: dict[str, list[Family]] = {}
+    families_by_metric: dict[str, list[Family]] = {}
     for family in families:
-        found.setdefault(family.name, []).append(family)
+        families_by_metric.setdefault(family.name, []).append(family)
         if family.type in {"histogram", "summary"}:
             for part in dependencies.PARTS:
-                found.setdefault(family.name + part, []).append(family)
-    return found
+                families_by_metric.setdefault(family.name + part, []).append(family)
+    return families_by_metric

@@ -33,7 +33,7 @@ def compiled(node: promql_parser.Expr, scope: Scope) -> Part:
     Raises ExpressionError, naming the construct, if it is not supported.
     """
     if scope.depth > DEEPEST:
-        raise ExpressionError(f"more than {DEEPEST} levels", "parse")
+        raise ExpressionError(f"the expression has more than {DEEPEST} levels", "parse")
     build = _NODES.get(type(node))
     if build is None:
         raise unsupported(type(node).__name__)
@@ -45,9 +45,9 @@ def _metered(plan: Callable[[Moment], Vector]) -> Callable[[Moment], Vector]:
     """Return a plan whose results count against the evaluation's budget."""
 
     def metered(moment: Moment) -> Vector:
-        found = plan(moment)
-        moment.budget.take(SERIES * len(found))
-        return found
+        vector = plan(moment)
+        moment.budget.take(SERIES * len(vector))
+        return vector
 
     return metered
 
@@ -143,8 +143,8 @@ def _binary(node: promql_parser.BinaryExpr, scope: Scope) -> Part:
 
 
 def _of_scalars(op: str, left: Scalar, right: Scalar) -> Scalar:
-    apply, one, other = binary.scalars(op), left.plan, right.plan
-    return Scalar(lambda moment: apply(one(moment), other(moment)))
+    apply, left_plan, right_plan = binary.scalars(op), left.plan, right.plan
+    return Scalar(lambda moment: apply(left_plan(moment), right_plan(moment)))
 
 
 def _with_scalar(
@@ -158,10 +158,10 @@ def _with_scalar(
 def _of_vectors(
     op: str, left: Instant, right: Instant, matching: Matching, return_bool: bool
 ) -> Instant:
-    apply, one, other = binary.vectors(op, matching, return_bool), left.plan, right.plan
+    apply, left_plan, right_plan = binary.vectors(op, matching, return_bool), left.plan, right.plan
 
     def plan(moment: Moment) -> Vector:
-        return apply(one(moment), other(moment))
+        return apply(left_plan(moment), right_plan(moment))
 
     return Instant(plan)
 
@@ -172,11 +172,11 @@ def _matching(modifier: promql_parser.BinModifier | None) -> Matching:
     fill = modifier.fill_values
     if fill.lhs is not None or fill.rhs is not None:
         raise unsupported("the fill modifier")
-    found, include = modifier.matching, tuple(label_names(modifier.group_labels or []))
-    if found is None:
+    matching, include = modifier.matching, tuple(label_names(modifier.group_labels or []))
+    if matching is None:
         return Matching(card=_CARDS[str(modifier.card)], include=include)
-    on = found.type == promql_parser.LabelModifierType.Include
-    names = frozenset(label_names(found.labels))
+    on = matching.type == promql_parser.LabelModifierType.Include
+    names = frozenset(label_names(matching.labels))
     return Matching(on, names, _CARDS[str(modifier.card)], include)
 
 

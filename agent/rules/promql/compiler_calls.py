@@ -48,14 +48,14 @@ def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
         end = moment.time - offset
         start = end - length
         given = [number(moment) for number in numbers]
-        found: Vector = []
+        results: Vector = []
         check = moment.budget.check
         for labels, window in samples(moment, start, end):
             check()
             value = compute(window, start, end, *given)
             if value is not None:
-                found.append((labels, value))
-        return found
+                results.append((labels, value))
+        return results
 
     return Instant(plan if function.keeps_name else _unnamed(plan))
 
@@ -111,8 +111,8 @@ def _scalar(arguments: Arguments) -> Scalar:
     vector = _only(Instant, arguments).plan
 
     def plan(moment: Moment) -> float:
-        found = vector(moment)
-        return found[0][1] if len(found) == 1 else math.nan
+        samples = vector(moment)
+        return samples[0][1] if len(samples) == 1 else math.nan
 
     return Scalar(plan)
 

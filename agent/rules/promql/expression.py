@@ -60,7 +60,7 @@ def _result(part: Part) -> tuple[Kind, Plan]:
             return "string", lambda _: text
         case Range():
             raise ExpressionError(
-                "a range vector is no result, only an argument of functions", "type"
+                "the result is a range vector; apply a function such as rate() to it", "type"
             )
         case _:
             assert_never(part)

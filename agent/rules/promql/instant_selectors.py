@@ -17,12 +17,12 @@ def selected(selection: Selection, scope: Scope) -> Instant:
     def plan(moment: Moment) -> Vector:
         time = moment.time - offset
         after = time - LOOKBACK - 1  # a sample of exactly that age still counts
-        found: Vector = []
+        samples: Vector = []
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
             if sample is not None:
-                found.append((series.labels, sample[1]))
-        return found
+                samples.append((series.labels, sample[1]))
+        return samples
 
     return Instant(plan, selection)
 
@@ -34,11 +34,11 @@ def sampled(selection: Selection) -> Callable[[Moment], Vector]:
     def plan(moment: Moment) -> Vector:
         time, epoch = moment.time - offset, moment.epoch
         after = time - LOOKBACK - 1
-        found: Vector = []
+        timestamps: Vector = []
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
             if sample is not None:
-                found.append((series.labels, (sample[0] + epoch) / 1000))
-        return found
+                timestamps.append((series.labels, (sample[0] + epoch) / 1000))
+        return timestamps
 
     return plan

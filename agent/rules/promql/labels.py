@@ -33,9 +33,9 @@ def of_series(name: str, pairs: tuple[tuple[str, str], ...]) -> Labels:
 
 def value(labels: Labels, name: str) -> str:
     """Return a label's value; empty if there is no such label."""
-    for known, found in labels:
+    for known, text in labels:
         if known == name:
-            return found
+            return text
     return ""
 
 

@@ -51,7 +51,7 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
         count = (end - first) // every + 1
         if count > MOST_STEPS:
             raise EvaluationError(_too_many(count))
-        found: dict[Labels, _Runs] = {}
+        runs_by_series: dict[Labels, _Runs] = {}
         storage, own, budget = moment.storage, moment.step, moment.budget
         kept = budget.used
         for time in range(first, end + 1, every):
@@ -62,12 +62,12 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
             budget.take(POINT * len(vector))
             kept += POINT * len(vector)
             for labels, value in vector:
-                runs = found.get(labels)
+                runs = runs_by_series.get(labels)
                 if runs is None:
-                    found[labels] = ([time], [value], [1])
+                    runs_by_series[labels] = ([time], [value], [1])
                 else:
                     _append(runs, time, value)
-        return [(labels, Window(*runs)) for labels, runs in found.items()]
+        return [(labels, Window(*runs)) for labels, runs in runs_by_series.items()]
 
     return Range(samples, length, offset)
 

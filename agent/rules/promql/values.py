@@ -35,15 +35,15 @@ def join_value(separator: str, parts: Sequence[str]) -> str:
     """Return the parts joined as one label value. Raises EvaluationError, before building it, if it is too long."""
     length = sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)
     if length > LONGEST_LABEL:
-        raise EvaluationError(f"a label of more than {LONGEST_LABEL} characters")
+        raise EvaluationError(f"a label has more than {LONGEST_LABEL} characters")
     return separator.join(parts)
 
 
-def same(one: float, other: float) -> bool:
+def same(a: float, b: float) -> bool:
     """Return whether two values are the same sample: NaN equals NaN, 0 does not equal -0."""
-    if one == other:
-        return one != 0 or math.copysign(1, one) == math.copysign(1, other)
-    return one != one and other != other
+    if a == b:
+        return a != 0 or math.copysign(1, a) == math.copysign(1, b)
+    return a != a and b != b
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class Window:
         """Return the value of each sample, as many as `times`."""
         if len(self.levels) == len(self.times):
             return list(self.levels)
-        found: list[float] = []
+        values: list[float] = []
         for level, repeat in zip(self.levels, self.repeats, strict=True):
-            found += [level] * repeat
-        return found
+            values += [level] * repeat
+        return values
 
 
 class Series(Protocol):

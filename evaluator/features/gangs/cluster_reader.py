@@ -54,8 +54,11 @@ class ClusterReader:
         if len(owners) > _MAX_CONTROLLERS:
             return GangContext()
         namespace = gang.key.namespace
-        read = [(uid, await self._controller(namespace, one)) for uid, one in owners.items()]
-        controllers = {uid: found for uid, found in read if found is not None}
+        read = [
+            (uid, await self._controller(namespace, owner_reference))
+            for uid, owner_reference in owners.items()
+        ]
+        controllers = {uid: controller for uid, controller in read if controller is not None}
         failures = {
             uid: CreateFailure(str(owner), message)
             for uid, owner in owners.items()
@@ -73,11 +76,11 @@ class ClusterReader:
         if raw is None:
             return None if resource in self._unreadable else PodController(owner, None)
         try:
-            found = msgspec.convert(raw, ControllerObject)
+            controller = msgspec.convert(raw, ControllerObject)
         except UNREADABLE as error:
             raise _unreadable(error) from error
         # An object of the same name and another uid is a new controller: the one that owns the pods is gone.
-        return PodController(owner, found if found.metadata.uid == owner.uid else None)
+        return PodController(owner, controller if controller.metadata.uid == owner.uid else None)
 
     async def _create_failure(
         self, gang: PodGroup, uid: str, controller: PodController | None
@@ -97,7 +100,7 @@ class ClusterReader:
     async def _if_allowed(self, resource: str, request: Awaitable[T]) -> T | None:
         """Return None, and log it once, if the resource is forbidden or not served."""
         try:
-            found = await request
+            response = await request
         except KubeError as error:
             if error.status not in {_FORBIDDEN, _NOT_SERVED}:
                 raise
@@ -106,11 +109,11 @@ class ClusterReader:
                 log.warning("cannot read why gangs lack pods", resource=resource, error=str(error))
             return None
         self._unreadable.discard(resource)
-        return found
+        return response
 
 
 def _event(raw: msgspec.Raw) -> ControllerEvent:
-    """Raises KubeError."""
+    """Decode an Event. Raises KubeError."""
     try:
         return msgspec.json.decode(raw, type=ControllerEvent)
     except UNREADABLE as error:

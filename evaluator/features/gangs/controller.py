@@ -45,11 +45,11 @@ _LONGEST_WAIT = 60.0
 """The longest wait in seconds: deadlines are wall-clock times, and the clock may be set back."""
 _PATIENCE = 10.0
 """Seconds until the watch must show removed gates; then all pods are listed again."""
-_FEW = 3
-"""Consecutive gangs without a removed gate; from there on, attempts are delayed."""
-_SLOWER, _SLOW = 0.05, 0.5
+_FAILURES_BEFORE_DELAY = 3
+"""Consecutive failed releases, without any removed gate, from which on attempts are delayed."""
+_FIRST_DELAY, _LONGEST_DELAY = 0.05, 0.5
 """Initial and maximum delay in seconds between these attempts; short, as gangs behind them may succeed."""
-_BUSY = {429, 503}
+_OVERLOAD_STATUSES = {429, 503}
 """Statuses of an overloaded API server: no request is made until the back-off is over."""
 
 ANOTHER = "another replica is leader"
@@ -116,14 +116,14 @@ class GangController:
         self._clock = clock
         self._random = (rng or random.Random()).random  # noqa: S311 (jitter)
         self._backoff = Backoff(self._random)
-        self._in_vain = 0
+        self._failures_in_a_row = 0
         self._wakeup = WakeUp()
         self._listed: asyncio.Future[None] | None = None
         self._memory = GangHistory()
         self._decisions = GangDecisions()
         self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
-        self._let_in: Sequence[tuple[object, ...]] = ()
+        self._excluded_nodes: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
         gauges.show(metrics, index, self.newest, clock)
 
@@ -151,10 +151,12 @@ class GangController:
     def decided(self) -> None:
         """Handle new policy decisions: wake if eligible nodes have changed, or if the controller was waiting."""
         policies = self._decider.latest.enforced
-        let_in = [(key, one.dontschedule, one.unreported) for key, one in policies.items()]
-        if self._waited_for or not _same(let_in, self._let_in):
+        excluded = [
+            (key, decision.dontschedule, decision.unreported) for key, decision in policies.items()
+        ]
+        if self._waited_for or not _same(excluded, self._excluded_nodes):
             self.wake()
-        self._let_in = let_in
+        self._excluded_nodes = excluded
 
     def start_over(self) -> None:
         """Start with an empty history: this replica has become leader. Pods show what the previous leader did."""
@@ -196,16 +198,16 @@ class GangController:
 
     async def _decide(self) -> None:
         listed = self._listed
-        found, worked = await self._decide_in_slices()
+        decisions, worked = await self._decide_in_slices()
         if self._listed is not listed or not self._may_decide():
             return  # computed from data that is no longer valid
         self._metrics.gang_decide_seconds.observe(worked)
-        self._memory = found.memory
-        for gang in found.timeouts:
+        self._memory = decisions.memory
+        for gang in decisions.timeouts:
             self._metrics.gang_timeouts.inc()
             log.warning("gang not placed in time", gang=str(gang))
-        done = await self._release(found.releases)
-        self._decisions = replace(found, releases=tuple(done), memory=self._memory)
+        done = await self._release(decisions.releases)
+        self._decisions = replace(decisions, releases=tuple(done), memory=self._memory)
         for listener in self.listeners:
             listener()
         if done:
@@ -242,7 +244,7 @@ class GangController:
                 break
             result = await self._ungater.ungate_pods(release)
             if result.pods:
-                self._in_vain = 0
+                self._failures_in_a_row = 0
                 done.append(replace(release, pods=result.pods))
                 self._note(done[-1])
             if result.why_not and not await self._goes_on(release.gang, result):
@@ -272,7 +274,7 @@ class GangController:
         """
         self._wakeup.set()
         error = result.error
-        if error is None or (error.status and error.status not in _BUSY):
+        if error is None or (error.status and error.status not in _OVERLOAD_STATUSES):
             log.warning("gates not removed; retrying", gang=str(gang), error=result.why_not)
             self._memory = self._memory.ungate_failed(
                 gang, result.why_not, now=self._clock(), random=self._random
@@ -287,10 +289,10 @@ class GangController:
         """Delay the next attempt if several gangs in a row failed: hundreds of gangs may be rejected for one reason."""
         if result.pods:
             return
-        self._in_vain += 1
-        if self._in_vain >= _FEW:
-            times = min(self._in_vain - _FEW, 10)
-            await asyncio.sleep(min(_SLOW, _SLOWER * 2.0**times))
+        self._failures_in_a_row += 1
+        if self._failures_in_a_row >= _FAILURES_BEFORE_DELAY:
+            times = min(self._failures_in_a_row - _FAILURES_BEFORE_DELAY, 10)
+            await asyncio.sleep(min(_LONGEST_DELAY, _FIRST_DELAY * 2.0**times))
 
     async def _wait_for_server(self, error: KubeError) -> None:
         delay = max(self._backoff.next(), error.retry_after or 0.0)
@@ -322,13 +324,13 @@ class GangController:
 
     def _is_unseen(self, release: GangRelease) -> bool:
         gang = self._index.find(release.gang)
-        lifted = {pod.uid for pod in release.pods}
-        return gang is not None and any(pod.uid in lifted for pod in gang.gated)
+        ungated = {pod.uid for pod in release.pods}
+        return gang is not None and any(pod.uid in ungated for pod in gang.gated)
 
 
-def _same(one: Sequence[tuple[object, ...]], other: Sequence[tuple[object, ...]]) -> bool:
+def _same(before: Sequence[tuple[object, ...]], after: Sequence[tuple[object, ...]]) -> bool:
     """Return whether the items are identical objects; unchanged results are reused."""
-    return len(one) == len(other) and all(
+    return len(before) == len(after) and all(
         a == b and all(map(operator.is_, rest, others))
-        for (a, *rest), (b, *others) in zip(one, other, strict=True)
+        for (a, *rest), (b, *others) in zip(before, after, strict=True)
     )

@@ -92,7 +92,9 @@ class Diagnoser:
             return self._timings.idle
         gangs, verdicts, now = self._gangs(), self._decisions().verdicts, self._clock()
         first = _Diagnosis(now + self._timings.grace)
-        lacking = (key for key, one in verdicts.items() if one.state is GangState.INCOMPLETE)
+        lacking = (
+            key for key, verdict in verdicts.items() if verdict.state is GangState.INCOMPLETE
+        )
         self._diagnoses = {key: self._diagnoses.get(key, first) for key in lacking if key in gangs}
         key = min(self._diagnoses, key=lambda key: self._diagnoses[key].due, default=None)
         if key is None or self._diagnoses[key].due > now:
@@ -121,10 +123,10 @@ class Diagnoser:
     def _update(self, key: GangKey, context: GangContext) -> None:
         gang, before = self._gangs().get(key), self._diagnoses[key].blockers
         admitted = key in self._decisions().memory.admitted
-        found = blockers(gang, context, admitted=admitted) if gang is not None else ()
-        self._diagnoses[key] = _Diagnosis(self._clock() + self._timings.interval, found)
-        if found != before:
-            log.debug("why a gang lacks pods", gang=str(key), blockers=list(found) or "none")
+        blockers_now = blockers(gang, context, admitted=admitted) if gang is not None else ()
+        self._diagnoses[key] = _Diagnosis(self._clock() + self._timings.interval, blockers_now)
+        if blockers_now != before:
+            log.debug("why a gang lacks pods", gang=str(key), blockers=list(blockers_now) or "none")
             for listener in self.listeners:
                 listener()
 

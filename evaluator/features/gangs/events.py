@@ -113,12 +113,12 @@ class GangEventRecorder:
         for key, verdict in verdicts.items():
             if (gang := gangs.get(key)) is None:
                 continue
-            found = (gang, verdict, tuple(self._blockers(key)))
+            reported = (gang, verdict, tuple(self._blockers(key)))
             looked += 1
-            if seen.get(key) != found:
-                seen[key] = found
+            if seen.get(key) != reported:
+                seen[key] = reported
                 pods = events.concerned(gang, verdict)
-                queue.want(key, pods, events.notes(verdict, found[2]), self._clock())
+                queue.want(key, pods, events.notes(verdict, reported[2]), self._clock())
                 looked += len(pods)
             if looked >= _STEP:
                 looked = 0

@@ -25,7 +25,7 @@ def show(
     def oldest_wait() -> float:
         """Gangs without a creation time are left out."""
         verdicts = decisions().verdicts.values()
-        waiting = [one.since for one in verdicts if one.state.waits and one.since]
+        waiting = [verdict.since for verdict in verdicts if verdict.state.waits and verdict.since]
         return max(0.0, clock() - min(waiting)) if waiting else 0.0
 
     for state in GangState:

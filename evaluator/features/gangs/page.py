@@ -35,9 +35,9 @@ class GangReports:
         if window is None:
             return Report(head, arrays={"gangs": gangs.queue(waiting)})
         listed = await unhurried(gangs.queue(waiting))
-        found = [one for one in listed if window.search in one["gang"]]
-        head["window"] = window.described(len(found), len(listed))
-        return Report(head, arrays={"gangs": window.of(found)})
+        selected = [entry for entry in listed if window.search in entry["gang"]]
+        head["window"] = window.described(len(selected), len(listed))
+        return Report(head, arrays={"gangs": window.of(selected)})
 
     async def gang(self, name: str, window: Window | None = None) -> Report:
         """Report on a gang: its state and the reason, its pods, and where they fit; with the nodes of a page."""
@@ -51,12 +51,12 @@ class GangReports:
         members = await unhurried(explain_gangs.members(gang))
         if window is None:
             return Report(head, objects={"members": members, "nodes": fit.nodes()})
-        nodes = await unhurried(_fitting(one, window) for one in fit.nodes())
-        found = [one for one in nodes if one is not None]
-        head["window"] = window.described(len(found), len(nodes))
+        nodes = await unhurried(_fitting(node, window) for node in fit.nodes())
+        shown = [node for node in nodes if node is not None]
+        head["window"] = window.described(len(shown), len(nodes))
         head["membersMore"] = max(0, len(members) - window.size)
         few = itertools.islice(members, window.size)
-        return Report(head, objects={"members": few, "nodes": window.of(found)})
+        return Report(head, objects={"members": few, "nodes": window.of(shown)})
 
     def _ready(self) -> GangExplainer:
         if (explainer := self._explainer) is None:
@@ -95,10 +95,10 @@ def section(explainer: GangExplainer | None) -> Section:
 
 
 def _fitting(
-    one: tuple[str, Mapping[str, Any]], window: Window
+    node: tuple[str, Mapping[str, Any]], window: Window
 ) -> tuple[str, Mapping[str, Any]] | None:
     """Return the entry of a node if it is in the search of a window."""
-    return one if window.search in one[0] else None
+    return node if window.search in node[0] else None
 
 
 def gang_of_pod(pod: Pod, page: Facts) -> Facts:

@@ -83,9 +83,9 @@ class Ungater:
 
         Raises KubeError for other errors.
         """
-        found, changed = await self._look(release.gang), None
-        for pod in ungate.due(release, found.gang):
-            error = await self._patch(pod, found.raw[pod.uid], release.reason)
+        observed, changed = await self._look(release.gang), None
+        for pod in ungate.due(release, observed.gang):
+            error = await self._patch(pod, observed.raw[pod.uid], release.reason)
             if error is None:
                 lifted.append(pod)
             elif not lifted and release.reason is GangReason.ADMITTED:

@@ -46,20 +46,20 @@ class Webhook:
     async def _serve(self, request: Request) -> Response:
         try:
             async with self._turns.hold():
-                found = await _answer(request.body)
+                answer = await _answer(request.body)
         except admission.BadReviewError as error:
             return self.refuse(RejectedRequestError(HTTPStatus.BAD_REQUEST, str(error)), request)
-        self._admissions.labels(found.result.value).inc()
-        log.debug("admission review", pod=found.pod, result=found.result.value)
-        return Response(HTTPStatus.OK, found.body, "application/json")
+        self._admissions.labels(answer.result.value).inc()
+        log.debug("admission review", pod=answer.pod, result=answer.result.value)
+        return Response(HTTPStatus.OK, answer.body, "application/json")
 
 
 async def _answer(body: Buffer) -> admission.AdmissionAnswer:
     """Decode one review at a time, with a pause as long as the work: a client needs no certificate to send one."""
-    view, found, begun = memoryview(body), 0, time.perf_counter()
+    view, delimiters, begun = memoryview(body), 0, time.perf_counter()
     for at in range(0, len(view), _PART):
-        found += admission.delimiters(view[at : at + _PART])
-        if found > admission.MOST_DELIMITERS:
+        delimiters += admission.delimiters(view[at : at + _PART])
+        if delimiters > admission.MOST_DELIMITERS:
             raise admission.BadReviewError(
                 f"a review with more than {admission.MOST_DELIMITERS} brackets, commas, quotes, escapes and blanks"
             )

@@ -26,7 +26,7 @@ _BODIES_RATE = 16 << 20
 def server(
     core: CoreOptions, options: WebhookOptions, metrics: Metrics, own_metrics: GangMetrics
 ) -> Server | None:
-    """The listener, None if it is off. Reads the certificates. Raises TlsError."""
+    """Return the listener, or None if it is off. Reads the certificates. Raises TlsError."""
     if not options.gang_webhook_port:
         return None
     webhook = Webhook(own_metrics)
@@ -43,13 +43,13 @@ def server(
 def rotation(
     core: CoreOptions, options: WebhookOptions, *, on_change: Callable[[bool], None]
 ) -> CertificateReloader[Tls]:
-    """The certificate of the extender port, with the client CA of --gangWebhookCacert. Raises TlsError."""
+    """Return the certificate of the extender port, with the client CA of --gangWebhookCacert. Raises TlsError."""
     files = tls.Files(core.cert, core.key, options.gang_webhook_cacert or None)
     return tls.rotation(files, port=_TLS, on_change=on_change)
 
 
 def limits(most: Limits) -> Limits:
-    """The limits of the extender port, with sizes that fit pods."""
+    """Return the limits of the extender port, with sizes that fit pods."""
     return replace(
         most,
         body_bytes=min(most.body_bytes, _BODY_BYTES),

@@ -91,17 +91,17 @@ class Aggregator:
         for obj in sorted(self._objects(), key=lambda obj: -obj["spec"].get("versionPriority", 0)):
             versions.setdefault(obj["spec"]["group"], []).append(_version(obj))
         return [
-            {"name": group, "versions": found, "preferredVersion": found[0]}
-            for group, found in versions.items()
+            {"name": group, "versions": listed, "preferredVersion": listed[0]}
+            for group, listed in versions.items()
         ]
 
     async def discovered(self) -> list[Json]:
         """Return the items of aggregated discovery; a group that does not answer has no item."""
-        found = []
+        items = []
         for group in {obj["spec"]["group"]: obj for obj in self._objects()}.values():
             with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
-                found += await self._items(group)
-        return found
+                items += await self._items(group)
+        return items
 
     async def run(self) -> None:
         """Check the programs behind all APIServices, again and again, until cancelled."""
@@ -123,13 +123,13 @@ class Aggregator:
             return [item for item in items if item["metadata"]["name"] == service["spec"]["group"]]
 
     async def _check(self, obj: Json) -> None:
-        found = {"type": "Available", **await self._availability(obj)}
+        available = {"type": "Available", **await self._availability(obj)}
         record = self._cluster.store.get(COLLECTION, ("", name_of(obj)))
         if record is None:
             return
         current = record.obj
         before = dig(current, "status", "conditions")
-        after = with_condition(before, found, now=self._cluster.clock())
+        after = with_condition(before, available, now=self._cluster.clock())
         if after != before:
             stored = {**current, "metadata": dict(meta(current)), "status": {"conditions": after}}
             self._cluster.store.put(COLLECTION, ("", name_of(obj)), stored)

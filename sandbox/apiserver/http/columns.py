@@ -17,8 +17,8 @@ def _text(*path: str, missing: str = "<none>") -> Any:
     """Return a cell function for the value at a path."""
 
     def cell(obj: Json, now: float) -> str:
-        found = dig(obj, *path)
-        return missing if found is None or found == "" else str(found)
+        value = dig(obj, *path)
+        return missing if value is None or value == "" else str(value)
 
     return cell
 
@@ -138,9 +138,13 @@ def _api_service(obj: Json, now: float) -> str:
 
 
 def _available(obj: Json, now: float) -> str:
-    found = condition(obj, "Available") or {"status": "Unknown"}
-    reason = f" ({found['reason']})" if found["status"] != "True" and found.get("reason") else ""
-    return f"{found['status']}{reason}"
+    available = condition(obj, "Available") or {"status": "Unknown"}
+    reason = (
+        f" ({available['reason']})"
+        if available["status"] != "True" and available.get("reason")
+        else ""
+    )
+    return f"{available['status']}{reason}"
 
 
 _COLUMNS: Mapping[str, Sequence[Column]] = {
@@ -259,12 +263,12 @@ def _printer_column(spec: Json) -> Column:
     path, kind = spec["jsonPath"], spec.get("type", "string")
 
     def cell(obj: Json, now: float) -> Any:
-        found = jsonpath.find(obj, path)
-        if not found:
+        values = jsonpath.find(obj, path)
+        if not values:
             return None
         if kind == "date":
-            return age(str(found[0]), now)
-        return found[0] if kind in {"integer", "number", "boolean"} else _shown(found)
+            return age(str(values[0]), now)
+        return values[0] if kind in {"integer", "number", "boolean"} else _shown(values)
 
     return Column(
         spec["name"],
@@ -276,5 +280,5 @@ def _printer_column(spec: Json) -> Column:
     )
 
 
-def _shown(found: list[Any]) -> str:
-    return ",".join(str(item).lower() if isinstance(item, bool) else str(item) for item in found)
+def _shown(values: list[Any]) -> str:
+    return ",".join(str(item).lower() if isinstance(item, bool) else str(item) for item in values)

@@ -75,8 +75,8 @@ def _group_list(resources: Iterable[Resource], aggregated_groups: Iterable[Json]
 
 
 def _one_group(name: str, groups: Iterable[Json]) -> Json | None:
-    found = next((group for group in groups if group["name"] == name), None)
-    return None if found is None else {"kind": "APIGroup", "apiVersion": "v1", **found}
+    named = next((group for group in groups if group["name"] == name), None)
+    return None if named is None else {"kind": "APIGroup", "apiVersion": "v1", **named}
 
 
 def _group(name: str, versions: list[str]) -> Json:
@@ -85,14 +85,14 @@ def _group(name: str, versions: list[str]) -> Json:
 
 
 def _resource_list(group: str, version: str, resources: Iterable[Resource]) -> Json | None:
-    found = [r for r in resources if (r.group, r.version) == (group, version)]
-    if not found:
+    served = [r for r in resources if (r.group, r.version) == (group, version)]
+    if not served:
         return None
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": found[0].api_version,
-        "resources": [entry for resource in found for entry in _entries(resource)],
+        "groupVersion": served[0].api_version,
+        "resources": [entry for resource in served for entry in _entries(resource)],
     }
 
 
@@ -138,8 +138,8 @@ def accepted(accept: str) -> str:
 
     As kube-apiserver: the highest q-value counts, of equal ones the first. client-go 0.26 to 0.29 accepts v2beta1 only.
     """
-    ranges = [_media_range(one) for one in accept.split(",")]
-    for quality, kind, given in sorted(ranges, key=lambda one: -one[0]):
+    ranges = [_media_range(part) for part in accept.split(",")]
+    for quality, kind, given in sorted(ranges, key=lambda part: -part[0]):
         if quality <= 0 or kind not in {"application/json", "application/*", "*/*"}:
             continue
         if "as" not in given:

@@ -27,16 +27,16 @@ def parse(path: str) -> tuple[Step, ...]:
     """Return the steps of a path. Raises ValueError if it is not supported."""
     steps, position = [], 0
     while position < len(path):
-        found = _STEP.match(path, position)
-        if found is None:
+        match = _STEP.match(path, position)
+        if match is None:
             raise ValueError(f"unsupported JSONPath: {path!r}")
-        position = found.end()
-        steps.append(_step(found))
+        position = match.end()
+        steps.append(_step(match))
     return tuple(steps)
 
 
-def _step(found: re.Match[str]) -> Step:
-    parts = found.groupdict()
+def _step(match: re.Match[str]) -> Step:
+    parts = match.groupdict()
     if parts["all"] or parts["field"] == "*":
         return Step("all", "*")
     if parts["index"]:
@@ -48,10 +48,10 @@ def _step(found: re.Match[str]) -> Step:
 
 def find(value: Any, path: str) -> list[Any]:
     """Return all values at a path."""
-    found = [value]
+    values = [value]
     for step in parse(path):
-        found = [inner for item in found for inner in _take(item, step)]
-    return found
+        values = [inner for item in values for inner in _take(item, step)]
+    return values
 
 
 def _take(item: Any, step: Step) -> Iterator[Any]:

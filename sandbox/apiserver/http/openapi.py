@@ -46,14 +46,14 @@ def _index(resources: Iterable[Resource]) -> Json:
 
 
 def _version(group: str, version: str, resources: Iterable[Resource]) -> Json | None:
-    found = [r for r in resources if (r.group, r.version) == (group, version)]
-    if not found:
+    served = [r for r in resources if (r.group, r.version) == (group, version)]
+    if not served:
         return None
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.32.0"},
-        "paths": {path: item for resource in found for path, item in _paths(resource)},
-        "components": {"schemas": dict(_schema(resource) for resource in found)},
+        "paths": {path: item for resource in served for path, item in _paths(resource)},
+        "components": {"schemas": dict(_schema(resource) for resource in served)},
     }
 
 

@@ -95,14 +95,14 @@ def _unknown(what: str) -> ApiError:
 
 
 def _collected(raw: bytes) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {}
+    values_by_number: dict[int, list[Any]] = {}
     for number, value in _fields(raw):
-        found.setdefault(number, []).append(value)
-    return found
+        values_by_number.setdefault(number, []).append(value)
+    return values_by_number
 
 
-def _last(found: dict[int, list[Any]], number: int) -> Any:
-    return found[number][-1] if number in found else b""
+def _last(fields: dict[int, list[Any]], number: int) -> Any:
+    return fields[number][-1] if number in fields else b""
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, Any]]:
@@ -156,8 +156,8 @@ def _value(field: Field, values: list[Any]) -> Any:
 
 
 def _pair(raw: bytes, kind: str) -> tuple[str, Any]:
-    found = _collected(raw)
-    return bytes(_last(found, 1)).decode(), _one(_last(found, 2), kind)
+    fields = _collected(raw)
+    return bytes(_last(fields, 1)).decode(), _one(_last(fields, 2), kind)
 
 
 def _one(value: Any, kind: str) -> Any:
@@ -170,10 +170,10 @@ def _signed(value: int) -> int:
 
 
 def _int_or_string(raw: bytes) -> int | str:
-    found = _collected(raw)
-    if _last(found, 1):
-        return bytes(_last(found, 3)).decode()
-    return _signed(_last(found, 2) or 0)
+    fields = _collected(raw)
+    if _last(fields, 1):
+        return bytes(_last(fields, 3)).decode()
+    return _signed(_last(fields, 2) or 0)
 
 
 def _time(raw: bytes) -> str | None:

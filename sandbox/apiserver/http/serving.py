@@ -130,18 +130,18 @@ class Frontend:
                     body=encode(body), headers={"Content-Type": discovery.content_type(version)}
                 )
             case ["api" | "apis", *rest] if len(rest) < 3:
-                found = discovery.document(parts, resources, self._aggregator.groups())
+                page = discovery.document(parts, resources, self._aggregator.groups())
             case ["openapi", "v2"]:
                 # kubectl requests kinds that v3 does not have, such as List; an empty body is a document without kinds.
                 return web.Response(body=b"", headers={"Content-Type": openapi.V2_PROTOBUF})
             case ["openapi", "v3", *rest]:
-                found = openapi.document(rest, resources)
+                page = openapi.document(rest, resources)
             case _:
                 return None
-        if found is None:
+        if page is None:
             # A longer path is that of an object, or a 404.
             return None
-        return _json(found)
+        return _json(page)
 
     async def _get(self, request: web.Request, target: Target) -> web.StreamResponse:
         if target.subresource == "scale":

@@ -138,8 +138,8 @@ class Watches:
             yield _bookmark(resource, page.revision, ends_initial=True)
 
     def _serves(self, resource: Resource) -> bool:
-        found = self._cluster.registry.find(resource.group, resource.version, resource.plural)
-        return found is not None
+        served = self._cluster.registry.find(resource.group, resource.version, resource.plural)
+        return served is not None
 
 
 async def _wait(wakeup: asyncio.Event, seconds: float) -> None:

@@ -55,8 +55,8 @@ def widenings(old: Json, new: Json) -> Iterator[Cause]:
 
 
 def _terms(spec: Json) -> list[Json] | None:
-    found: list[Json] | None = dig(spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
-    return found
+    terms: list[Json] | None = dig(spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms")
+    return terms
 
 
 def _narrowed(old: Json, new: Json) -> bool:

@@ -115,8 +115,8 @@ def qos_class(spec: Json) -> str:
 
 def _compute(container: Json, part: str) -> dict[str, Fraction]:
     """Return the cpu and memory amounts above zero."""
-    found = dig(container, "resources", part) or {}
-    amounts = {name: _amount(found[name]) for name in ("cpu", "memory") if name in found}
+    quantities = dig(container, "resources", part) or {}
+    amounts = {name: _amount(quantities[name]) for name in ("cpu", "memory") if name in quantities}
     return {name: amount for name, amount in amounts.items() if amount}
 
 

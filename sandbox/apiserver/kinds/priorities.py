@@ -18,10 +18,10 @@ _SYSTEM: Iterable[Json] = (
 def prioritize(pod: Json, classes: Iterable[Json]) -> None:
     """Set a new pod's priority from its class or the default one. Raises ApiError if the class does not exist."""
     spec = pod["spec"]
-    found = _class_of(pod, classes)
-    if found is not None:
-        spec["priorityClassName"] = name_of(found)
-    own = found or {}
+    priority_class = _class_of(pod, classes)
+    if priority_class is not None:
+        spec["priorityClassName"] = name_of(priority_class)
+    own = priority_class or {}
     _set(pod, "priority", own.get("value", 0), "the integer value of priority")
     policy = own.get("preemptionPolicy") or _PREEMPTS
     _set(pod, "preemptionPolicy", policy, "the string value of PreemptionPolicy")
@@ -29,10 +29,10 @@ def prioritize(pod: Json, classes: Iterable[Json]) -> None:
 
 def _class_of(pod: Json, classes: Iterable[Json]) -> Json | None:
     if not (wanted := pod["spec"].get("priorityClassName")):
-        return next((one for one in classes if one.get("globalDefault")), None)
-    for one in (*_SYSTEM, *classes):
-        if name_of(one) == wanted:
-            return one
+        return next((candidate for candidate in classes if candidate.get("globalDefault")), None)
+    for candidate in (*_SYSTEM, *classes):
+        if name_of(candidate) == wanted:
+            return candidate
     raise _refused(pod, f"no PriorityClass with name {wanted} was found")
 
 

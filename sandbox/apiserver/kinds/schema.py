@@ -50,11 +50,11 @@ def prune(value: Any, schema: Json, path: str = "", *, root: bool = True) -> lis
 def _inner(schema: Json, name: str) -> Json | None:
     properties = schema.get("properties") or {}
     if name in properties:
-        found: Json = properties[name]
-        return found
+        inner: Json = properties[name]
+        return inner
     match schema.get("additionalProperties"):
-        case dict() as found:
-            return found
+        case dict() as inner:
+            return inner
         case True:
             return {ANY: True}
         case _:
@@ -109,9 +109,9 @@ def validate(value: Any, schema: Json, path: str = "") -> Iterator[Cause]:
     yield from _combined_faults(value, schema, path)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(a: Any, b: Any) -> bool:
     """Return whether two JSON values are equal; 1 is not true."""
-    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
+    return bool(a == b) and isinstance(a, bool) is isinstance(b, bool)
 
 
 def json_kind(value: Any) -> str:

@@ -89,8 +89,8 @@ def _write_token(revision: int, last: Key) -> str:
 
 def _read_token(token: str) -> tuple[int, Key]:
     try:
-        found: Any = json.loads(base64.urlsafe_b64decode(token))
-        namespace, name = found["after"]
-        return int(found["rv"]), (namespace, name)
+        token_fields: Any = json.loads(base64.urlsafe_b64decode(token))
+        namespace, name = token_fields["after"]
+        return int(token_fields["rv"]), (namespace, name)
     except (binascii.Error, ValueError, KeyError, TypeError) as error:
         raise bad_request("continue key is not valid") from error

@@ -47,9 +47,9 @@ def dig(obj: Any, *path: str) -> Any:
 
 def condition(obj: Mapping[str, Any], kind: str) -> Json | None:
     """Return the status condition of a type, or None."""
-    for found in dig(obj, "status", "conditions") or ():
-        if found.get("type") == kind:
-            return dict(found)
+    for status_condition in dig(obj, "status", "conditions") or ():
+        if status_condition.get("type") == kind:
+            return dict(status_condition)
     return None
 
 

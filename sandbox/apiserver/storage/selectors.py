@@ -58,10 +58,10 @@ def _field_text(value: Any) -> str:
 
 def _parse_fields(text: str, supported: set[str]) -> Iterable[tuple[str, str, bool]]:
     for term in filter(None, (part.strip() for part in text.split(","))):
-        found = re.fullmatch(r"([^=!]+?)\s*(==|=|!=)\s*(.*)", term)
-        if found is None:
+        match = re.fullmatch(r"([^=!]+?)\s*(==|=|!=)\s*(.*)", term)
+        if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        name, operator, value = found.groups()
+        name, operator, value = match.groups()
         if name not in supported:
             raise bad_request(f"field label not supported: {name}")
         yield name, value, operator != "!="

@@ -59,10 +59,10 @@ class Store:
 
     def items(self, collection: str, namespace: str = "") -> list[tuple[Key, Record]]:
         """Return a collection, or one namespace of it, in list order."""
-        found = self._collections.get(collection, {})
+        items = self._collections.get(collection, {})
         if namespace:
-            return sorted(item for item in found.items() if item[0][0] == namespace)
-        return sorted(found.items(), key=lambda item: item[0])
+            return sorted(item for item in items.items() if item[0][0] == namespace)
+        return sorted(items.items(), key=lambda item: item[0])
 
     def collections(self) -> list[str]:
         """Return every collection that ever had an object."""
@@ -96,15 +96,15 @@ class Store:
 
     def snapshot(self, collection: str, revision: int) -> list[tuple[Key, Record]]:
         """Return a collection at a revision: the current one with later changes undone."""
-        found = dict(self._collections.get(collection, {}))
+        objects = dict(self._collections.get(collection, {}))
         for change in reversed(list(self.changes(revision))):
             if change.collection != collection:
                 continue
             if change.before is None:
-                found.pop(change.key, None)
+                objects.pop(change.key, None)
             else:
-                found[change.key] = change.before
-        return sorted(found.items(), key=lambda item: item[0])
+                objects[change.key] = change.before
+        return sorted(objects.items(), key=lambda item: item[0])
 
     def expire_history(self) -> None:
         """Drop the history: every resourceVersion but the latest is now too old."""

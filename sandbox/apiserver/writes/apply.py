@@ -67,9 +67,9 @@ _UNOWNED = Fields(
 
 def _ownable(fields: Fields, resource: Resource, entry: Entry) -> Fields:
     """Return the fields that a write owns: of a status only if it is written by its subresource."""
-    found = fields - _UNOWNED
+    ownable = fields - _UNOWNED
     apart = resource.behaviour.has_status and entry.subresource != "status"
-    return found.beside("f:status") if apart else found
+    return ownable.beside("f:status") if apart else ownable
 
 
 def keep(resource: Resource, old: Json | None, new: Json, entry: Entry) -> None:
@@ -231,20 +231,22 @@ def _client_side_applied(current: Json, topology: Topology) -> Fields:
 
 
 def _conflict(conflicts: list[tuple[Entry, Fields]]) -> ApiError:
-    found = [(_called(owner), path) for owner, taken in conflicts for path in taken.paths()]
+    owned_paths = [(_called(owner), path) for owner, taken in conflicts for path in taken.paths()]
     causes = [
-        Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in found
+        Cause("FieldManagerConflict", f"conflict with {owner}", path) for owner, path in owned_paths
     ]
-    if len(found) == 1:
-        text = f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}"
+    if len(owned_paths) == 1:
+        text = (
+            f"Apply failed with 1 conflict: conflict with {owned_paths[0][0]}: {owned_paths[0][1]}"
+        )
     else:
-        text = f"Apply failed with {len(found)} conflicts: {_listed(found)}"
+        text = f"Apply failed with {len(owned_paths)} conflicts: {_listed(owned_paths)}"
     return ApiError(409, "Conflict", text, causes=causes)
 
 
-def _listed(found: Iterable[tuple[str, str]]) -> str:
+def _listed(owned_paths: Iterable[tuple[str, str]]) -> str:
     by_owner: dict[str, list[str]] = {}
-    for owner, path in found:
+    for owner, path in owned_paths:
         by_owner.setdefault(owner, []).append(f"- {path}")
     return "\n".join(
         line

@@ -223,11 +223,11 @@ def without(value: Any, fields: Fields, topology: Topology) -> Any:
         return kept if kept or not value else None
     if is_associative(value, topology):
         inner = topology.item()
-        found = [
+        remaining = [
             _left(item, element, fields, inner)
             for element, item in elements(value, topology).items()
         ]
-        return [item for item in found if item is not None] or (None if value else [])
+        return [item for item in remaining if item is not None] or (None if value else [])
     return value
 
 

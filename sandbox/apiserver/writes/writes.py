@@ -230,11 +230,11 @@ class Writer:
         return causes
 
     def _validate(self, resource: Resource, obj: Json, causes: list[Cause] | None) -> None:
-        found = metadata_faults(obj["metadata"], name_fault=resource.behaviour.name_fault)
+        faults = metadata_faults(obj["metadata"], name_fault=resource.behaviour.name_fault)
         if causes is not None:
-            found += [*resource.behaviour.validate(obj), *causes]
-        if found:
-            raise invalid(resource.subject(name_of(obj)), found)
+            faults += [*resource.behaviour.validate(obj), *causes]
+        if faults:
+            raise invalid(resource.subject(name_of(obj)), faults)
 
     def _entry(
         self,

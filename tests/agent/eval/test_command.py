@@ -106,7 +106,7 @@ def test_rules_look_back_as_far_as_they_need(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(f"groups: [{{name: a, rules: [{rule}]}}]")
     done = run("sum_over_time(node_seen[1s])", f"--rules.file={tmp_path}/a.yaml")
     assert unstamped(done.stdout) == ["{} => 4"]
-    assert done.stderr == "it looks back: sampling each second for 2s\n"
+    assert done.stderr == "the expression looks back: sampling each second for 2s\n"
 
 
 def test_invalid_rules_are_reported(run: Run, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_invalid_rules_are_reported(run: Run, tmp_path: Path) -> None:
     assert done.stdout == ""
     left_out, failed, *_ = done.stderr.splitlines()
     assert left_out.startswith(
-        "rule node_odd of a is left out: line 1, column 123: the function mad_over_time()"
+        "rule node_odd of a is skipped: line 1, column 123: the function mad_over_time()"
     )
     assert failed.startswith("rule node_many of a: found duplicate series")
 
@@ -125,13 +125,16 @@ def test_invalid_rules_are_reported(run: Run, tmp_path: Path) -> None:
 def test_expression_with_a_range_is_sampled_for_its_length(run: Run) -> None:
     done = run("count_over_time(node_load1[1s])")
     assert unstamped(done.stdout) == ["{} => 2"]
-    assert done.stderr == "it looks back: sampling each second for 1s\n"
+    assert done.stderr == "the expression looks back: sampling each second for 1s\n"
 
 
 def test_long_ranges_are_not_sampled_whole_by_default(run: Run) -> None:
     done = run("count_over_time(node_load1[24h])", "--for=1s")
     assert unstamped(done.stdout) == ["{} => 2"]
-    assert done.stderr == "it looks back: sampling each second for 1s of 24h (--for takes more)\n"
+    assert (
+        done.stderr
+        == "the expression looks back: sampling each second for 1s of 24h (use --for to sample longer)\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ def test_long_ranges_are_not_sampled_whole_by_default(run: Run) -> None:
     [
         ("sum(node_load1", "parse error: unclosed left parenthesis"),
         ("limitk(1, node_load1)", "limitk"),
-        ("node_load1[5m]", "type error: a range vector"),
+        ("node_load1[5m]", "type error: the result is a range vector"),
     ],
 )
 def test_invalid_expression_is_reported_in_one_line(run: Run, expression: str, says: str) -> None:
@@ -167,14 +170,17 @@ def test_missing_input_of_a_rule_is_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(rule)
     done = run("derived", f"--rules.file={tmp_path / 'rules.yaml'}")
     assert (done.stdout, done.returncode) == ("", 0)
-    assert "derived is recorded by a rule, some of whose input is missing:\n" in done.stderr
+    assert "derived is recorded by a rule, and these inputs of it are missing:\n" in done.stderr
     assert "  no series load_1" in done.stderr
     assert "no series node_load5" not in done.stderr
 
 
 def test_disabled_collector_of_a_metric_is_named(run: Run) -> None:
     done = run("node_interrupts_total")
-    assert "collector interrupts, which is off: --collector.interrupts\n" in done.stderr
+    assert (
+        "collector interrupts, which is disabled: enable it with --collector.interrupts\n"
+        in done.stderr
+    )
     assert run("count(node_interrupts_total)", "--collector.interrupts").stdout != ""
 
 
@@ -182,7 +188,7 @@ def test_unreadable_source_exits_with_status_1(run: Run, tmp_path: Path) -> None
     (tmp_path / "loadavg").write_text("what?\n")
     done = run("node_load1", f"--path.procfs={tmp_path}")
     assert (done.stdout, done.returncode) == ("", 1)
-    assert "these could not be read: loadavg" in done.stderr
+    assert "collectors failed: loadavg" in done.stderr
 
 
 @pytest.mark.parametrize(

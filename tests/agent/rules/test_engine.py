@@ -253,7 +253,7 @@ def test_collected_metric_overrides_a_recorded_one_and_this_is_logged_once(node,
     own = node.text.families
     for _ in range(2):
         assert [f.name for f in node.recorder.not_collected(own)] == ["twice"]
-    said = "a recorded metric is collected too, the collected one counts"
+    said = "a collector exports the metric of a rule; keeping the collector's"
     assert [line["metric"] for line in logged if line["event"] == said] == ["health"]
     node.text.families = []
     node.after(5)
@@ -305,7 +305,7 @@ def test_failed_rule_is_named_and_others_run(node, logged) -> None:
     assert node.values() == {"a": 1, "many": 0}
     assert node.errors == {("g", "bad", "parse")}
     events = [line["event"] for line in logged if line.get("rule")]
-    assert events == ["rule is left out", "rule fails", "rule works again"]
+    assert events == ["rule skipped", "rule fails", "rule works again"]
 
 
 def test_failures_have_the_time_since_they_began_until_they_end(node) -> None:

@@ -129,7 +129,7 @@ def test_pattern_without_files_is_logged_once(tmp_path, logged) -> None:
     files = RuleFileReader([str(tmp_path / "*.yaml")])
     assert recorded(files.look()) == []
     files.look()
-    assert [line["event"] for line in logged].count("no rule file is there") == 1
+    assert [line["event"] for line in logged].count("no rule file matches") == 1
 
 
 def test_problem_of_a_file_is_logged_once(path, logged) -> None:
@@ -137,4 +137,4 @@ def test_problem_of_a_file_is_logged_once(path, logged) -> None:
     files = RuleFileReader([str(path)])
     for _ in range(5):
         files.look()
-    assert [line["event"] for line in logged].count("rule file is left out") == 1
+    assert [line["event"] for line in logged].count("rule file cannot be used") == 1

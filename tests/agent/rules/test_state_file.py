@@ -103,7 +103,7 @@ def test_missing_file_causes_no_warning(path: Path) -> None:
 
 def test_file_of_another_boot_is_dropped(path: Path) -> None:
     save(path)
-    assert dropped(path, boot=OTHER_BOOT) == "of another boot of this machine"
+    assert dropped(path, boot=OTHER_BOOT) == "saved before the machine's last boot"
 
 
 def test_file_of_another_version_is_dropped(path: Path) -> None:
@@ -116,20 +116,20 @@ def test_file_of_another_version_is_dropped(path: Path) -> None:
 
 def test_samples_of_the_future_are_dropped(path: Path) -> None:
     save(path)
-    assert dropped(path, now=3_000) == "it has samples of the future"
+    assert dropped(path, now=3_000) == "has samples with future timestamps"
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (lambda content: b"", "cut short"),
-        (lambda content: content[:40], "cut short"),
+        (lambda content: b"", "truncated"),
+        (lambda content: content[:40], "truncated"),
         (lambda content: content[:-1], "damaged: its checksum is wrong"),
         (lambda content: content + b"\0", "damaged: its checksum is wrong"),
         (lambda content: content[:60] + b"?" + content[61:], "damaged: its checksum is wrong"),
-        (lambda content: b"x" * len(content), "not a file of ours"),
+        (lambda content: b"x" * len(content), "not a state file of this agent"),
         (lambda content: resealed(content[:-8]), "damaged, or larger than 1MiB unpacked"),
-        (lambda content: resealed(content[:48] + b"?????"), "damaged: it cannot be unpacked"),
+        (lambda content: resealed(content[:48] + b"?????"), "damaged: cannot be unpacked"),
     ],
 )
 def test_damaged_file_is_dropped(path: Path, spoil: Callable[[bytes], bytes], reason: str) -> None:

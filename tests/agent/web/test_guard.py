@@ -192,11 +192,11 @@ async def test_tls_may_be_enabled_without_a_restart(site, write, authority, serv
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "there is no TLS any more; if that is meant, restart the agent"),
+        ("", "the new file has no TLS; restart the agent to allow this"),
         ("basic_auth_users: {", "not YAML"),
         ("tls_server_config: {cert_file: nowhere.crt, key_file: x}", "nowhere.crt: No such file"),
-        ("TLS", "there are no users any more"),
-        ("TLS+USERS", "client certificates are not required any more"),
+        ("TLS", "the new file has no users"),
+        ("TLS+USERS", "the new file does not require client certificates"),
         (None, "No such file or directory"),
     ],
 )

@@ -147,17 +147,17 @@ def test_old_versions_may_be_enabled(plain) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"min_version": "TLS14"}, "min_version: 'TLS14' is none of TLS10"),
-        ({"cipher_suites": ("RC4",)}, "cipher_suites: 'RC4' is none of TLS_AES"),
-        ({"curve_preferences": ("P1",)}, "curve_preferences: 'P1' is none of CurveP256"),
-        ({"client_auth_type": "Maybe"}, "client_auth_type: 'Maybe' is none of NoClientCert"),
-        ({"client_auth_type": "RequireAnyClientCert"}, "RequireAndVerifyClientCert is what"),
+        ({"min_version": "TLS14"}, "min_version: 'TLS14' is not one of TLS10"),
+        ({"cipher_suites": ("RC4",)}, "cipher_suites: 'RC4' is not one of TLS_AES"),
+        ({"curve_preferences": ("P1",)}, "curve_preferences: 'P1' is not one of CurveP256"),
+        ({"client_auth_type": "Maybe"}, "client_auth_type: 'Maybe' is not one of NoClientCert"),
+        ({"client_auth_type": "RequireAnyClientCert"}, "use RequireAndVerifyClientCert"),
         ({"cert_file": "/nowhere"}, "cert_file /nowhere: No such file"),
         ({"cert_file": "/"}, "cert_file /: Is a directory"),
-        ({"cert_file": "/dev/null"}, "no certificate with its key: "),
+        ({"cert_file": "/dev/null"}, "certificate and key cannot be loaded: "),
         (
             {"client_auth_type": "VerifyClientCertIfGiven", "client_ca": "x"},
-            "no client CA: ",
+            "client CA cannot be loaded: ",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_unsupported_setting_is_reported_in_a_sentence(plain, change, reason: st
 
 def test_wrong_or_encrypted_key_is_reported_in_a_sentence(plain, authority, tmp_path: Path) -> None:
     _, other = authority.issue("other")
-    with pytest.raises(WebConfigError, match=r"no certificate with its key: .*MISMATCH"):
+    with pytest.raises(WebConfigError, match=r"certificate and key cannot be loaded: .*MISMATCH"):
         tls.build(dataclasses.replace(plain, key_file=str(other)))
     locked = tmp_path / "locked.key"
     openssl(

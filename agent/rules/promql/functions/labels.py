@@ -59,11 +59,11 @@ class Relabelling:
             budget.take(size)
             return results
         before = budget.used
-        found = []
+        relabelled = []
         for labels in sets:
-            found.append(self._relabel(labels))
-            budget.take(_size(found[-1]) if found[-1] is not labels else 0)
-        results = tuple(found)
+            relabelled.append(self._relabel(labels))
+            budget.take(_size(relabelled[-1]) if relabelled[-1] is not labels else 0)
+        results = tuple(relabelled)
         must_be_distinct(results)
         self._known = sets, results, budget.used - before
         return results

@@ -22,7 +22,7 @@ def plus(term: float, total: float, lost: float) -> tuple[float, float]:
 
 def total(values: Iterable[float]) -> float:
     """Return the compensated sum of the values in the given order."""
-    found = lost = 0.0
+    partial_sum = lost = 0.0
     for value in values:
-        found, lost = plus(value, found, lost)
-    return found if math.isinf(found) else found + lost
+        partial_sum, lost = plus(value, partial_sum, lost)
+    return partial_sum if math.isinf(partial_sum) else partial_sum + lost

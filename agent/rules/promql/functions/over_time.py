@@ -6,18 +6,18 @@ from agent.rules.promql.values import Window
 
 def lowest(window: Window, _start: int, _end: int) -> float:
     """Return the minimum; NaN only if all samples are NaN."""
-    found = min(window.levels)
-    if found == found:
-        return found
-    return min((level for level in window.levels if level == level), default=found)
+    minimum = min(window.levels)
+    if minimum == minimum:
+        return minimum
+    return min((level for level in window.levels if level == level), default=minimum)
 
 
 def highest(window: Window, _start: int, _end: int) -> float:
     """Return the maximum; NaN only if all samples are NaN."""
-    found = max(window.levels)
-    if found == found:
-        return found
-    return max((level for level in window.levels if level == level), default=found)
+    maximum = max(window.levels)
+    if maximum == maximum:
+        return maximum
+    return max((level for level in window.levels if level == level), default=maximum)
 
 
 def count(window: Window, _start: int, _end: int) -> float:

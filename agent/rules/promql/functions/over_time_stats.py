@@ -38,31 +38,31 @@ def variance(window: Window, _start: int, _end: int) -> float:
     if known is not None:
         mean = known / len(window.times)
         squares = [(level - mean) * (level - mean) for level in levels]
-        found: float = sum(map(mul, squares, window.repeats)) / len(window.times)
-        if mean * mean * _TINY < found < math.inf:
-            return found
+        mean_square: float = sum(map(mul, squares, window.repeats)) / len(window.times)
+        if mean * mean * _TINY < mean_square < math.inf:
+            return mean_square
     return _spread(window.values())
 
 
 def deviation(window: Window, start: int, end: int) -> float:
     """Return the population standard deviation of all samples."""
-    found = variance(window, start, end)
-    return math.sqrt(found) if found >= 0 else NAN
+    stdvar = variance(window, start, end)
+    return math.sqrt(stdvar) if stdvar >= 0 else NAN
 
 
 def _plain_sum(window: Window) -> float | None:
     """Return the sum over repeated values; None if order or rounding could change it."""
     levels, repeats = window.levels, window.repeats
     try:
-        found = math.fsum(map(mul, levels, repeats))
-        if not math.isfinite(found):
+        exact = math.fsum(map(mul, levels, repeats))
+        if not math.isfinite(exact):
             return None
         if min(levels) >= 0 or max(levels) <= 0:
-            return found
+            return exact
         terms = math.fsum(map(mul, map(abs, levels), repeats))
     except (OverflowError, ValueError):  # overflow in between, or infinities of both signs
         return None
-    return found if terms < abs(found) * _CANCELLED else None
+    return exact if terms < abs(exact) * _CANCELLED else None
 
 
 def _mean(values: list[float]) -> float:

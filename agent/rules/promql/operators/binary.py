@@ -78,8 +78,8 @@ def _computed(op: str, scalar_first: bool) -> WithScalar:
     def compute(vector: Vector, scalar: float) -> Vector:
         sets, values = columns(vector)
         operands = repeat(scalar)
-        found = apply(operands, values) if scalar_first else apply(values, operands)
-        return list(zip(results(sets), found, strict=True))
+        numbers = apply(operands, values) if scalar_first else apply(values, operands)
+        return list(zip(results(sets), numbers, strict=True))
 
     return compute
 
@@ -112,18 +112,18 @@ def _combined(apply: Elementwise, matching: Matching, naming: Naming) -> Sides:
             return []
         left_sets, left_values = columns(lefts)
         right_sets, right_values = columns(rights)
-        found = pairs(left_sets, right_sets)
-        values = apply(found.lefts(left_values), found.rights(right_values))
-        return list(zip(found.results, values, strict=True))
+        paired = pairs(left_sets, right_sets)
+        values = apply(paired.lefts(left_values), paired.rights(right_values))
+        return list(zip(paired.results, values, strict=True))
 
     return combine
 
 
 def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSets) -> Pairs:
-    found = pair(matching, naming, lefts, rights)
-    if found.signatures is not None:
-        must_match_once(matching, found.signatures, found.results)
-    return found
+    paired = pair(matching, naming, lefts, rights)
+    if paired.signatures is not None:
+        must_match_once(matching, paired.signatures, paired.results)
+    return paired
 
 
 def _selected(compare: Comparison, matching: Matching) -> Sides:
@@ -135,12 +135,12 @@ def _selected(compare: Comparison, matching: Matching) -> Sides:
             return []
         left_sets, left_values = columns(lefts)
         right_sets, right_values = columns(rights)
-        found = pairs(left_sets, right_sets)
-        values = found.lefts(left_values)
-        holds = list(map(compare, values, found.rights(right_values)))
-        results = list(compress(found.results, holds))
-        if found.signatures is not None:
-            must_match_once(matching, list(compress(found.signatures, holds)), results)
+        paired = pairs(left_sets, right_sets)
+        values = paired.lefts(left_values)
+        holds = list(map(compare, values, paired.rights(right_values)))
+        results = list(compress(paired.results, holds))
+        if paired.signatures is not None:
+            must_match_once(matching, list(compress(paired.signatures, holds)), results)
         return list(zip(results, compress(values, holds), strict=True))
 
     return select

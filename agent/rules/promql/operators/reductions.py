@@ -28,37 +28,37 @@ def greatest(values: Sequence[float]) -> float:
 
 
 def _extreme(best: Callable[..., float], values: Sequence[float]) -> float:
-    found = best(values)
-    if not math.isnan(found):
-        return found  # comparisons with NaN are false, so only the first value can remain NaN
-    return best((value for value in values if not math.isnan(value)), default=found)
+    extreme = best(values)
+    if not math.isnan(extreme):
+        return extreme  # comparisons with NaN are false, so only the first value can remain NaN
+    return best((value for value in values if not math.isnan(value)), default=extreme)
 
 
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean without an intermediate sum that could overflow."""
-    found = values[0]
+    average = values[0]
     for count, value in enumerate(values[1:], 2):
-        found += value / count - found / count
-    if math.isfinite(found):
-        return found
+        average += value / count - average / count
+    if math.isfinite(average):
+        return average
     return total([value for value in values if not math.isfinite(value)])
 
 
 def variance(values: Sequence[float]) -> float:
     """Return the population variance by Welford's method; 0 for a single value, also if it is infinite or NaN."""
     middle = values[0]
-    found = 0.0
+    squares = 0.0
     for count, value in enumerate(values[1:], 2):
         delta = value - middle
         middle += delta / count
-        found += delta * (value - middle)
-    return found / len(values)
+        squares += delta * (value - middle)
+    return squares / len(values)
 
 
 def deviation(values: Sequence[float]) -> float:
     """Return the population standard deviation."""
-    found = variance(values)
-    return math.sqrt(found) if found >= 0 else math.nan  # negative after overflow
+    stdvar = variance(values)
+    return math.sqrt(stdvar) if stdvar >= 0 else math.nan  # negative after overflow
 
 
 def count(values: Sequence[float]) -> float:

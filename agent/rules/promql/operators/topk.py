@@ -22,8 +22,8 @@ def largest(count: int, numbers: Sequence[float]) -> list[int]:
     return known + sorted(set(heap).difference(known))
 
 
-def _below(numbers: Sequence[float], one: int, other: int) -> bool:
-    return numbers[one] != numbers[one] or numbers[one] < numbers[other]
+def _below(numbers: Sequence[float], a: int, b: int) -> bool:
+    return numbers[a] != numbers[a] or numbers[a] < numbers[b]
 
 
 def _put(heap: list[int], numbers: Sequence[float], index: int) -> None:

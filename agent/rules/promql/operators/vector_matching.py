@@ -115,7 +115,7 @@ def _reduced(matching: Matching, many: Labels) -> Labels:
         return many
     if matching.on:
         return keep(many, matching.names)
-    return tuple(found for found in many if found[0] not in matching.names)
+    return tuple(label for label in many if label[0] not in matching.names)
 
 
 def _included(matching: Matching, many: Labels, one: Labels) -> Labels:

@@ -17,17 +17,19 @@ def nothing(selectors: Iterable[Selector], known: Collection[Labels], *, where: 
 
     `where`: what the series belong to, such as "this machine".
     """
-    found = [
+    hints = [
         sentence
         for selector in dict.fromkeys(selectors)
         if (sentence := _unmatched(selector, known, where))
     ]
-    return found or ["there are such series, but the result is empty"]
+    return hints or ["matching series exist, but the result is empty"]
 
 
 def written(selector: Selector) -> str:
     """Return a selector in PromQL syntax."""
-    conditions = [f"{one.name}{one.operator}{quoted(one.value)}" for one in selector.matchers]
+    conditions = [
+        f"{matcher.name}{matcher.operator}{quoted(matcher.value)}" for matcher in selector.matchers
+    ]
     return f"{selector.metric}{{{', '.join(conditions)}}}" if conditions else selector.metric
 
 

@@ -26,21 +26,21 @@ class Matcher:
     pattern: Pattern | None = field(default=None, compare=False, repr=False)
     """The compiled value of a regular expression operator."""
 
-    def __call__(self, found: str) -> bool:
+    def __call__(self, text: str) -> bool:
         """Return whether a label's value matches."""
         match self.operator:
             case Operator.EQUAL:
-                return found == self.value
+                return text == self.value
             case Operator.NOT_EQUAL:
-                return found != self.value
+                return text != self.value
             case Operator.MATCHES:
-                return self._matches(found)
+                return self._matches(text)
             case Operator.NOT_MATCHES:
-                return not self._matches(found)
+                return not self._matches(text)
 
-    def _matches(self, found: str) -> bool:
+    def _matches(self, text: str) -> bool:
         assert self.pattern is not None
-        return self.pattern.fullmatch(found) is not None
+        return self.pattern.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

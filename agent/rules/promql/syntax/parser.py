@@ -79,11 +79,13 @@ class Tree:
 def tree(text: str) -> Tree:
     """Parse an expression. Raises ExpressionError if it is invalid or not supported."""
     if len(text) > LONGEST:
-        raise ExpressionError(f"more than {LONGEST} characters", "parse")
+        raise ExpressionError(f"the expression has more than {LONGEST} characters", "parse")
     plain = _LITERAL.sub(_blanked, text)
     unbraced = _BRACES.sub("", plain)
     if len(_PART.findall(unbraced)) > MOST_PARTS:
-        raise ExpressionError(f"more than {MOST_PARTS} operators and parentheses", "parse")
+        raise ExpressionError(
+            f"the expression has more than {MOST_PARTS} operators and parentheses", "parse"
+        )
     # Checked before parsing, because the parser crashes on `@ 1e99` and `[1e99]`.
     if "@" in unbraced:
         raise unsupported("the @ modifier")
@@ -136,7 +138,7 @@ def _parsed(text: str) -> Any:
         # A panic of the native parser is not an Exception, and would end the process after a user's mistake.
         if type(error).__name__ != "PanicException":
             raise
-        raise ExpressionError(f"the parser cannot read it: {error}", "parse") from error
+        raise ExpressionError(f"invalid expression: {error}", "parse") from error
 
 
 def _requoted(text: str) -> str:
@@ -154,7 +156,7 @@ def _refuse_bytes(text: str) -> None:
 
 def _refuse_durations(plain: str) -> None:
     """Reject durations as numbers of seconds, which the parser and releases after 2.42 accept."""
-    between = [piece.strip() for found in _RANGE.findall(plain) for piece in found.split(":")]
+    between = [piece.strip() for brackets in _RANGE.findall(plain) for piece in brackets.split(":")]
     for piece in between + _OFFSET.findall(plain):
         if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):
             raise unsupported(f"the duration {shown(piece)}")

@@ -28,7 +28,7 @@ def lines(value: Value, unix: int) -> list[str]:
     if isinstance(value, float | int):
         return [f"scalar: {positional(value)} {stamp}"]
     ordered = sorted(value, key=lambda sample: (value_of(sample[0], NAME), sample[0]))
-    return [f"{series(labels)} => {positional(found)} {stamp}" for labels, found in ordered]
+    return [f"{series(labels)} => {positional(number)} {stamp}" for labels, number in ordered]
 
 
 def series(labels: Labels) -> str:

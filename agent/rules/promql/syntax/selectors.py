@@ -43,10 +43,10 @@ def selection(node: promql_parser.VectorSelector, patterns: Patterns) -> Selecti
 
 def milliseconds(duration: timedelta | None) -> int:
     """Return a duration in ms, 0 for none. Raises ExpressionError if it is longer than Prometheus accepts."""
-    found = duration or timedelta()
-    if abs(found) > _LONGEST:
+    delta = duration or timedelta()
+    if abs(delta) > _LONGEST:
         raise out_of_range()
-    return found // timedelta(milliseconds=1)
+    return delta // timedelta(milliseconds=1)
 
 
 def label_names(names: list[str]) -> list[str]:
@@ -59,24 +59,24 @@ def label_names(names: list[str]) -> list[str]:
 
 def asserted(selector: Selector) -> Labels:
     """Return the labels that a selector requires by equality, as absent() does; a label with several matchers is left out."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     seen: set[str] = set()
     for matcher in selector.matchers:
         if matcher.name == NAME:
             continue
         if matcher.operator is Operator.EQUAL and matcher.name not in seen:
             seen.add(matcher.name)
-            found[matcher.name] = matcher.value
+            labels[matcher.name] = matcher.value
         else:
-            found.pop(matcher.name, None)
-    return make(found.items())
+            labels.pop(matcher.name, None)
+    return make(labels.items())
 
 
 def _selector(node: promql_parser.VectorSelector, patterns: Patterns) -> Selector:
     metric = node.name or ""
     matchers = []
-    for found in node.matchers.matchers:
-        matcher = _matcher(found, patterns)
+    for node_matcher in node.matchers.matchers:
+        matcher = _matcher(node_matcher, patterns)
         if not metric and matcher.name == NAME and matcher.operator is Operator.EQUAL:
             metric = matcher.value
         else:
@@ -84,10 +84,10 @@ def _selector(node: promql_parser.VectorSelector, patterns: Patterns) -> Selecto
     return Selector(metric, tuple(matchers))
 
 
-def _matcher(found: promql_parser.Matcher, patterns: Patterns) -> Matcher:
-    operator = _OPERATORS[str(found.op)]
-    label_names([found.name])
+def _matcher(node: promql_parser.Matcher, patterns: Patterns) -> Matcher:
+    operator = _OPERATORS[str(node.op)]
+    label_names([node.name])
     if operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
-        return Matcher(found.name, operator, found.value)
-    pattern = patterns(found)
-    return Matcher(found.name, operator, pattern.text, pattern)
+        return Matcher(node.name, operator, node.value)
+    pattern = patterns(node)
+    return Matcher(node.name, operator, pattern.text, pattern)

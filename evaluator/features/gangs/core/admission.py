@@ -177,8 +177,8 @@ def _request(review: _Review) -> _Request:
 
 
 def _pod(raw: msgspec.Raw) -> _Pod:
-    found = _decode_object(raw)
-    meta, spec = found.metadata, found.spec
+    pod = _decode_object(raw)
+    meta, spec = pod.metadata, pod.spec
     labels = _decode_labels(_bounded(meta.labels, "labels")) or {}
     gates = _decode_gates(_bounded(spec.scheduling_gates, "scheduling gates")) or []
     return _Pod(meta.name or meta.generate_name, labels, spec, gates)

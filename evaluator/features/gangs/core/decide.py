@@ -61,9 +61,9 @@ def deciding(
     random: Callable[[], float],
 ) -> Generator[None, None, GangDecisions]:
     """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step."""
-    found = _Cycle(list(gangs), capacity, before, timings, now=now, random=random)
+    cycle = _Cycle(list(gangs), capacity, before, timings, now=now, random=random)
     yield
-    return (yield from found.decisions())
+    return (yield from cycle.decisions())
 
 
 class _Cycle:
@@ -102,7 +102,7 @@ class _Cycle:
             if pods := self._look(gang):
                 waiting.append((gang, pods))
             yield
-        waiting.sort(key=lambda one: one[0].rank)
+        waiting.sort(key=lambda entry: entry[0].rank)
         if waiting:
             yield from self._go_through(waiting)
         return GangDecisions(

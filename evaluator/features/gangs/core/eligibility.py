@@ -28,14 +28,14 @@ _Asked = tuple[dict[str, str] | None, Affinity | None, list[Toleration] | None]
 _decode = msgspec.json.Decoder(_Asked).decode
 
 
-class _Found(NamedTuple):
+class _CachedMask(NamedTuple):
     """A mask and the objects it was computed from; valid while these are the same objects."""
 
     basis: tuple[object, ...]
     mask: Mask
 
     def rests_on(self, basis: tuple[object, ...]) -> bool:
-        return all(one is other for one, other in zip(self.basis, basis, strict=True))
+        return all(a is b for a, b in zip(self.basis, basis, strict=True))
 
 
 class _Kind:
@@ -45,19 +45,19 @@ class _Kind:
         self.pod = pod
         self.feasible = feasible
         self.version = -1
-        self.found: tuple[NodeIndex, Mask] | None = None
+        self._cached: tuple[NodeIndex, Mask] | None = None
 
     def mask(self, nodes: NodeIndex, *, all_there: bool) -> Mask:
         """Return the mask of feasible nodes. `all_there`: whether `nodes` are all nodes of the cluster."""
         if (
-            self.found is None
-            or self.found[0] is not nodes
+            self._cached is None
+            or self._cached[0] is not nodes
             or self.version != self.feasible.version
         ):
             self.version = self.feasible.version
             everywhere = all_there and len(self.feasible) == len(nodes)
-            self.found = nodes, nodes.all if everywhere else _mask(self.feasible, nodes)
-        return self.found[1]
+            self._cached = nodes, nodes.all if everywhere else _mask(self.feasible, nodes)
+        return self._cached[1]
 
 
 class Eligibility:
@@ -71,8 +71,8 @@ class Eligibility:
         self._decisions = decisions
         self._pods: Counter[PlacementConstraints] = Counter()
         self._kinds: dict[PlacementConstraints, _Kind] = {}
-        self._let_in: dict[PolicyKey, _Found] = {}
-        self._both: dict[tuple[PlacementConstraints, PolicyKey], _Found] = {}
+        self._accepted: dict[PolicyKey, _CachedMask] = {}
+        self._both: dict[tuple[PlacementConstraints, PolicyKey], _CachedMask] = {}
 
     def change(
         self, before: PlacementConstraints | None, after: PlacementConstraints | None
@@ -105,7 +105,7 @@ class Eligibility:
         decision = self._decisions().enforced.get(policy) if policy is not None else None
         if policy is None or decision is None:  # the extender does the same
             return feasible
-        allowed_by_policy = self._let_in_by(policy, decision, nodes)
+        allowed_by_policy = self._accepted_by(policy, decision, nodes)
         return _kept(
             self._both,
             (where, policy),
@@ -114,33 +114,33 @@ class Eligibility:
         )
 
     def _look(self, nodes: NodeIndex, where: PlacementConstraints) -> Mask:
-        pod, found = _representative(where), self._cluster.nodes.objects
-        flags = ((node := found.get(name)) is not None and is_feasible(node, pod) for name in nodes)
+        pod, known = _representative(where), self._cluster.nodes.objects
+        flags = ((node := known.get(name)) is not None and is_feasible(node, pod) for name in nodes)
         return fixed(np.fromiter(flags, bool, len(nodes)))
 
-    def _let_in_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
+    def _accepted_by(self, policy: PolicyKey, decision: Decision, nodes: NodeIndex) -> Mask:
         basis = (nodes, decision.dontschedule, decision.unreported)
-        return _kept(self._let_in, policy, basis, lambda: _let_in(decision, nodes))
+        return _kept(self._accepted, policy, basis, lambda: _accepted_nodes(decision, nodes))
 
     def _forget(self, where: PlacementConstraints) -> None:
         del self._pods[where]
         self._cluster.feasible_nodes.change_pod(self._kinds.pop(where).pod, None)
-        self._both = {key: found for key, found in self._both.items() if key[0] != where}
+        self._both = {key: mask for key, mask in self._both.items() if key[0] != where}
         if not self._kinds:
-            self._let_in.clear()
+            self._accepted.clear()
 
 
 def _kept(
-    known: dict[K, _Found], key: K, basis: tuple[object, ...], make: Callable[[], Mask]
+    known: dict[K, _CachedMask], key: K, basis: tuple[object, ...], make: Callable[[], Mask]
 ) -> Mask:
     """Return the cached mask, recomputed if its basis has changed."""
-    found = known.get(key)
-    if found is None or not found.rests_on(basis):
-        found = known[key] = _Found(basis, make())
-    return found.mask
+    cached = known.get(key)
+    if cached is None or not cached.rests_on(basis):
+        cached = known[key] = _CachedMask(basis, make())
+    return cached.mask
 
 
-def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
+def _accepted_nodes(decision: Decision, nodes: NodeIndex) -> Mask:
     """Return the nodes that a policy does not reject and whose readings are not pending."""
     refused, unreported = decision.dontschedule, decision.unreported
     if isinstance(refused, ViolationReasons) and refused.nodes.nodes is nodes:
@@ -151,9 +151,9 @@ def _let_in(decision: Decision, nodes: NodeIndex) -> Mask:
 
 
 def _mask(names: Collection[str], nodes: NodeIndex) -> Mask:
-    found = nodes.find(list(names))
+    positions = nodes.find(list(names))
     mask = np.zeros(len(nodes), dtype=bool)
-    mask[found[found >= 0]] = True
+    mask[positions[positions >= 0]] = True
     return fixed(mask)
 
 

@@ -132,21 +132,21 @@ class GangExplainer:
         verdict = decisions.verdicts.get(gang.key)
         if verdict is None:
             return {"state": None, "message": "no decision yet"}
-        found: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
+        state: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
         if verdict.state.waits and verdict.since:
-            found["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
+            state["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
         if (shortage := verdict.shortage) is not None:
-            found["shortage"] = {
+            state["shortage"] = {
                 "fit": shortage.fit,
                 "wanted": shortage.requested,
                 "nodes": shortage.nodes,
                 "short": shortage.short,
             }
         if gang.key in decisions.memory.admitted:
-            found["admitted"] = sorted(filter(None, decisions.memory.admitted[gang.key]))
+            state["admitted"] = sorted(filter(None, decisions.memory.admitted[gang.key]))
         if (reservation := decisions.memory.reservations.get(gang.key)) is not None:
-            found["turn"] = self._reservation(reservation)
-        return found
+            state["turn"] = self._reservation(reservation)
+        return state
 
     def _reservation(self, reservation: Reservation) -> dict[str, Any]:
         rests = reservation.rests_until > self.now()

@@ -81,10 +81,10 @@ class Fit:
         may = self.capacity.allowed(shape.where, shape.policy).tolist()
 
         def describe(position: int) -> dict[str, Any]:
-            found = {"fitNow": int(now[position]), "fitWereItEmpty": int(empty[position])}
+            counts = {"fitNow": int(now[position]), "fitWereItEmpty": int(empty[position])}
             if may[position]:
-                return found
-            return {**found, "shutOutBy": "its policy" if could[position] else _NOT_ITS_NODE}
+                return counts
+            return {**counts, "shutOutBy": "its policy" if could[position] else _NOT_ITS_NODE}
 
         return describe
 

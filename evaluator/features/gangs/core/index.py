@@ -20,8 +20,8 @@ class GangIndex:
         self.held = 0
         """The number of pods with our gate."""
         self._count_all = count_all
-        self._members = _Sorted(gang_of)
-        self._beside = _Sorted(gang_beside)
+        self._members = _PodsByGang(gang_of)
+        self._beside = _PodsByGang(gang_beside)
         self._gangs: dict[GangKey, PodGroup] = {}
         self._stale: set[GangKey] = set()
         inventory.listeners.append(self._changed)
@@ -71,11 +71,11 @@ class GangIndex:
             self._gangs.pop(key, None)
 
 
-class _Sorted:
-    """Pods grouped by gang."""
+class _PodsByGang:
+    """Pods grouped by the gang that `gang_of` returns; other pods are left out."""
 
-    def __init__(self, by: Callable[[PodRecord], GangKey | None]) -> None:
-        self._by = by
+    def __init__(self, gang_of: Callable[[PodRecord], GangKey | None]) -> None:
+        self._gang_of = gang_of
         self._pods: dict[GangKey, dict[Key, PodRecord]] = {}
 
     def __contains__(self, key: GangKey) -> bool:
@@ -88,13 +88,13 @@ class _Sorted:
     def change(self, before: PodRecord | None, after: PodRecord | None) -> set[GangKey]:
         """Replace a pod (None: absent); return the gangs that change with it."""
         changed = set()
-        if before is not None and (key := self._by(before)) is not None:
+        if before is not None and (key := self._gang_of(before)) is not None:
             changed.add(key)
             pods = self._pods[key]
             del pods[before.key]
             if not pods:
                 del self._pods[key]
-        if after is not None and (key := self._by(after)) is not None:
+        if after is not None and (key := self._gang_of(after)) is not None:
             changed.add(key)
             self._pods.setdefault(key, {})[after.key] = after
         return changed

@@ -64,8 +64,8 @@ class Capacity:
     @cached_property
     def most(self) -> Floats:
         """The largest allocatable amount on one node as (resources,); at least 1."""
-        found: Floats = np.nanmax(self.whole, axis=1, initial=1.0)
-        return found
+        largest: Floats = np.nanmax(self.whole, axis=1, initial=1.0)
+        return largest
 
 
 class _ShapeCapacity(NamedTuple):
@@ -109,10 +109,10 @@ class Packing:
             fit -= max(0, demand[shape] - self._shape_capacity(shape).total)
             if fit < need:
                 return self._shortage(shape, fit, requested)
-        if (found := self._tried(demand)).total() >= need:
+        if (placed := self._tried(demand)).total() >= need:
             return None
-        lacking = next(shape for shape, count in demand.items() if found[shape] < count)
-        return self._shortage(lacking, found.total(), requested)
+        lacking = next(shape for shape, count in demand.items() if placed[shape] < count)
+        return self._shortage(lacking, placed.total(), requested)
 
     def take(self, demand: Demand) -> None:
         """Take the capacity for as many of these pods as fit."""
@@ -136,13 +136,13 @@ class Packing:
         if key not in self._known.sure:
             requests, others = _largest(demand)
             allowed = np.logical_and.reduce(self._masks(demand))
-            found = 0.0
+            count = 0.0
             for first in range(0, len(allowed), _SOME):
                 some = slice(first, first + _SOME)
-                found += float(self._enough(requests, others, some) @ allowed[some])
-                if found >= need:
+                count += float(self._enough(requests, others, some) @ allowed[some])
+                if count >= need:
                     break
-            self._known.sure[key] = found >= need
+            self._known.sure[key] = count >= need
         return self._known.sure[key]
 
     def _masks(self, demand: Demand) -> list[Mask]:
@@ -169,11 +169,13 @@ class Packing:
         return int(taken.sum())
 
     def _shape_capacity(self, shape: PodShape) -> "_ShapeCapacity":
-        found = self._known.capacities.get(shape)
-        if found is None:
+        shape_capacity = self._known.capacities.get(shape)
+        if shape_capacity is None:
             capacity = self._counted(shape)
-            found = self._known.capacities[shape] = _ShapeCapacity(capacity, int(capacity.sum()))
-        return found
+            shape_capacity = self._known.capacities[shape] = _ShapeCapacity(
+                capacity, int(capacity.sum())
+            )
+        return shape_capacity
 
     def _counted(self, shape: PodShape) -> Floats:
         return self._enough(shape.requests, shape.others) * self._allowed(shape.where, shape.policy)
@@ -224,15 +226,15 @@ class Packing:
         return int(np.count_nonzero(self._allowed(shape.where, shape.policy))), -share, tie_breaker
 
     def _shortage(self, shape: PodShape, fit: int, requested: int) -> Shortage:
-        found = self._known.shortages.get((shape, fit, requested))
-        if found is None:
+        shortage = self._known.shortages.get((shape, fit, requested))
+        if shortage is None:
             allowed = self._allowed(shape.where, shape.policy)
             nodes = int(np.count_nonzero(allowed))
             short = self._shortest(shape, allowed) if nodes else _NOWHERE
-            found = self._known.shortages[shape, fit, requested] = Shortage(
+            shortage = self._known.shortages[shape, fit, requested] = Shortage(
                 fit, requested, nodes, short
             )
-        return found
+        return shortage
 
     def _shortest(self, shape: PodShape, allowed: Mask) -> str:
         """Return the resource by which the fewest pods fit."""

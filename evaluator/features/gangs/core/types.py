@@ -117,7 +117,7 @@ class GangHistory:
     def released(self, release: GangRelease, *, now: float) -> "GangHistory":
         """Return the history after a release of which at least one gate was removed. Call it before the next decision."""
         ungate_failures = {
-            key: one for key, one in self.ungate_failures.items() if key != release.gang
+            key: failure for key, failure in self.ungate_failures.items() if key != release.gang
         }
         if release.reason is not GangReason.ADMITTED:
             return replace(self, ungate_failures=ungate_failures)

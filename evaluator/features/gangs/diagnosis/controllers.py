@@ -76,7 +76,14 @@ class ControllerObject(msgspec.Struct):
     def condition(self, kind: str) -> ControllerCondition | None:
         """Return the condition of this type if its status is True, else None."""
         conditions = self.status.conditions or ()
-        return next((one for one in conditions if (one.type, one.status) == (kind, "True")), None)
+        return next(
+            (
+                condition
+                for condition in conditions
+                if (condition.type, condition.status) == (kind, "True")
+            ),
+            None,
+        )
 
 
 class PodLimit(NamedTuple):
@@ -96,10 +103,10 @@ class Rollout(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodController:
-    """A controller of pods; `found` is None if no object of this name and uid exists."""
+    """A controller of pods; `obj` is None if no object of this name and uid exists."""
 
     owner: Owner
-    found: ControllerObject | None
+    obj: ControllerObject | None
 
     def __str__(self) -> str:
         return str(self.owner)
@@ -107,21 +114,21 @@ class PodController:
     @property
     def halted(self) -> str:
         """Why it creates no pods at all; empty if it does."""
-        if self.found is None:
+        if self.obj is None:
             return "no longer exists"
-        if self.found.metadata.deletion_timestamp is not None:
+        if self.obj.metadata.deletion_timestamp is not None:
             return "is being deleted"
-        if self.found.spec.suspend:
+        if self.obj.spec.suspend:
             return "is suspended"
         ends = {"Failed": "has failed", "Complete": "is complete"}
-        return next((text for kind, text in ends.items() if self.found.condition(kind)), "")
+        return next((text for kind, text in ends.items() if self.obj.condition(kind)), "")
 
     @property
     def limit(self) -> PodLimit:
         """The most pods it keeps at once. A missing number counts as the API server's default, 1."""
-        if self.found is None or self.halted:
+        if self.obj is None or self.halted:
             return PodLimit(0, "")
-        spec = self.found.spec
+        spec = self.obj.spec
         if self.owner.kind != "Job":
             return PodLimit(_or_one(spec.replicas), "replicas")
         bounds = (PodLimit(_or_one(spec.parallelism), "parallelism"), self._remaining())
@@ -133,50 +140,57 @@ class PodController:
     def ordered(self) -> bool:
         """Whether it creates each pod only after the previous one is ready."""
         stateful = self.owner.kind == "StatefulSet"
-        policy = self.found is not None and self.found.spec.pod_management_policy
+        policy = self.obj is not None and self.obj.spec.pod_management_policy
         return stateful and policy in {"", "OrderedReady"}
 
     @property
     def rollout(self) -> Rollout | None:
         """The rollout that is replacing its pods; None if none is under way."""
-        if self.found is None:
+        if self.obj is None:
             return None
         match self.owner.kind:
             case "ReplicaSet":
-                return self._deployment_rollout(self.found)
+                return self._deployment_rollout(self.obj)
             case "StatefulSet":
-                return self._stateful_set_rollout(self.found)
+                return self._stateful_set_rollout(self.obj)
             case _:
                 return None
 
     @property
     def create_failure(self) -> str:
         """The error of its last attempt to create a pod, from its conditions; empty if there is none."""
-        failure = self.found and self.found.condition("ReplicaFailure")
+        failure = self.obj and self.obj.condition("ReplicaFailure")
         return create_failures.reason(failure.message) if failure else ""
 
-    def _deployment_rollout(self, found: ControllerObject) -> Rollout | None:
-        owner = next((one for one in found.metadata.owner_references or () if one.controller), None)
-        desired = (found.metadata.annotations or {}).get(_DESIRED, "")
+    def _deployment_rollout(self, replica_set: ControllerObject) -> Rollout | None:
+        owner = next(
+            (
+                reference
+                for reference in replica_set.metadata.owner_references or ()
+                if reference.controller
+            ),
+            None,
+        )
+        desired = (replica_set.metadata.annotations or {}).get(_DESIRED, "")
         if owner is None or not _NUMBER.fullmatch(desired):
             return None
         rollout = Rollout(f"Deployment {owner.name}", self.limit.pods, int(desired))
         return rollout if 0 < rollout.replaced < rollout.replicas else None
 
-    def _stateful_set_rollout(self, found: ControllerObject) -> Rollout | None:
-        status = found.status
+    def _stateful_set_rollout(self, stateful_set: ControllerObject) -> Rollout | None:
+        status = stateful_set.status
         if status.update_revision == status.current_revision:
             return None
         rollout = Rollout(str(self), status.updated_replicas, self.limit.pods)
         return rollout if rollout.replaced < rollout.replicas else None
 
     def _remaining(self) -> PodLimit:
-        """The completions a Job still needs; a Job without `completions` creates no pods after its first success."""
-        assert self.found is not None
-        completions, status = self.found.spec.completions, self.found.status
+        """Return the completions a Job still needs; a Job without `completions` creates no pods after its first success."""
+        assert self.obj is not None
+        completions, status = self.obj.spec.completions, self.obj.status
         if completions is not None:
             return PodLimit(max(0, completions - status.succeeded), "completions")
-        pods = status.active if status.succeeded else _or_one(self.found.spec.parallelism)
+        pods = status.active if status.succeeded else _or_one(self.obj.spec.parallelism)
         return PodLimit(pods, "parallelism")
 
 

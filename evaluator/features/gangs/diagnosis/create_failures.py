@@ -44,8 +44,10 @@ class ControllerEvent(msgspec.Struct, rename="camel"):
 def last_failure(events: Iterable[ControllerEvent]) -> str:
     """Return the error of a controller's last attempt to create a pod; empty if it succeeded since."""
     known = list(events)
-    failed = max((one for one in known if one.reason in _FAILED), key=_last_seen, default=None)
-    created = max((one.last_seen for one in known if one.reason in _CREATED), default="")
+    failed = max(
+        (event for event in known if event.reason in _FAILED), key=_last_seen, default=None
+    )
+    created = max((event.last_seen for event in known if event.reason in _CREATED), default="")
     if failed is None or failed.last_seen < created:
         return ""
     return reason(failed.message)

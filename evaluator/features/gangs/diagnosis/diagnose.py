@@ -37,13 +37,17 @@ def blockers(gang: PodGroup, context: GangContext, *, admitted: bool = False) ->
     missing = gang.missing(admitted=admitted)
     if not missing:
         return ()
-    found = (*_of_controllers(gang, context, missing), *_create_failures(gang, context))
-    return tuple(dict.fromkeys(map(one_line, found)))
+    sentences = (*_of_controllers(gang, context, missing), *_create_failures(gang, context))
+    return tuple(dict.fromkeys(map(one_line, sentences)))
 
 
 def _of_controllers(gang: PodGroup, context: GangContext, missing: int) -> Iterator[str]:
     by_owner = _by_owner(gang)
-    known = {uid: one for uid, one in context.controllers.items() if uid in by_owner}
+    known = {
+        uid: known_controller
+        for uid, known_controller in context.controllers.items()
+        if uid in by_owner
+    }
     for uid, controller in known.items():
         gated = any(about(pod).gated for pod in by_owner[uid])
         yield from _of_one(controller, pods=len(by_owner[uid]), gated=gated)
@@ -79,8 +83,8 @@ def _too_few(
     counts: Mapping[str, int],
     missing: int,
 ) -> Iterator[str]:
-    active = {uid: one for uid, one in controllers.items() if not one.halted}
-    more = sum(max(0, one.limit.pods - counts[uid]) for uid, one in active.items())
+    active = {uid: controller for uid, controller in controllers.items() if not controller.halted}
+    more = sum(max(0, controller.limit.pods - counts[uid]) for uid, controller in active.items())
     if active and more < missing:
         each = ", ".join(map(_limited, active.values()))
         most = gang.minimum - missing + more
@@ -94,10 +98,10 @@ def _limited(controller: PodController) -> str:
 
 def _by_owner(gang: PodGroup) -> dict[str, list[PodRecord]]:
     """Return the living pods that count for the gang by the uid of their controller; "" for pods without one."""
-    found: dict[str, list[PodRecord]] = {}
+    pods_by_owner: dict[str, list[PodRecord]] = {}
     for pod in gang.counting:
-        found.setdefault(about(pod).owner.uid, []).append(pod)
-    return found
+        pods_by_owner.setdefault(about(pod).owner.uid, []).append(pod)
+    return pods_by_owner
 
 
 def _create_failures(gang: PodGroup, context: GangContext) -> Iterator[str]:

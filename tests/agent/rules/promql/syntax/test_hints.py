@@ -42,7 +42,7 @@ def test_unmatched_labels_are_reported():
 
 
 def test_existing_series_are_reported_as_existing():
-    assert hint("node_load1") == ["there are such series, but the result is empty"]
+    assert hint("node_load1") == ["matching series exist, but the result is empty"]
     assert (
         len(nothing([Selector("a"), Selector("a"), Selector("node_load1")], KNOWN, where="it")) == 1
     )
