@@ -4,6 +4,9 @@ prometheus_client's parser is documented to be lax: it accepts `1_0`, second TYP
 duplicates and truncated files. Here a file is valid or not: the first error raises PromtextError. Its text is logged, so it
 has the line number but never quotes the line: the file may be one that its writer was not allowed to read.
 
+The repository has one other grammar, `plimsoll.recording.series`, for what was recorded: it accepts timestamps, exemplars and any
+escape, all of which a file here must not have, because the agent exports it as its own.
+
 Stricter than Go's expfmt where accepting would lose or invent data: duplicate series, invalid UTF-8 except in comments,
 labels that begin with `__`, timestamps, gauge histograms, buckets without `le`, quantiles without `quantile`.
 """

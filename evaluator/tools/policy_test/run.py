@@ -11,12 +11,13 @@ from evaluator.core.policy.strategies import STRATEGIES
 from evaluator.core.policy.types import Policy
 from evaluator.core.sources.formats.node_join import named
 from evaluator.tools.backtest import policies, times
-from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError, parse_series
+from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.tools.backtest.policies import PoliciesError
 from evaluator.tools.policy_test import notation
 from evaluator.tools.policy_test.document import Case, Expectation, TestFile, TestFileError
 from evaluator.tools.replay.replay import Replay, Timing
 from evaluator.tools.replay.samples import Recording, Series, merged
+from plimsoll.recording import series
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ def _recording(
     found: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {m: [] for m in metrics}
     for one in case.input_series:
         label = f"{where}: series {one.series}"
-        name, labels = _parsed(label, parse_series, one.series)
+        name, labels = _parsed(label, series.parse, one.series)
         node = named(labels, "node")
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")

@@ -1,7 +1,9 @@
-"""Reads OpenMetrics text with timestamps, as `promtool tsdb dump-openmetrics` writes it."""
+"""Reads OpenMetrics text with timestamps, as `promtool tsdb dump-openmetrics` writes it.
+
+Names and labels are parsed by `plimsoll.recording.series`, as in all that is recorded.
+"""
 
 import math
-import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +14,7 @@ import numpy as np
 from evaluator.core.readings.column import Floats
 from evaluator.tools.backtest.inputs import runs
 from evaluator.tools.backtest.inputs.runs import Run
+from plimsoll.recording import series
 from plimsoll.text import SentenceError
 
 _BLOCK = 1 << 18
@@ -21,10 +24,6 @@ EARLIEST, LATEST = -6e10, 1e11
 """Unix times of the years 68 and 5138; larger numbers are milliseconds."""
 _MOST = 4_000_000
 _COMMENT = ord("#")
-_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_SERIES = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?")
-_ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
-_ESCAPE = re.compile(r'\\[\\"n]')
 
 
 class OpenMetricsError(SentenceError):
@@ -177,23 +176,10 @@ class SeriesTable:
         except UnicodeDecodeError as error:
             raise OpenMetricsError(f"{source}: line {number} is not UTF-8") from error
         try:
-            name, labels = parse_series(text)
+            name, labels = series.parse(text)
         except ValueError as error:
             raise OpenMetricsError(_no_timestamp(source, number)) from error
         return TextSeries(name, labels) if self._wanted(name) else None
-
-
-def parse_series(text: str) -> tuple[str, Mapping[str, str]]:
-    """Return the name and labels of a series such as `load1{node="a"}`. Raises ValueError."""
-    match = _SERIES.fullmatch(text)
-    if match is None:
-        raise ValueError('not a series (write it like load1{node="a"})')
-    labels = {key: _ESCAPE.sub(_unescape, value) for key, value in _LABEL.findall(match[2] or "")}
-    return match[1], labels
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return _ESCAPES[match[0]]
 
 
 def _no_timestamp(name: str, number: int) -> str:
