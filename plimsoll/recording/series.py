@@ -1,6 +1,6 @@
 """Parses the series of a recorded sample, `load1{node="a"}`, in the text format and in OpenMetrics.
 
-The one grammar for what is recorded, which may have more than the agent exports: quoted names, any escape. What the agent
+The one grammar for what is recorded, which may have more than the agent exports: quoted names, unknown escapes. What the agent
 exports again is parsed by `collectors.textfile`, strictly: a file there is valid or not.
 """
 
@@ -24,7 +24,8 @@ _PAIR = re.compile(
     rf"(?:={_BLANK}{_STRING})?{_BLANK}(?:,|$)"
 )
 _METRIC = "__name__"
-_ESCAPE = re.compile(r"\\(.)")
+_ESCAPE = re.compile(r'\\(["\\n])')
+"""Other backslashes are part of the text, as Prometheus reads them."""
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
@@ -52,7 +53,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
         quoted = match is not None and match["name"].startswith('"')
         if match is None or (match[2] is None and not quoted):
             raise ValueError(f"not labels: {shown(text)}")
-        name = _unescaped(match["name"].strip('"')) if quoted else match["name"]
+        name = _unescaped(match["name"][1:-1]) if quoted else match["name"]
         yield (_METRIC, name) if match[2] is None else (name, _unescaped(match[2]))
         place = match.end()
 

@@ -15,6 +15,8 @@ SERIES = {
     'load1{node="a",}': ("load1", {"node": "a"}),
     'load1{ node = "a" , x="b c"}': ("load1", {"node": "a", "x": "b c"}),
     'load1{node="a}b,c=\\"d\\"\\n"}': ("load1", {"node": 'a}b,c="d"\n'}),
+    r'load1{path="C:\d\\n"}': ("load1", {"path": r"C:\d\n"}),
+    r'{"m\"",x="y"}': ('m"', {"x": "y"}),
     '{"m.with.dots","l.x"="y"}': ("m.with.dots", {"l.x": "y"}),
     'load1{__name__="other",node="a"}': ("load1", {"node": "a"}),
 }
