@@ -81,7 +81,9 @@ def test_flags_only_node_exporter_has_give_one_warning(start: Start) -> None:
     flags = ("--no-collector.megacli", "--collector.boottime", "--runtime.gomaxprocs")
     quiet = ("--web.listen-address=127.0.0.1:0", "--collector.disable-defaults")
     program = start(*quiet, *flags, "1")
-    warning = log_until(program, r'level=warn.*msg="flags of node_exporter without an effect.*')
+    warning = log_until(
+        program, r'level=warn.*msg="ignoring flags of node_exporter that have no effect.*'
+    )
     assert f'flags="{" ".join(flags)}"' in warning.group()
     assert listening(program)
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
-from evaluator.features.scorers import rewards as module
 from evaluator.features.scorers.learning import codec as reward_codec
+from evaluator.features.scorers.learning import rewards as module
 from evaluator.features.scorers.learning.controller import PAUSE, RewardController
 from evaluator.features.scorers.learning.rewards import Rewards
 
