@@ -45,8 +45,8 @@ class _Evaluation:
     renamed: dict[Labels, Labels] = field(default_factory=dict)
     held: int = 0
     """Bytes of its latest results and of the expression's caches."""
-    limited: "_RuleFailedError | None" = None
-    """The limit that it exceeded recently."""
+    limited: tuple[str, str] | None = None
+    """The limit that it exceeded recently, and the error's text; an exception would keep its frames and their results."""
     resume: int = 0
     """Time (ms) at which it is evaluated again after that."""
     pause: int = _REST
@@ -62,13 +62,12 @@ class _Evaluation:
             known = self.renamed[found] = labels.replace(found, changes)
         return known
 
-    def rest(self, error: LimitError, time: int) -> "_RuleFailedError":
+    def rest(self, error: LimitError, time: int) -> None:
         """Drop the rule's state and skip the rule for a while."""
         self.forget()
         self.resume = time + self.pause
         self.pause = min(2 * self.pause, _LONGEST_REST)
-        self.limited = _RuleFailedError(error.reason, str(error))
-        return self.limited
+        self.limited = (error.reason, str(error))
 
     def forget(self) -> None:
         """Drop what is cached about series."""
@@ -228,7 +227,7 @@ class RunningGroup:
 
     def _results(self, doing: _Evaluation, moment: Moment, free: float) -> Vector:
         if doing.limited is not None and moment.time < doing.resume:
-            raise doing.limited
+            raise _RuleFailedError(*doing.limited)
         doing.limited = None
         budget = moment.budget
         try:
@@ -239,9 +238,9 @@ class RunningGroup:
             vector = self._evaluated(doing, moment)
             budget.take(sum([_RESULT + _RESULT_LABEL * len(found) for found, _ in vector]))
         except LimitError as error:
-            if budget.group_is_over:
-                raise _RuleFailedError(error.reason, str(error)) from error
-            raise doing.rest(error, moment.time) from error
+            if not budget.group_is_over:
+                doing.rest(error, moment.time)
+            raise _RuleFailedError(error.reason, str(error)) from error
         doing.held = budget.used
         doing.pause = _REST
         return vector
