@@ -1,6 +1,7 @@
 """Memory of all groups: the group that needs the most is stopped, others continue."""
 
 import itertools
+import sys
 from array import array
 
 from agent.rules.groups.file import Group, Rule
@@ -165,3 +166,17 @@ def test_new_group_over_many_series_follows_light_ones():
     found = inputs(1, 200_000).families
     due = groups.ordered(groups.take(SECOND), found)
     assert [part.group for part in due] == ["none", "many"]
+
+
+def test_rule_that_exceeded_a_limit_keeps_no_results_of_earlier_ticks():
+    groups = manager(max_memory=400_000)
+    rules = tuple(Rule(f"copy{i}", parse("m")) for i in range(10))
+    groups.adopt([Group("copies", rules)], 0, {})
+    seen = run(groups, range(1, 4), 100)
+    assert {error.reason for error in seen.errors} == {"memory"}
+    vector = seen.results["copy0"]
+    del seen
+    seen = run(groups, range(4, 8), 100)
+    assert {error.reason for error in seen.errors} == {"memory"}
+    assert seen.results["copy0"] is not vector
+    assert sys.getrefcount(vector) == 2  # the name and the argument
