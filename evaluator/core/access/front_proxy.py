@@ -71,7 +71,7 @@ class FrontProxy:
             )
 
     def drop(self, _obj: ConfigMap) -> None:
-        """Read that the ConfigMap was deleted: nothing says any more who the front proxy is."""
+        """Apply the deletion of the ConfigMap: without it, no client counts as the front proxy."""
         self._load({})
 
     def _load(self, data: dict[str, str]) -> None:

@@ -74,7 +74,7 @@ class Guard:
         return answer
 
     async def admit(self, request: Request, attributes: Attributes | None) -> User:
-        """Return the user of a request who may do this; None: which any authenticated user may.
+        """Return the authorized user of a request. `attributes` None: every authenticated user is authorized.
 
         Raises RejectedRequestError: 401, 403, or 503 if the API server cannot be asked.
         """

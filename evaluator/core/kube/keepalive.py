@@ -1,6 +1,6 @@
-"""Sockets that notice a peer which is gone without a word: its machine lost power, or a firewall forgot the connection.
+"""TCP sockets on which the kernel detects a dead peer: its machine lost power, or a firewall dropped the connection's state.
 
-A watch only reads, and a quiet one reads nothing for minutes, so silence shows nothing. The kernel probes the peer instead.
+A quiet watch reads nothing for minutes, so a read timeout cannot detect a dead peer; TCP keepalive probes do.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""The table of strategies: one row says what a strategy's rules mean, and who reads its result.
+"""The table of strategies: one row has the meaning of a strategy's rules, and the feature that reads its result.
 
 Code that treats strategies alike asks the row. Code of one strategy names it: kube-scheduler's filter reads
 dontschedule, its prioritize reads scheduleonmetric, evictions read deschedule, and `labeling` sets labels.

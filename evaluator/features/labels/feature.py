@@ -4,16 +4,18 @@ from collections.abc import Iterator
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
+from evaluator.core.model import node_labels
+from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.removal import Removal
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import NodeLabelController
 from evaluator.features.labels.metrics import LabelMetrics
-from evaluator.features.labels.removal import removals
 
 
 class LabelledNodes(Effects):
@@ -39,6 +41,13 @@ class _Conflicts:
             self._indexed = self._controller.conflicts
             self._by_label = ConflictsByLabel(self._indexed)
         return PolicyPart(varying_problems=problems(self._by_label.of(decision)))
+
+
+def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
+    """Yield the write that removes the labels that our field manager owns, for the command `clean`."""
+    if apply := node_labels.compare(node.metadata.name, node.node_labels, {}).apply:
+        labels = ", ".join(sorted(node.metadata.owned_labels))
+        yield Removal(f"label {labels}", apply)
 
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:

@@ -6,9 +6,13 @@ The result holds until a node is allowed, or the policy is edited. After a resta
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evaluator.core.policy.findings.condition_types import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+
+VALID = "Valid"
+"""The condition that has a policy's problems."""
+AWAITED = "ReadingsAwaited"
+"""The reason of a condition while first readings are awaited."""
 
 _EVERY_NODE = "every node at its first evaluation"
 

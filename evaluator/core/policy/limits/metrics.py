@@ -68,7 +68,7 @@ def _within(quota: int | None, *named: Named) -> bool:
 
 
 def _reasons(left_out: Collection[str], named: Named, share: Share, most: int) -> dict[str, str]:
-    """Return why each metric was left out, and who uses the limit."""
+    """Return why each metric was left out, and the namespaces that use the limit."""
     shared = f"not requested: policies name more than --maxMetrics={most}, of which namespaces use {share.users()}"
     reasons = dict.fromkeys(left_out, shared)
     for key in sorted(named, reverse=True):
