@@ -26,7 +26,7 @@ class Period:
 class LimitTotals:
     """How a limit of nodes held a policy back.
 
-    `nodes` of `of` nodes: the limit at the last evaluation. `trips`: times that it began to hold nodes back.
+    `nodes` of `of` nodes: the limit at the last evaluation with a reading. `trips`: times that it began to hold nodes back.
     """
 
     nodes: int

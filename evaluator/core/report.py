@@ -142,7 +142,7 @@ class Effects:
         yield from ()
 
     def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
-        """Yield the effects of enforcing a policy now. Limits are not applied."""
+        """Yield the effects of enforcing a policy now."""
         yield from ()
 
     def facts(self) -> Mapping[str, Any]:

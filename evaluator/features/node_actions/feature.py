@@ -93,7 +93,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     loops = [planner.run, taints.run, *([conditions.run] if options.conditions else [])]
     return Wired(
         loops=loops,
-        effects=ActionEffects(),
+        effects=ActionEffects(options.max_acted_nodes),
         policy_part=shown.part,
         part_known=shown.known,
         may_act=planner.may_evict,

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, Mask
+from evaluator.core.model.node_index import Floats, Mask, union
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import shown
 
 
@@ -38,6 +40,16 @@ def node_limit(text: str) -> NodeLimit:
     if not 0 <= number <= (100 if digits != text else 1e6):
         raise ValueError(f"{shown(text)} is neither a number of nodes (5) nor a percentage (20%)")
     return NodeLimit(number, digits != text)
+
+
+def matchable(decision: Decision, violating: Mask, table: MetricTable) -> int:
+    """Return the number of nodes that a policy can match, of which its limit is a percentage.
+
+    These are the nodes that violate it or have a usable reading of any of its metrics.
+    """
+    metrics = sorted(decision.policy.metrics)
+    usable = union((table.column(metric).usable for metric in metrics), table.nodes)
+    return int(np.count_nonzero(usable | violating))
 
 
 DEFAULT_LIMIT = NodeLimit(20, percent=True)

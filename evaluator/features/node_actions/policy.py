@@ -17,7 +17,7 @@ from evaluator.features.node_actions.annotations import (
     TaintEffect,
     TaintsAndConditions,
 )
-from evaluator.features.node_actions.limit import ClusterLimit, choose
+from evaluator.features.node_actions.limit import ClusterLimit, choose, matchable
 from evaluator.features.node_actions.report import condition_conflicts
 from evaluator.features.node_actions.types import (
     VALUE,
@@ -51,9 +51,7 @@ class ActingPolicy:
         self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
         self._violating = union(self._violated.values(), nodes)
         self._kept = decisions.table.unreported(decision.policy.metrics)
-        metrics = sorted(decision.policy.metrics)
-        usable = union((decisions.table.column(m).usable for m in metrics), nodes)
-        self._matchable = int(np.count_nonzero(usable | self._violating))
+        self._matchable = matchable(decision, self._violating, decisions.table)
         self._taint = names.taint_key(settings.prefix, decision.policy.key)
         self.condition = self._actions.condition
         self._sets_taint = settings.taints and TAINT in self._actions.kinds

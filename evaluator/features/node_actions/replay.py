@@ -50,7 +50,7 @@ class ReplayOptions(FeatureOptions):
 
 @dataclass(slots=True)
 class _Totals:
-    """Sums of one policy. `limit` and `limited_of`: the limit at the last evaluation, None if none applies."""
+    """Sums of one policy. `limit` and `limited_of`: the last limit among nodes with readings; None if there is none."""
 
     limit: int | None = None
     limited_of: int = 0
@@ -125,7 +125,8 @@ class ActionReplay:
             after, earlier = plan.policies.get(key), before.policies.get(key)
             if after is None or after.choice is None:
                 continue
-            totals.limit, totals.limited_of = after.limit, after.of
+            if after.of:  # without any reading there is nothing to limit
+                totals.limit, totals.limited_of = after.limit, after.of
             emptied = self._emptied(after, decisions.policies[key])
             if inside:
                 totals.trips += bool(after.held_back) and not (earlier and earlier.held_back)

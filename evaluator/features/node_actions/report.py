@@ -1,6 +1,6 @@
 """What a policy's status and Events say about its actions on nodes: problems, the limit, and what enforcing it changes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import Mask, NodeIndex, union
@@ -9,6 +9,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.report import Effect, Effects, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
+from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, matchable
 from evaluator.features.node_actions.types import PolicyActions
 from plimsoll.text import counted, printable
 
@@ -42,24 +43,43 @@ def part(actions: PolicyActions | None) -> PolicyPart:
 
 
 class ActionEffects(Effects):
-    """The nodes that a policy would taint, and set a condition on. Limits are not applied."""
+    """The nodes that a policy would taint, within its limits, and set a condition on.
+
+    Nodes with a hard action of other policies do not count here.
+    """
+
+    def __init__(self, most: NodeLimit = CLUSTER_LIMIT) -> None:
+        """`most`: the limit of all policies together."""
+        self._most = most
 
     def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effects of enforcing a policy now."""
         actions = decision.policy.actions.part(TaintsAndConditions)
-        acted = _violating_nodes(decision, table) if actions.kinds else ()
-        nodes = listed(acted, len(table.nodes))
+        if not actions.kinds:
+            return
+        states = (decision.states[name] for name in COMPLIANCE if name in decision.states)
+        violating = union((state.found.violated for state in states), table.nodes)
+        names = table.nodes.at(violating)
         if TAINT in actions.kinds:
-            phrase = f"taint {nodes} with {actions.effect}, within the limit of {actions.limit}"
-            yield Effect("nodesTainted", phrase, acted)
+            limit = self._limit(actions, decision, violating, table)
+            tainted = names[:limit]  # all begin to violate it when it is enforced: by name
+            phrase = f"taint {listed(tainted, len(table.nodes))} with {actions.effect}"
+            if more := len(names) - len(tainted):
+                phrase += f" ({more} more over the limit of {actions.limit})"
+            yield Effect("nodesTainted", phrase, tainted)
         if CONDITION in actions.kinds:
-            yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", acted)
+            nodes = listed(names, len(table.nodes))
+            yield Effect("nodesWithCondition", f"set {actions.condition} on {nodes}", names)
 
-
-def _violating_nodes(decision: Decision, table: MetricTable) -> Sequence[str]:
-    """Return the nodes that violate the policy, which taints and conditions are set on."""
-    states = (decision.states[name] for name in COMPLIANCE if name in decision.states)
-    return table.nodes.at(union((state.found.violated for state in states), table.nodes))
+    def _limit(
+        self, actions: TaintsAndConditions, decision: Decision, violating: Mask, table: MetricTable
+    ) -> int:
+        """Return how many nodes may get the taint at most."""
+        nodes = len(table.nodes)
+        if not actions.effect.hard and not actions.limits_all:
+            return nodes
+        limit = actions.limit.of(matchable(decision, violating, table))
+        return min(limit, self._most.of(nodes)) if actions.effect.hard else limit
 
 
 def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ...]:

@@ -85,10 +85,11 @@ def too_little_data(report: Mapping[str, Any]) -> Iterator[str]:
 
 
 def verdict(report: Mapping[str, Any], conditions: Sequence[FailIf]) -> tuple[int, list[str]]:
-    """Return the exit status and the reasons."""
+    """Return the exit status and the reasons. Violations of a policy without data say nothing of the nodes."""
     over = [
         f"{policy['namespace']}/{policy['name']}: {why}"
         for policy in report["policies"]
+        if report["samples"] and not policy["metricsWithoutData"]
         for one in conditions
         if (why := one.verdict(policy))
     ]

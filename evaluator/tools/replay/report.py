@@ -58,7 +58,7 @@ def sensitivity(
             "nodesAtOnceMax": one.totals.most_at_once,
             "nodesAtOnceP95": one.totals.at_once_quantile(0.95),
             "changes": int(one.totals.changes.sum()),
-            "worstNodeHour": int(one.totals.changes.max(initial=0)),
+            "worstNodeHour": int(one.totals.worst_hour.max(initial=0)),
             "nodeHours": _number(one.totals.node_seconds / _HOUR),
         }
         for variant, result in zip(tried, results, strict=True)
@@ -138,9 +138,7 @@ def _rule(track: Track) -> dict[str, Any]:
 
 
 def _flaps(one: PolicyResult, result: Result, hours: float) -> dict[str, Any]:
-    changes = one.totals.changes
-    by_node = changes.sum(axis=0)
-    worst_hour = changes.max(axis=0, initial=0)
+    by_node, worst_hour = one.totals.changes, one.totals.worst_hour
     order = np.lexsort((np.arange(len(by_node)), -by_node, -worst_hour))[:_WORST]
     return {
         "changes": int(by_node.sum()),

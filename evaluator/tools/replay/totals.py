@@ -1,14 +1,15 @@
 """Sums over time for one policy: nodes in violation at once, changes per node and hour, writes to nodes."""
 
+from collections import deque
+
 import numpy as np
-import numpy.typing as npt
 
 from evaluator.core.model.node_index import Mask, NodeIndex, alike, union
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.column import Floats
+from evaluator.core.readings.column import Counts, Floats
 from evaluator.core.replay import Period
 from evaluator.tools.replay.replay import Step
 
@@ -26,9 +27,13 @@ class PolicyTotals:
         self._violating: Mask = nodes.none
         self._refused: Mask = nodes.none
         self._decision: Decision | None = None
-        hours = int(max(0.0, period.end - period.begin) // _HOUR) + 1
-        self.changes: npt.NDArray[np.int32] = np.zeros((hours, len(nodes)), np.int32)
-        """Times that a node began or ceased to violate the policy, shape (hours, nodes)."""
+        self.changes: Counts = np.zeros(len(nodes), np.int32)
+        """Times that each node began or ceased to violate the policy."""
+        self.worst_hour: Counts = np.zeros(len(nodes), np.int32)
+        """The most of these changes of each node within any hour."""
+        self._last_hour: Counts = np.zeros(len(nodes), np.int32)
+        self._recent: deque[tuple[float, Mask]] = deque()
+        """The changes of the last hour (Unix seconds), which `_last_hour` counts."""
         self.at_once: Floats = np.zeros(len(nodes) + 1)
         """Seconds by the number of nodes in violation."""
         self.refused_seconds: Floats = np.zeros(len(nodes))
@@ -46,8 +51,7 @@ class PolicyTotals:
         inside = self._period.begin <= step.at <= self._period.end
         if not alike(violating, self._violating):
             if inside:
-                hour = int((step.at - self._period.begin) // _HOUR)
-                self.changes[hour] += violating ^ self._violating
+                self._count(step.at, violating ^ self._violating)
             self._violating = violating
         refusing = states.get(StrategyName.DONTSCHEDULE)
         self._refused = refusing.found.violated if refusing else self._nodes.none
@@ -55,6 +59,15 @@ class PolicyTotals:
             before = assignments_of(self._decision.labels)
             self.label_writes += len(assignments_of(decision.labels).changed_since(before))
         self._decision = decision
+
+    def _count(self, at: float, changed: Mask) -> None:
+        """Count changes of nodes, and those of the hour that ends now."""
+        while self._recent and self._recent[0][0] <= at - _HOUR:
+            self._last_hour -= self._recent.popleft()[1]
+        self._recent.append((at, changed))
+        self._last_hour += changed
+        self.changes += changed
+        np.maximum(self.worst_hour, self._last_hour, out=self.worst_hour)
 
     def finish(self) -> None:
         """Add the time up to the end of the range."""

@@ -168,6 +168,28 @@ def test_the_limit_of_nodes_trips(backtest):
     assert backtest.json()["writes"]["taints"] == 4
 
 
+def test_the_limit_is_that_of_the_last_readings(backtest):
+    backtest.annotations = {
+        "plimsoll.io/actions": "taint",
+        "plimsoll.io/taint-effect": "NoSchedule",
+    }
+    series = {f'load1{{node="n{n}"}}': [7, 7] if n < 3 else [1, 1] for n in range(10)}
+    flags = ("--staleAfter=2m", "--to=2025-11-15T00:30:00Z")
+    assert backtest(series, "-o", "json", *flags) == 0
+    limit = backtest.json()["limit"]
+    assert (limit["nodes"], limit["of"], limit["trips"]) == (2, 10, 1)
+
+
+def test_the_worst_hour_may_begin_at_any_moment(backtest):
+    """Six changes between 00:50 and 01:11, and one at 02:10."""
+    busy = {50, 51, 60, 61, 70, *range(130, 141)}
+    series = {A: [7 if minute in busy else 1 for minute in range(141)], B: [1] * 141}
+    assert backtest(series, "-o", "json", "--fail-if=flaps>5/h") == 1
+    flaps = backtest.json()["flaps"]
+    assert flaps["changes"] == 7
+    assert flaps["worstNodes"][0]["worstHour"] == flaps["worstNodeHour"] == 6
+
+
 def test_eviction_counts_each_time_a_node_is_emptied(backtest):
     series = {
         f'load1{{node="n{n}"}}': [1, 7 if n == 0 else 1, 1, 7 if n == 0 else 1, 1]
@@ -223,6 +245,11 @@ def test_the_gate_is_never_green_over_no_data(backtest):
     rules = [rule(), rule(metric="load15")]
     assert backtest(series, "--fail-if=violating>20%", dontschedule=rules) == 2
     assert "too little data: ns/load: no node has load15" in backtest.err
+    strict = [rule(metric="load15", whenMissing="violate")]
+    assert backtest(series, "--fail-if=violating>20%", dontschedule=[rule(), *strict]) == 2
+    later = ("--from=2025-11-15T02:00:00Z", "--to=2025-11-15T03:00:00Z")
+    missing = rule(whenMissing="violate")
+    assert backtest(series, "--fail-if=violating>20%", *later, dontschedule=[missing]) == 2
     assert backtest({"up": [1, 1]}, "--fail-if=violating>20%") == 2
     assert "no line is a sample of load1 on a node" in backtest.err
 
