@@ -42,6 +42,15 @@ METRICS = Table(
         "device_error", "Whether an error occurred while getting statistics for the given device."
     ),
     Metric(
+        "node_filesystem_emergency_readonly",
+        "gauge",
+        "Whether a mount that was writable is read-only, as the kernel makes it after errors: its file system is read-only, its "
+        "own options are not. A remount by an administrator changes both.",
+        _MOUNTINFO,
+        ("device", "mountpoint", "fstype"),
+        node_exporter=False,
+    ),
+    Metric(
         "node_filesystem_mount_info",
         "gauge",
         "Filesystem mount information.",
@@ -125,13 +134,16 @@ Answer = os.statvfs_result | str
 
 
 def families(answers: Iterable[tuple[Mount, Answer]]) -> Iterator[Family]:
-    """Yield the families of all mounts; those without an answer have only their error and whether they are read-only."""
+    """Yield the families of all mounts; those without an answer have only their error and read-only states."""
     sizes: dict[str, list[tuple[tuple[str, ...], float]]] = {metric.name: [] for metric in METRICS}
     for mount, answer in answers:
         error = answer if isinstance(answer, str) else ""
         labels = mount.device, mount.point, mount.kind, error
         sizes["node_filesystem_device_error"].append((labels, float(bool(error))))
         sizes["node_filesystem_readonly"].append((labels, float(mount.read_only)))
+        sizes["node_filesystem_emergency_readonly"].append(
+            (labels[:3], float(mount.emergency_read_only))
+        )
         if isinstance(answer, str):
             continue
         for name, value in (

@@ -19,6 +19,8 @@ class Mount(NamedTuple):
     point: str
     kind: str
     read_only: bool
+    emergency_read_only: bool
+    """Whether the file system is read-only although this mount is writable by its own options: the kernel does so after errors."""
 
 
 def parse(text: str) -> Iterator[Mount]:
@@ -34,8 +36,16 @@ def _mount(line: str) -> Mount:
         case [_, _, number, _, point, options, *_, "-", kind, device, super_options]:
             major, colon, minor = number.partition(":")
             if colon and _is_number(major) and _is_number(minor):
-                read_only = _is_read_only(options) or _is_read_only(super_options)
-                return Mount(device, major, minor, unescaped(point), kind, read_only)
+                mount_ro, filesystem_ro = _is_read_only(options), _is_read_only(super_options)
+                return Mount(
+                    device,
+                    major,
+                    minor,
+                    unescaped(point),
+                    kind,
+                    read_only=mount_ro or filesystem_ro,
+                    emergency_read_only=filesystem_ro and not mount_ro,
+                )
         case _:
             pass
     raise CollectorError(f"mountinfo: unexpected line {line[:200]!r}")

@@ -30,7 +30,7 @@ SAMPLES = {
 
 
 BRIEF = Options(filesystem_timeout=2.0)
-LINE = "{number} 1 {device} / {point} {options} - {kind} {source} rw\n"
+LINE = "{number} 1 {device} / {point} {options} - {kind} {source} {super}\n"
 DISK = 'device="/dev/sda1",mountpoint="/",fstype="ext4",device_error=""'
 
 
@@ -56,6 +56,7 @@ class Machine:
             "kind": "ext4",
             "source": "/dev/sda1",
             "options": "rw",
+            "super": "rw",
         }
         path = self.host.procfs / process / "mountinfo"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,7 @@ def test_sizes_are_in_bytes(node: Machine, values) -> None:
         f"node_filesystem_files{{{DISK}}}": 64,
         f"node_filesystem_files_free{{{DISK}}}": 60,
         f"node_filesystem_readonly{{{DISK}}}": 0,
+        'node_filesystem_emergency_readonly{device="/dev/sda1",mountpoint="/",fstype="ext4"}': 0,
         f"node_filesystem_device_error{{{DISK}}}": 0,
         'node_filesystem_mount_info{device="/dev/sda1",major="8",minor="1",mountpoint="/"}': 1,
     }
@@ -135,7 +137,20 @@ def test_duplicate_mount_is_exported_once(node: Machine, values) -> None:
 def test_read_only_is_exported(node: Machine, values) -> None:
     node.mount("/data", options="ro,noatime")
     found = values(node.collector().collect())
-    assert [v for s, v in found.items() if "readonly" in s] == [1]
+    assert [v for s, v in found.items() if "readonly" in s] == [1, 0]
+
+
+def test_only_a_writable_mount_is_read_only_in_emergency(node: Machine, values) -> None:
+    node.mount("/", super="ro,errors=remount-ro")
+    node.mount("/data", device="8:2", super="rw,emergency_ro")
+    node.mount("/image", device="8:3", options="ro", super="ro")
+    node.mount("/bound", device="8:4", options="ro")
+    found = values(node.collector().collect())
+    emergency = {s for s, value in found.items() if value and "emergency" in s}
+    series = (
+        'node_filesystem_emergency_readonly{{device="/dev/sda1",mountpoint="{}",fstype="ext4"}}'
+    )
+    assert emergency == {series.format(point) for point in ("/", "/data")}
 
 
 def test_mount_with_an_error_exports_only_the_error(node: Machine, values) -> None:
@@ -147,6 +162,7 @@ def test_mount_with_an_error_exports_only_the_error(node: Machine, values) -> No
     assert {s: v for s, v in found.items() if "nas" in s} == {
         f"node_filesystem_device_error{{{nfs}}}": 1,
         f"node_filesystem_readonly{{{nfs}}}": 1,
+        'node_filesystem_emergency_readonly{device="nas:/x",mountpoint="/mnt",fstype="nfs"}': 0,
     }
     assert f"node_filesystem_size_bytes{{{DISK}}}" in found
 

@@ -56,6 +56,9 @@ FILES: Mapping[str, tuple[str, ...]] = {
         f"sys/devices/system/edac/mc/mc0/{file}"
         for file in ("ce_count", "csrow0/ch0_ce_count", "csrow0/ch0_dimm_label", "dimm0/dimm_label", "dimm0/dimm_ce_count")
     ),
+    "ext4": tuple(
+        f"sys/fs/ext4/sda1/{file}" for file in ("errors_count", "warning_count", "first_error_time", "last_error_time")
+    ),
     "ipvs": ("proc/net/ip_vs", "proc/net/ip_vs_stats"),
     "nfs": ("proc/net/rpc/nfs",),
     "nfsd": ("proc/net/rpc/nfsd",),

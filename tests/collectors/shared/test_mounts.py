@@ -15,12 +15,30 @@ TEXT = (
 
 def test_mounts_have_type_and_place() -> None:
     assert list(parse(TEXT)) == [
-        Mount("/dev/nvme0n1p2", "259", "2", "/", "ext4", read_only=False),
-        Mount("securityfs", "0", "6", "/sys/kernel/security", "securityfs", read_only=False),
-        Mount("nas:/vol\\0401", "0", "49", "/mnt/with blank\\and\tmore", "nfs4", read_only=False),
-        Mount("/dev/sdb1", "8", "17", "/data", "xfs", read_only=True),
-        Mount("/dev/sdc1", "8", "33", "/broken", "ext4", read_only=True),
-        Mount("", "0", "50", "/empty", "tmpfs", read_only=False),
+        Mount(
+            "/dev/nvme0n1p2", "259", "2", "/", "ext4", read_only=False, emergency_read_only=False
+        ),
+        Mount(
+            "securityfs",
+            "0",
+            "6",
+            "/sys/kernel/security",
+            "securityfs",
+            read_only=False,
+            emergency_read_only=False,
+        ),
+        Mount(
+            "nas:/vol\\0401",
+            "0",
+            "49",
+            "/mnt/with blank\\and\tmore",
+            "nfs4",
+            read_only=False,
+            emergency_read_only=False,
+        ),
+        Mount("/dev/sdb1", "8", "17", "/data", "xfs", read_only=True, emergency_read_only=False),
+        Mount("/dev/sdc1", "8", "33", "/broken", "ext4", read_only=True, emergency_read_only=True),
+        Mount("", "0", "50", "/empty", "tmpfs", read_only=False, emergency_read_only=False),
     ]
 
 
