@@ -14,7 +14,7 @@ from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.policy import parse
-from evaluator.core.policy.limits.rules import MOST_RULES
+from evaluator.core.policy.limits import MOST_RULES
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.reports import Reports

@@ -6,19 +6,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.loop.decision_log import log_changes
-from evaluator.core.loop.extra_metrics import NO_EXTRA_METRICS, ExtraMetrics
-from evaluator.core.loop.gauges import PolicyGauges
-from evaluator.core.loop.release import release, unused
+from evaluator.core.loop.followers import PolicyGauges, log_changes, release, unused
 from evaluator.core.loop.similar import SimilarMetrics
-from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.loop.subscription import NO_EXTRA_METRICS, ExtraMetrics, Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions, NotReadyError, deciding
-from evaluator.core.policy.limits.metrics import MOST_METRICS, LimitedReadings, limit_metrics
-from evaluator.core.policy.limits.rules import MOST_RULES, RuleLimit
+from evaluator.core.policy.limits import (
+    MOST_METRICS,
+    MOST_RULES,
+    LimitedReadings,
+    RuleLimit,
+    limit_metrics,
+)
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.node_conditions import reported
 from plimsoll.text import counted

@@ -1,8 +1,9 @@
-"""The metrics that agents report: those that policies use, with a generation that increments on change."""
+"""The metrics requested from sources: those that policies use, in a list with a generation for agents, and extra ones."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +36,40 @@ class Subscriptions:
         while self.current.generation == generation:
             await self._changed.wait()
         return self.current
+
+
+class ExtraMetrics(Protocol):
+    """Names of metrics, exact or by patterns that agents match."""
+
+    @property
+    def patterns(self) -> Sequence[str]:
+        """Patterns with `*`, for agents to match."""
+        ...
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The metrics to request now."""
+        ...
+
+    def found(self, names: Iterable[str]) -> bool:
+        """Add names of an agent that match the patterns; return whether one is new."""
+        ...
+
+    def update(self, of_policies: Iterable[frozenset[str]], left_out: Collection[str]) -> None:
+        """Take over the metrics of policies after a decision; those that are `left_out` have no readings."""
+        ...
+
+
+class _NoExtraMetrics:
+    patterns: Sequence[str] = ()
+    wanted = frozenset[str]()
+
+    def found(self, names: Iterable[str]) -> bool:
+        return False
+
+    def update(self, of_policies: Iterable[frozenset[str]], left_out: Collection[str]) -> None:
+        pass
+
+
+NO_EXTRA_METRICS: ExtraMetrics = _NoExtraMetrics()
+"""Only the metrics of policies."""

@@ -14,11 +14,10 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
 from evaluator.core.model.steps import Steps, finished
-from evaluator.core.policy import durations, labeling
+from evaluator.core.policy import durations, labeling, problems
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.findings import first_evaluation, problems
 from evaluator.core.policy.label_sets import (
     LabelAssignment,
     LabelAssignments,
@@ -262,7 +261,7 @@ def _decision(
             previous = history.previous(policy, name)
             states[name] = yield from durations.advance(strategy, table, previous, now=now)
             yield
-    before = history.of(policy) or Decision(policy, refuses_all=first_evaluation.reported(policy))
+    before = history.of(policy) or Decision(policy, refuses_all=problems.reported_refusal(policy))
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     yield
@@ -274,7 +273,7 @@ def _decision(
     preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     earlier = before.refuses_all if before.policy.generation == policy.generation else None
     refuses_all = problems.refuses_all(states, unreported, earlier)
-    from_start = (first_evaluation.problem(policy),) if refuses_all else ()
+    from_start = (problems.refusal_problem(policy),) if refuses_all else ()
     return Decision(
         policy,
         {name: _violation_reasons(policy, name, states, table, before) for name in COMPLIANCE},

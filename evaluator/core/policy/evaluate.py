@@ -22,8 +22,7 @@ import numpy.typing as npt
 from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, alike, union
 from evaluator.core.policy import hints
 from evaluator.core.policy.reductions import Use
-from evaluator.core.policy.rule_options import WhenMissing
-from evaluator.core.policy.types import Operator, Rule, Strategy
+from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
 from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
 

@@ -1,17 +1,30 @@
 """Hints for metrics with several series per node, and for counters: how to reduce them to one value at the source.
 
 A text is constant for a metric, its source and the policy's use of it, because it is also written to Events.
+`counter_warnings` selects the counters that a policy compares without a rate.
 """
 
-from collections.abc import Callable, Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
-from evaluator.core.policy.reductions import PREFIX, Reduction, Use, reduction, shipped
+from evaluator.core.policy.reductions import (
+    PREFIX,
+    Reduction,
+    Use,
+    is_counter,
+    reduction,
+    shipped,
+    uses_by_metric,
+)
+from evaluator.core.policy.types import Operator, Policy
 from evaluator.core.readings.merged import CUSTOM_METRICS, PROMETHEUS
 from evaluator.core.readings.node_conditions import SOURCE as NODE_CONDITIONS
 
 LONGEST_NAME = 60
 """Characters. Examples repeat the metric name; longer names get no example, to keep the status small."""
+_AMOUNT = re.compile(r".*(_(seconds|bytes|joules?)_total|Octets)")
+"""Counters of amounts: on a busy node they are always above 0."""
 
 
 @lru_cache(maxsize=1024)
@@ -42,26 +55,28 @@ def _example(metric: str, uses: Collection[Use]) -> str:
     """Return an example of a recording rule; empty for a name that is too long, or no series name."""
     if not _fits(metric):
         return ""
-    found = reduction(metric, uses)
-    recorded = PREFIX + found.name.removeprefix(PREFIX)
-    expression = _filled(found, _selector(metric, found.matchers))
-    return f", such as `record: {recorded}` with `expr: {expression}`{_compared(found)}"
+    reduced = reduction(metric, uses)
+    recorded = PREFIX + reduced.name.removeprefix(PREFIX)
+    expression = _filled(reduced, _selector(metric, reduced.matchers))
+    return f", such as `record: {recorded}` with `expr: {expression}`{_compared(reduced)}"
 
 
 def _in_prometheus(metric: str, uses: Collection[Use]) -> str:
     advice = f"{_named(metric, uses)}have Prometheus reduce them, by a recording rule or in --prometheusQueries"
     if not _fits(metric):
         return advice
-    found = reduction(metric, uses)
-    expression = _filled(found, _selector(metric, found.matchers), by=" by (node) ")
-    return f"{advice}, such as `{found.name}: {expression}`{_compared(found)}, and name that here"
+    reduced = reduction(metric, uses)
+    expression = _filled(reduced, _selector(metric, reduced.matchers), by=" by (node) ")
+    return (
+        f"{advice}, such as `{reduced.name}: {expression}`{_compared(reduced)}, and name that here"
+    )
 
 
 def _in_the_adapter(metric: str, uses: Collection[Use]) -> str:
-    found = reduction(metric, uses)
-    series = "<<.Series>>" + _matching("<<.LabelMatchers>>", found.matchers)
-    query = _filled(found, series, by=" by (<<.GroupBy>>) ")
-    return f"have the adapter reduce them, such as by `metricsQuery: {query}`{_compared(found)}"
+    reduced = reduction(metric, uses)
+    series = "<<.Series>>" + _matching("<<.LabelMatchers>>", reduced.matchers)
+    query = _filled(reduced, series, by=" by (<<.GroupBy>>) ")
+    return f"have the adapter reduce them, such as by `metricsQuery: {query}`{_compared(reduced)}"
 
 
 def _among_conditions(_metric: str, _uses: Collection[Use]) -> str:
@@ -83,9 +98,9 @@ def _named(metric: str, uses: Collection[Use]) -> str:
     return f"name {series} of deploy/rules (docs/shipped-rules.md) instead, or " if series else ""
 
 
-def _compared(found: Reduction) -> str:
+def _compared(reduced: Reduction) -> str:
     """Return a note on the target, if the result is a count of series."""
-    return " (the number of such series: compare it GreaterThan 0)" if found.counts else ""
+    return " (the number of such series: compare it GreaterThan 0)" if reduced.counts else ""
 
 
 def _fits(metric: str) -> bool:
@@ -105,5 +120,36 @@ def _matching(*matchers: str) -> str:
     return "{" + ",".join(filter(None, matchers)) + "}"
 
 
-def _filled(found: Reduction, series: str, by: str = "") -> str:
-    return found.expression.replace("{by}", by).replace("{series}", series)
+def _filled(reduced: Reduction, series: str, by: str = "") -> str:
+    return reduced.expression.replace("{by}", by).replace("{series}", series)
+
+
+def counter_warnings(policy: Policy) -> dict[str, str]:
+    """Return a warning for each metric that is a counter by its name, sorted; each has the recording rule to write.
+
+    A rule on whether anything was counted, such as `errors_total GreaterThan 0`, can be meant; on seconds or bytes it
+    never is. Without a rate, a counter only grows until the node restarts.
+    """
+    uses = uses_by_metric(policy)
+    return {
+        metric: counter_hint(metric, uses[metric])
+        for metric in sorted(uses)
+        if is_counter(metric) and not _is_meant(metric, uses[metric])
+    }
+
+
+def _is_meant(metric: str, uses: Sequence[Use]) -> bool:
+    return _AMOUNT.fullmatch(metric) is None and all(map(_asks_whether_any, uses))
+
+
+def _asks_whether_any(use: Use) -> bool:
+    """Return whether a rule tells 0 from all other counts."""
+    match use:
+        case Use(ranks=True):
+            return False
+        case Use(Operator.GREATER_THAN, target):
+            return 0 <= target < 1
+        case Use(Operator.LESS_THAN, target):
+            return 0 < target <= 1
+        case _:
+            return use.target == 0

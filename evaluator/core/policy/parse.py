@@ -11,11 +11,19 @@ from typing import Any
 
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import ENFORCEMENT, PolicyKey
-from evaluator.core.policy import rule_options
-from evaluator.core.policy.findings import counters
-from evaluator.core.policy.rule_options import PLAIN, RuleOptions
+from evaluator.core.policy import hints
 from evaluator.core.policy.strategies import STRATEGIES, StrategyName
-from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
+from evaluator.core.policy.types import (
+    PLAIN,
+    Label,
+    Operator,
+    Policy,
+    Rule,
+    RuleOptions,
+    Strategy,
+    parse_options,
+    parse_target,
+)
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary, parse_actions
 from plimsoll.text import one_line, shown
 
@@ -69,7 +77,9 @@ def parse(
         can_violate=any(name.row.determines_compliance for name in strategies),
     )
     policy = replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
-    return replace(policy, warnings=_limited([*counters.warnings(policy).values()], "warnings"))
+    return replace(
+        policy, warnings=_limited([*hints.counter_warnings(policy).values()], "warnings")
+    )
 
 
 def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:
@@ -122,7 +132,7 @@ class _FlawError(Exception):
 
 def _target(items: object) -> float:
     try:
-        return rule_options.number(items)
+        return parse_target(items)
     except ValueError as error:
         raise _FlawError(
             f"target {shown(items)} is neither a number nor a quantity (3, 0.5, 1500m, 2Gi)"
@@ -132,7 +142,7 @@ def _target(items: object) -> float:
 def _options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
     """Return the options of a rule or strategy; `common`: those of its strategy."""
     try:
-        return rule_options.parse_options(body, common)
+        return parse_options(body, common)
     except ValueError as error:
         raise _FlawError(str(error)) from error
 

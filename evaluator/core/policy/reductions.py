@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from evaluator.core.policy import rule_options
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Operator, Policy
+from evaluator.core.policy.types import Operator, Policy, formatted
 
 PREFIX = "node_"
 
@@ -185,7 +184,7 @@ def reduction(metric: str, uses: Collection[Use]) -> Reduction:
         return Reduction(f"{stem}_per_second", "sum{by}(rate({series}[1m]))")
     matchers = next((text for key, text in _MATCHERS.items() if re.fullmatch(key, base)), "")
     if seeks is _Seeks.EQUAL:
-        target = rule_options.formatted(_first(uses).target)
+        target = formatted(_first(uses).target)
         expression = f"sum{{by}}({{series}} == bool {target})"
         return Reduction(f"{metric}_matches", expression, matchers, counts=True)
     return Reduction(f"{metric}_{worst}", f"{worst}{{by}}({{series}})", matchers)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
-from evaluator.core.policy.rule_options import RuleOptions
+from evaluator.core.policy.types import RuleOptions
 from evaluator.core.readings.column import Bools, Floats
 
 

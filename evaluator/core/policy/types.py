@@ -1,5 +1,6 @@
-"""Typed policies: strategies, rules, operators and labels. `parse` creates them from TASPolicy objects."""
+"""Typed policies: strategies, rules and their options, operators and labels. `parse` creates them from TASPolicy objects."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -7,12 +8,42 @@ from functools import cached_property
 from typing import Any
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy import rule_options
-from evaluator.core.policy.rule_options import PLAIN, RuleOptions
 from evaluator.core.policy.strategies import PER_POD, StrategyName
 from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
+from plimsoll import quantity
+from plimsoll.durations import duration
+from plimsoll.text import shown
 
 VIOLATING = "violating"
+
+
+class WhenMissing(StrEnum):
+    """How a rule treats a node without a usable reading."""
+
+    IGNORE = "ignore"
+    VIOLATE = "violate"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOptions:
+    """Durations of a rule, and its treatment of missing readings: extensions that Telemetry Aware Scheduling ignores.
+
+    `for_seconds`: how long the comparison must be true before the rule is violated. `clear_after`: how long it must
+    be false before the violation ends. `when_missing`: whether a missing reading counts as a match.
+    """
+
+    for_seconds: float = 0.0
+    clear_after: float = 0.0
+    when_missing: WhenMissing = WhenMissing.IGNORE
+
+    @property
+    def timed(self) -> bool:
+        """Whether the result depends on earlier readings."""
+        return self.for_seconds > 0 or self.clear_after > 0
+
+
+PLAIN = RuleOptions()
+"""Telemetry Aware Scheduling's behaviour: no durations, and missing readings are ignored."""
 
 
 class Operator(StrEnum):
@@ -46,9 +77,7 @@ class Rule:
     """Whether a feature computes the metric, for a node and a pod (`Vocabulary.derived`)."""
 
     def __str__(self) -> str:
-        return (
-            f"{self.metric} {self.operator} {self.written or rule_options.formatted(self.target)}"
-        )
+        return f"{self.metric} {self.operator} {self.written or formatted(self.target)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +142,59 @@ class Policy:
         strategies = [self.strategies.get(name) for name in PER_POD]
         rules = (rule for strategy in strategies if strategy for rule in strategy.rules)
         return frozenset(rule.metric for rule in rules if rule.derived)
+
+
+def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:
+    """Return the options of a rule or strategy; absent ones are taken from `common`, those of its strategy. Raises ValueError."""
+    return RuleOptions(
+        _seconds(body, "for", common.for_seconds),
+        _seconds(body, "clearAfter", common.clear_after),
+        _when_missing(body.get("whenMissing"), common.when_missing),
+    )
+
+
+def _seconds(body: Mapping[str, Any], name: str, default: float) -> float:
+    value = body.get(name)
+    if value is None:
+        return default
+    try:
+        if not isinstance(value, str):
+            raise ValueError(
+                f"not a duration: {shown(value)} (write it like 30s or 1m30s, in quotes)"
+            )
+        return duration(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _when_missing(value: object, default: WhenMissing) -> WhenMissing:
+    if value is None:
+        return default
+    if not isinstance(value, str) or value not in tuple(WhenMissing):
+        raise ValueError(f"whenMissing {shown(value)} is neither ignore nor violate")
+    return WhenMissing(value)
+
+
+def parse_target(value: object) -> float:
+    """Return the number of a target: a number, or a quantity as text; 0 if absent. Raises ValueError."""
+    match value:
+        case None:
+            return 0
+        case str():
+            return quantity.parse(value)
+        case int() | float() if not isinstance(value, bool) and _finite(value):
+            return value
+        case _:
+            raise ValueError("neither a number nor a quantity")
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no double can hold
+        return False
+
+
+def formatted(value: float) -> str:
+    """Return a number in its shortest form: 3, not 3.0."""
+    return str(int(value)) if abs(value) < 1e16 and value == int(value) else str(value)

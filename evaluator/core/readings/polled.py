@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evaluator.core.readings.column import NEVER, Column, Counts, Floats, Reading, is_fresh, unknown
-from evaluator.core.readings.row_index import RowIndex, Rows
 from evaluator.core.readings.store import SuspendedTime
+from evaluator.core.readings.tables import RowIndex, Rows
 
 _SPARE = 64
 """Stale names tolerated beyond twice the number of nodes before rows are compacted."""

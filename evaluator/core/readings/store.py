@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.core.readings.cells import Cells
 from evaluator.core.readings.column import (
     NEVER,
     Bools,
@@ -24,8 +23,7 @@ from evaluator.core.readings.column import (
     is_fresh,
     unknown,
 )
-from evaluator.core.readings.row_index import RowIndex, Rows
-from evaluator.core.readings.undo import Undo
+from evaluator.core.readings.tables import Cells, RowIndex, Rows, Undo
 from wire.codec import Delta
 
 _COLUMNS = 1024

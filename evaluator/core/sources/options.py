@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from evaluator.core.policy.limits.metrics import MOST_METRICS
-from evaluator.core.policy.limits.rules import MOST_RULES
+from evaluator.core.policy.limits import MOST_METRICS, MOST_RULES
 from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
 from plimsoll import durations, flags
 from plimsoll.flags import option

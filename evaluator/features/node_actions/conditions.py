@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.rule_options import formatted
+from evaluator.core.policy.types import formatted
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.names import STRONGEST_FIRST
 from plimsoll import rfc3339

@@ -14,8 +14,8 @@ from evaluator.core.policy import evaluate
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
-from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.scorers import derived
 from evaluator.features.scorers import derived_readings as scorer_metrics

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.findings.first_evaluation import AWAITED, VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
-from evaluator.core.policy.rule_options import WhenMissing
+from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Policy, Strategy
+from evaluator.core.policy.types import Policy, Strategy, WhenMissing
 from evaluator.core.report import PolicyCondition, listed
 from plimsoll.text import counted
 

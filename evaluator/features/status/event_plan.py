@@ -10,8 +10,8 @@ from typing import Any
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.findings.first_evaluation import VALID
 from evaluator.core.policy.metrics_found import METRICS_FOUND
+from evaluator.core.policy.problems import VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.report import Episode, PolicyPart
 from evaluator.features.status.conditions import WARNINGS

@@ -5,9 +5,8 @@ from itertools import combinations
 from typing import Any
 
 from evaluator.core.policy.labeling import rules_by_label
-from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
+from evaluator.core.policy.types import Operator, Policy, Rule, Strategy, WhenMissing
 from plimsoll.text import counted
 
 _EXACT = 2**53

@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator
 
-from evaluator.core.policy import rule_options
-from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import VIOLATING, Operator, Policy, Rule, Strategy
+from evaluator.core.policy.types import (
+    VIOLATING,
+    Operator,
+    Policy,
+    Rule,
+    Strategy,
+    WhenMissing,
+    formatted,
+)
 from evaluator.core.policy.vocabulary import LABEL
 from plimsoll.durations import format_duration
 
@@ -70,8 +76,8 @@ def _subject(name: StrategyName, rule: Rule) -> str:
 
 
 def _when(rule: Rule, subject: str) -> str:
-    target = rule.written or rule_options.formatted(rule.target)
-    number = rule_options.formatted(rule.target)
+    target = rule.written or formatted(rule.target)
+    number = formatted(rule.target)
     value = target if target == number else f"{target} ({number})"
     compared = f"{_COMPARED[rule.operator]} {value}"
     clear = format_duration(rule.options.clear_after)

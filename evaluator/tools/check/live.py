@@ -10,8 +10,7 @@ import msgspec
 
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import uses_of
-from evaluator.core.policy.rule_options import formatted
-from evaluator.core.policy.types import Policy
+from evaluator.core.policy.types import Policy, formatted
 from plimsoll.text import SentenceError, counted
 
 _TIMEOUT = 10.0

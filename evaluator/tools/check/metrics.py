@@ -4,11 +4,10 @@ import math
 from collections.abc import Collection, Iterator
 
 from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
-from evaluator.core.policy import rule_options
-from evaluator.core.policy.findings import counters
+from evaluator.core.policy import hints
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, uses_of
-from evaluator.core.policy.types import Operator, Policy, Rule
+from evaluator.core.policy.types import Operator, Policy, Rule, formatted
 from evaluator.core.readings import node_conditions
 from plimsoll.text import NearNames
 
@@ -42,7 +41,7 @@ def warnings(
 
     `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
     """
-    of_counters = counters.warnings(policy)
+    of_counters = hints.counter_warnings(policy)
     for metric in sorted(policy.measured_metrics):
         if metric.startswith(node_conditions.PREFIX):
             yield from _condition(metric)
@@ -98,11 +97,7 @@ def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator
     low, high = _range(rule, entry)
     if problem := _out_of_range(rule, low, high):
         percentage = high == 1 and 1 < target <= 100
-        meant = (
-            f": write {rule_options.formatted(target / 100)} for {_number(target)} %"
-            if percentage
-            else ""
-        )
+        meant = f": write {formatted(target / 100)} for {_number(target)} %" if percentage else ""
         yield f"{metric} is between {_number(low)} and {_number(high)}, so {problem}{meant}"
     in_bytes = entry is not None and entry.unit == "bytes" and entry.type == "gauge"
     if in_bytes and 0 < target < _SMALLEST and target == math.floor(target):
@@ -130,4 +125,4 @@ def _out_of_range(rule: Rule, low: float, high: float) -> str:
 
 
 def _number(value: float) -> str:
-    return rule_options.formatted(value)
+    return formatted(value)

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from evaluator.core.policy.rule_options import RuleOptions
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Policy, Rule, Strategy
+from evaluator.core.policy.types import Policy, Rule, RuleOptions, Strategy
 
 TARGETS = (0.8, 0.9, 1.0, 1.1, 1.2)
 """Factors of all targets."""

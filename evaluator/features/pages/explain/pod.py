@@ -12,10 +12,9 @@ from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy import rule_options
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Rule
+from evaluator.core.policy.types import Rule, formatted
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Window
@@ -190,7 +189,7 @@ def _nodes(
         entry["rules"] = [
             {
                 "rule": str(rule),
-                "target": rule.written or rule_options.formatted(rule.target),
+                "target": rule.written or formatted(rule.target),
                 **row[rule.metric],
                 "violated": violated[number],
             }

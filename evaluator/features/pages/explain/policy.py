@@ -14,8 +14,8 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings

@@ -1,9 +1,7 @@
 """Rules and strategies as sentences."""
 
-from evaluator.core.policy import rule_options
-from evaluator.core.policy.rule_options import WhenMissing
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Operator, Policy, Rule
+from evaluator.core.policy.types import Operator, Policy, Rule, WhenMissing, formatted
 from plimsoll.durations import format_duration
 
 _COMPARISONS = {
@@ -20,7 +18,7 @@ _ORDERS = {
 
 def rule(found: Rule) -> str:
     """Return a comparison with its durations as a sentence without subject."""
-    target = found.written or rule_options.formatted(found.target)
+    target = found.written or formatted(found.target)
     parts = [f"{found.metric} {_COMPARISONS[found.operator]} {target}"]
     options = found.options
     if options.for_seconds:

@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.loop.decision_log import log_changes
-from evaluator.core.loop.gauges import PolicyGauges
+from evaluator.core.loop.followers import PolicyGauges, log_changes, release, unused
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.loop.release import release, unused
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import SLICE, Metrics
 from evaluator.core.model.names import PolicyKey

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse as policy
 from evaluator.core.policy.parse import MOST_LABELS, MOST_RULES
-from evaluator.core.policy.rule_options import PLAIN, RuleOptions, WhenMissing
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import Label, Operator, Rule, Strategy
+from evaluator.core.policy.types import (
+    PLAIN,
+    Label,
+    Operator,
+    Rule,
+    RuleOptions,
+    Strategy,
+    WhenMissing,
+)
 from evaluator.core.policy.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(frozenset({"plimsoll_risk_cpu", "plimsoll_reward", "plimsoll_congestion"}))

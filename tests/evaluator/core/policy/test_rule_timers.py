@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.policy.rule_options import RuleOptions
 from evaluator.core.policy.rule_timers import RuleTimers, TimedState
+from evaluator.core.policy.types import RuleOptions
 
 NODES = NodeIndex(f"n{number}" for number in range(6))
 masks = st.lists(st.booleans(), min_size=6, max_size=6).map(np.array)

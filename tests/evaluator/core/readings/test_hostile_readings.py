@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.findings import first_evaluation
 from evaluator.core.policy.parse import parse as parse_policy
+from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
 from wire.codec import Delta
@@ -64,7 +64,7 @@ def about(decisions, store, key):
         {node: nodes[node] for node in OTHERS},
         {(m, node) for m, missing in decision.missing.items() for node in {*missing} - {MALLORY}},
         # Whether every node is refused is a result about all nodes together.
-        {*decision.problems} - {first_evaluation.problem(decision.policy)},
+        {*decision.problems} - {refusal_problem(decision.policy)},
     )
 
 

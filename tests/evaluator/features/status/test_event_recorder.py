@@ -9,9 +9,9 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.decide import decide as decide_on
-from evaluator.core.policy.findings import first_evaluation
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.parse import parse
+from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
@@ -187,11 +187,11 @@ async def test_policy_that_refuses_every_node_at_once_is_reported_once(
     policy = parse(tas("demo", "default", dontschedule=[rule("health Equals 2")]))
     world.decide(policy, n0=2.0, n1=2.0)
     began = "dontschedule is violated: the condition DontScheduleViolated names the nodes"
-    await told({began: 1, first_evaluation.problem(policy): 1})
+    await told({began: 1, refusal_problem(policy): 1})
     world.decide(policy, n0=2.0, n1=2.0)
     world.decide(policy, n0=0.0, n1=0.0)
     cleared = "dontschedule is no longer violated on any node"
-    await told({began: 1, first_evaluation.problem(policy): 1, cleared: 1})
+    await told({began: 1, refusal_problem(policy): 1, cleared: 1})
 
 
 async def test_label_conflict_is_reported_without_the_node(api, recording, told, demo):

@@ -9,7 +9,7 @@ import pytest
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.findings import first_evaluation
+from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged
@@ -185,7 +185,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
                 "dontschedule": ["a"],
                 "deschedule": ["a"],
                 "enforcement": "enforce",
-                "problems": [first_evaluation.problem(demo)],
+                "problems": [refusal_problem(demo)],
                 "warnings": [],
             },
             {

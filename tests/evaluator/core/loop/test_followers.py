@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.loop.gauges import PolicyGauges
+from evaluator.core.loop.followers import PolicyGauges
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store

@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.findings import first_evaluation
+from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.readings.store import Store
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
@@ -43,7 +43,7 @@ def test_policy_that_refuses_every_node_at_once_has_a_problem_until_one_is_allow
     cluster = Cluster()
     for _ in range(2):
         found = cluster.decide(demo, a=9.0, b=9.0)
-        assert found.problems == found.stable_problems == (first_evaluation.problem(demo),)
+        assert found.problems == found.stable_problems == (refusal_problem(demo),)
     assert cluster.decide(demo, b=1.0).problems == ()
     assert cluster.decide(demo, b=9.0).problems == (), "it is reported once"
 
@@ -68,7 +68,7 @@ def test_edit_is_evaluated_for_the_first_time(demo):
     cluster = Cluster()
     cluster.decide(demo, a=1.0, b=9.0)
     edited = dataclasses.replace(demo, generation=4)
-    assert cluster.decide(edited, a=9.0).problems == (first_evaluation.problem(edited),)
+    assert cluster.decide(edited, a=9.0).problems == (refusal_problem(edited),)
 
 
 def test_observed_policy_would_refuse(demo):

@@ -1,6 +1,6 @@
 """Rows by node name: in the requested order, looked up once per node list."""
 
-from evaluator.core.readings.row_index import RowIndex
+from evaluator.core.readings.tables import RowIndex
 
 
 def test_rows_are_found_in_the_requested_order():

@@ -1,0 +1,185 @@
+"""What follows each new decision, in small steps: gauges are updated, changes logged, and replaced decisions freed."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from evaluator.core.metrics import Metrics, PolicyGauge
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.violations import ViolationReasons, violators
+from plimsoll import logs
+from plimsoll.text import counted
+
+log = logs.get(__name__)
+
+Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
+"""(gauge, label values) → value."""
+
+
+class PolicyGauges:
+    """Owns the gauges of policies. Only changed values are written: of thousands, a few change per evaluation."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._shown: dict[PolicyKey, Figures] = {}
+
+    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
+        """Update the gauges, one policy per step."""
+        metrics = self._metrics
+        metrics.decided_timestamp.set_to_current_time()
+        metrics.policies.set(len(decisions.policies))
+        metrics.nodes.set(len(decisions.table.nodes))
+        for key in self._shown.keys() - decisions.policies.keys():
+            self._change(self._shown.pop(key), {})
+            metrics.forget(*key)
+        for key, decision in decisions.policies.items():
+            figures = self._figures(key, decision, decisions.table)
+            self._change(self._shown.get(key, {}), figures)
+            self._shown[key] = figures
+            yield
+
+    @staticmethod
+    def _change(shown: Figures, figures: Figures) -> None:
+        if shown == figures:
+            return
+        for (gauge, labels), figure in figures.items():
+            if shown.get((gauge, labels)) != figure:
+                gauge.set(labels, figure)
+        for gauge, labels in shown.keys() - figures.keys():
+            gauge.remove(labels)
+
+    def _figures(self, key: PolicyKey, decision: Decision, table: MetricTable) -> Figures:
+        metrics = self._metrics
+        figures: dict[tuple[PolicyGauge, tuple[str, ...]], float] = {
+            (metrics.policy_problems, key): len(decision.problems) - len(decision.not_found)
+        }
+        mode = "observe" if decision.policy.observed else "enforce"
+        for strategy, violating in decision.violations.items():
+            figures[metrics.violating_nodes, (*key, strategy.value, mode)] = len(violating)
+        for strategy, state in decision.states.items():
+            of = (*key, strategy.value)
+            figures[metrics.missing_violations, of] = state.missing_violations
+            figures[metrics.timed_nodes, (*of, "pending")] = state.pending
+            figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
+        figures[metrics.metrics_not_found, key] = len(decision.not_found)
+        for metric in decision.policy.metrics:
+            figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
+        return figures
+
+
+_NAMED = 10
+"""Nodes logged by name for one change of a policy."""
+
+
+def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
+    """Log what changed, one policy with each step, in the wording of Telemetry Aware Scheduling.
+
+    Nodes are compared as masks; only those that are named get their reasons. The reasons of all nodes take milliseconds.
+    """
+    compare = _comparison(before.table.nodes, after.table.nodes)
+    for key, decision in after.policies.items():
+        old = before.policies.get(key, Decision(decision.policy))
+        mode = {"mode": "observe"} if decision.policy.observed else {}
+        context = log.bind(policy=str(key), **mode)
+        changes = [
+            (strategy.value, now, *compare(old.violations[strategy], now))
+            for strategy, now in decision.violations.items()
+            if now is not old.violations[strategy]
+        ]
+        if key not in before.policies or any(one.count or two.count for *_, one, two in changes):
+            context.info("Evaluating %s", key.name)
+        cleared = f"no longer violating {key.name}"
+        for strategy, now, entered, left in changes:
+            reasons, rest = _reasons(now, entered), f"violating {key.name}"
+            _name(context.info, reasons, rest, nodes=entered.count, strategy=strategy)
+            reasons = dict.fromkeys(left.names[:_NAMED], cleared)
+            _name(context.info, reasons, cleared, nodes=left.count, strategy=strategy)
+        for problem in decision.problems:
+            if problem not in old.problems:
+                context.warning("problem in policy %s: %s", key.name, problem)
+        known = old.policy.warnings if key in before.policies else ()
+        for warning in decision.policy.warnings:
+            if warning not in known:
+                context.warning("policy %s: %s", key.name, warning)
+        yield
+    for key in before.policies.keys() - after.policies.keys():
+        log.info("policy %s is gone", key.name, policy=str(key))
+
+
+def _comparison(
+    before: NodeIndex, after: NodeIndex
+) -> Callable[[Mapping[str, str], Mapping[str, str]], tuple[NodeMask, NodeMask]]:
+    """Return a function from a strategy's violators then and now to the nodes that began and those that ceased to violate it."""
+    forward, backward = Reindex(before, after), Reindex(after, before)
+
+    def compare(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[NodeMask, NodeMask]:
+        old, new = violators(was, before), violators(now, after)
+        entered = NodeMask(after, new & ~forward.mask(old))
+        return entered, NodeMask(before, old & ~backward.mask(new))
+
+    return compare
+
+
+def _reasons(now: Mapping[str, str], nodes: NodeMask) -> Mapping[str, str]:
+    """Return the reasons of the first few nodes."""
+    if not isinstance(now, ViolationReasons):
+        return {}
+    few = np.zeros_like(nodes.mask)
+    few[nodes.mask.nonzero()[0][:_NAMED]] = True
+    return now.some(few)
+
+
+def _name(
+    info: Callable[..., None], reasons: Mapping[str, str], rest: str, *, nodes: int, strategy: str
+) -> None:
+    """Log one line for each node in `reasons`, and one for the rest of `nodes`, which may be thousands."""
+    for node, text in reasons.items():
+        info("%s %s", node, text, node=node, strategy=strategy)
+    if more := nodes - len(reasons):
+        info("%s %s", counted(more, "more node"), rest, nodes=more, strategy=strategy)
+
+
+_COLUMNS = 20
+"""Columns freed with one step: the arrays of a column take some microseconds each."""
+
+
+_UNUSED = 3
+"""References to decisions that only a list holds, as counted below: the list, the loop's variable, the argument."""
+
+
+def unused(replaced: list[Decisions]) -> list[Decisions]:
+    """Remove from the list, and return, the decisions that nothing else refers to.
+
+    Pages and controllers use decisions for a while after they were replaced. Those are freed with a later evaluation: if
+    the page had the last reference, they would be freed at once.
+    """
+    free: list[Decisions] = []
+    kept: list[Decisions] = []
+    for decisions in replaced:
+        (free if sys.getrefcount(decisions) <= _UNUSED else kept).append(decisions)
+    replaced[:] = kept
+    return free
+
+
+def release(held: list[Decisions]) -> Iterator[None]:
+    """Empty the list, and free its decisions: one policy, or some columns, with each step.
+
+    Freeing the decisions of 100 policies of 100 rules at once takes 10 ms.
+
+    The list must hold the last references: parts that other objects use are freed with those.
+    """
+    policies = [policy for decisions in held for policy in decisions.policies.values()]
+    columns = [column for decisions in held for column in decisions.table.prepared.values()]
+    readings = [column for decisions in held for column in decisions.table.columns.values()]
+    held.clear()
+    while policies:
+        policies.pop()
+        yield
+    while columns or readings:
+        del columns[-_COLUMNS:]
+        del readings[-_COLUMNS:]
+        yield
