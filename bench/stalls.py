@@ -40,7 +40,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
 from evaluator.core.runtime import gc_tuning
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta

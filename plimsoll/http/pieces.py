@@ -1,8 +1,8 @@
-"""Bodies made in pieces, yielding to the event loop between them."""
+"""Long work for a response in pieces, yielding to the event loop between them, so that other requests are answered."""
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import TypeVar
 
 _SLICE = 0.001
@@ -25,3 +25,14 @@ async def unhurried(pieces: Iterable[T]) -> list[T]:
             begun = time.perf_counter()
     await asyncio.sleep(0)
     return made
+
+
+async def stepwise(steps: Generator[None, None, T]) -> T:
+    """Return the result of a generator, yielding to the event loop between its steps."""
+    results: list[T] = []
+
+    def run() -> Iterator[None]:
+        results.append((yield from steps))
+
+    await unhurried(run())
+    return results[0]

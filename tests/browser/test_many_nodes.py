@@ -6,7 +6,7 @@ import pytest_asyncio
 from evaluator.core.http import ops
 from evaluator.core.policy import parse
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.html.templates import segment
 from plimsoll.http.addresses import Address

@@ -17,7 +17,7 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.limits import MOST_RULES
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
 from wire.codec import Delta

@@ -11,8 +11,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.report import Effect, Effects, listed
 from evaluator.core.wiring import Wired
-from evaluator.features.extender.metrics import ExtenderMetrics
-from evaluator.features.extender.policies import PolicyVerbs
+from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 
 
 class RefusedNodes(Effects):

@@ -4,13 +4,14 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import codec
 from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
-from evaluator.features.extender.metrics import ExtenderMetrics
 from plimsoll import logs
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
@@ -29,6 +30,33 @@ _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     decide.PerPodError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
+
+
+class ExtenderMetrics:
+    """The metrics of kube-scheduler's requests."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "plimsoll_extender_requests",
+            "Requests of kube-scheduler by verb, HTTP status and outcome.",
+            ["verb", "code", "outcome"],
+            registry=registry,
+        )
+        self.request_seconds = Histogram(
+            "plimsoll_extender_request_duration_seconds",
+            "Time from a complete request to its response.",
+            ["verb"],
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=registry,
+        )
+        self.filtered_nodes = Counter(
+            "plimsoll_extender_filtered_nodes",
+            "Nodes rejected by filter responses; with mode observe, nodes that an observed policy would reject.",
+            ["mode"],
+            registry=registry,
+        )
+        for mode in ("enforce", "observe"):
+            self.filtered_nodes.labels(mode)
 
 
 class PolicyVerbs:

@@ -4,6 +4,8 @@ import itertools
 import random
 from collections.abc import Callable, Mapping
 
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
@@ -13,13 +15,29 @@ from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabe
 from evaluator.core.writes.conflict_log import ConflictLog
 from evaluator.core.writes.node_plan import LabelPlan, Step
 from evaluator.core.writes.node_writer import NodeWriter
-from evaluator.features.labels.metrics import LabelMetrics
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
 
 _FIELD = ".metadata.labels."
+
+
+class LabelMetrics:
+    """The metrics of node labels."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.label_writes = Counter(
+            "plimsoll_label_writes",
+            "Writes of node labels by result.",
+            ["result"],
+            registry=registry,
+        )
+        self.label_conflicts = Gauge(
+            "plimsoll_label_conflicts",
+            "Node labels that are not set because another field manager owns them.",
+            registry=registry,
+        )
 
 
 class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):

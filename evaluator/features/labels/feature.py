@@ -14,8 +14,7 @@ from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.removal import Removal
 from evaluator.features.labels.conflicts import ConflictsByLabel, problems
-from evaluator.features.labels.controller import NodeLabelController
-from evaluator.features.labels.metrics import LabelMetrics
+from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
 
 
 class LabelledNodes(Effects):

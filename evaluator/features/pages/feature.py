@@ -1,24 +1,71 @@
 """Pages for a browser, and /explain as JSON, on the operations port. Last in the list of features: it shows the others."""
 
+import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.http.responses import error
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.pod import Pod
+from evaluator.core.options import FeatureOptions
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.wiring import Wired
-from evaluator.features.pages.browser import BrowserPages
-from evaluator.features.pages.json_pages import ExplainPages
-from evaluator.features.pages.options import PageOptions
-from evaluator.features.pages.pod_reader import PodReader
-from evaluator.features.pages.reports import Reports
-from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.handlers import BrowserPages, ExplainPages, Reports
+from evaluator.features.pages.sources import PageSources, UnreadablePodError
 from evaluator.features.pages.targets import EXPLAIN, Targets
 from evaluator.features.pages.violation_times import ViolationTimes
+from plimsoll.flags import option
 from plimsoll.html import assets
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Request, Response
+from plimsoll.ratelimit import TokenBucket
+
+_READS_PER_SECOND, _READS_AT_ONCE = 5.0, 10
+"""Pods read from the API server for /explain: the port has no authentication."""
+_TIMEOUT = 5.0
+"""Seconds for one of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(FeatureOptions):
+    """The pages of the operations port."""
+
+    explain: bool = option(
+        "explain",
+        True,
+        "serve pages for a browser, and /explain as JSON, on the ops port, to any client that can reach it: policies with the readings of all nodes, and why "
+        "pods wait",
+    )
+
+
+class PodReader:
+    """Reads single pods from the API server, at a limited rate."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+        self._bucket = TokenBucket(_READS_PER_SECOND, _READS_AT_ONCE)
+
+    async def read(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, or None if there is none of this name. Raises UnreadablePodError."""
+        await asyncio.sleep(self._bucket.take(time.monotonic()))
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                return await self._kube.get_pod(namespace, name)
+        except KubeError as failure:
+            if failure.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise UnreadablePodError(
+                f"pod {namespace}/{name} cannot be read: {failure}"
+            ) from failure
+        except TimeoutError as failure:
+            raise UnreadablePodError(
+                f"pod {namespace}/{name} cannot be read: the API server did not answer in {_TIMEOUT:g} s"
+            ) from failure
 
 
 class _Replica:

@@ -6,8 +6,8 @@ from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import failing_rules, policy_nodes, states
 from evaluator.features.pages.explain import nodes as explain_nodes
-from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
+from plimsoll.http.pieces import stepwise
 
 
 class NodeReports:

@@ -16,10 +16,9 @@ from evaluator.features.pages.explain import pod as explain_pod
 from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import Explanation
 from evaluator.features.pages.policies import about
-from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
 from plimsoll.fairlock import FairLock
-from plimsoll.http.pieces import unhurried
+from plimsoll.http.pieces import stepwise, unhurried
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 """Names that a pod or a namespace can have."""

@@ -12,15 +12,19 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Window, joined
-from evaluator.features.pages.explain import failing_rules, overview, policy_nodes, rules, states
+from evaluator.features.pages.explain import (
+    failing_rules,
+    overview,
+    policy_nodes,
+    states,
+    wording,
+)
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
-from evaluator.features.pages.explain import status as explain_status
 from evaluator.features.pages.explain.pod_summary import attempt
-from evaluator.features.pages.slices import stepwise
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
-from plimsoll.http.pieces import unhurried
+from plimsoll.http.pieces import stepwise, unhurried
 
 _MOST_PODS = 1_000
 """Pods listed for a namespace."""
@@ -143,7 +147,7 @@ class PolicyReports:
             **sources.waiting(),
             **{name: value for name, value in found.head.items() if name != "nodesMore"},
             **policy_nodes.head(codes, window, len(positions)),
-            "status": explain_status.shown(self._cluster.status_of(key)),
+            "status": wording.status(self._cluster.status_of(key)),
             **joined(part.policy(decision) for part in sources.parts()),
             **self._pods(key),
         }
@@ -201,12 +205,14 @@ class PolicyReports:
     async def rules(self, window: Window) -> Report:
         """Report on the rules that fail on nodes, and the metrics that policies use: those that cannot be read first."""
         decisions = self._decider.latest
-        counts = await stepwise(rules.metrics(decisions))
+        counts = await stepwise(explain_metrics.counts_by_state(decisions))
         wanted = [metric for metric in counts if window.search in metric]
-        if window.state in rules.STATES:
+        if window.state in explain_metrics.STATES:
             wanted = [metric for metric in wanted if counts[metric][window.state]]
         shown = window.of(wanted)
-        rows = await unhurried(rules.rows(decisions, counts, shown, self._decider.similar.to))
+        rows = await unhurried(
+            explain_metrics.rows(decisions, counts, shown, self._decider.similar.to)
+        )
         sources = self._sources
         failing = await stepwise(
             failing_rules.listed(sources.failing_rules, window.search, sources.clock())

@@ -1,20 +1,21 @@
-"""Conditions of a policy's status: Valid, MetricsFound, and one for each strategy.
+"""Conditions of a policy's status: Valid, MetricsFound, one for each strategy, and Enforced.
 
 Names and fields follow the Kubernetes API conventions:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
-from evaluator.core.report import PolicyCondition, listed
+from evaluator.core.report import Effects, PolicyCondition, listed
 from plimsoll.text import counted
 
 WARNINGS = "Warnings"
@@ -23,6 +24,8 @@ WARNINGS = "Warnings"
 _MOST_PROBLEMS = 60
 _MOST_CHARACTERS = 30_000
 """Limits of problems in a message, by number and by characters; Kubernetes allows 32,768 characters."""
+ENFORCED = "Enforced"
+"""The condition's type."""
 
 
 def conditions(
@@ -109,3 +112,19 @@ def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[
 def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
     """Return a phrase for each metric without a usable reading on some nodes."""
     return [f"no usable reading of {m} on {listed(nodes, total)}" for m, nodes in unknown.items()]
+
+
+def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects]) -> PolicyCondition:
+    """Return the condition Enforced: what enforcing the policy would change, or what observing it would undo."""
+    policy = decision.policy
+    if not policy.observed:
+        message = "the policy is enforced"
+        if labelled := table.nodes.at(assignments_of(decision.labels).labelled):
+            nodes = listed(labelled, len(table.nodes))
+            message += f"; when it is observed or deleted, its labels are taken off {nodes}"
+        return PolicyCondition(ENFORCED, "True", "Enforced", message)
+    phrases = [one.phrase for part in effects for one in part.of(decision, table) if one.names]
+    would = "; ".join(phrases) or "change nothing now"
+    return PolicyCondition(
+        ENFORCED, "False", "Observed", f"only observed, by {policy.observed_by}; would {would}"
+    )

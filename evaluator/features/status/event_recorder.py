@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import Counter
+
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writer import EventWriter
 from evaluator.core.kube.transport import KubeError
@@ -20,7 +22,6 @@ from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.report import PartsOf, no_parts
 from evaluator.features.status import event_plan as policy_events
 from evaluator.features.status.event_plan import ReportedState
-from evaluator.features.status.metrics import StatusMetrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -59,13 +60,16 @@ class _EventState:
 
 
 class PolicyEventRecorder:
-    """Records changes of each policy as Events. Call `wake()` after new decisions. Writes only while `is_leader()`."""
+    """Records changes of each policy as Events. Call `wake()` after new decisions. Writes only while `is_leader()`.
+
+    `counted`: counts occurrences by namespace, policy and reason.
+    """
 
     def __init__(
         self,
         kube: Kube,
         decider: DecisionLoop,
-        metrics: StatusMetrics,
+        counted: Counter,
         *,
         similar_to: SimilarTo = lambda _metric: (),
         parts_of: PartsOf = no_parts,
@@ -77,7 +81,7 @@ class PolicyEventRecorder:
     ) -> None:
         self._writer = EventWriter(kube)
         self._decider = decider
-        self._metrics = metrics
+        self._counted = counted
         self._similar_to = similar_to
         self._parts_of = parts_of
         self._status_of = status_of
@@ -148,7 +152,7 @@ class PolicyEventRecorder:
             )
             for spec in policy_events.diff(state.reported, reported):
                 state.pending[spec] += 1
-                self._metrics.policy_events.labels(*key, spec.reason).inc()
+                self._counted.labels(*key, spec.reason).inc()
             state.reported = reported
             states[identity] = state
             await asyncio.sleep(0)

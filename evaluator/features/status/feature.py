@@ -6,8 +6,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.wiring import Wired
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
-from evaluator.features.status.metrics import StatusMetrics
-from evaluator.features.status.pod_controller import PolicyPodController
+from evaluator.features.status.pod_controller import PolicyPodController, StatusMetrics
 
 
 class _Reporting:
@@ -44,7 +43,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     recorder = PolicyEventRecorder(
         core.api,
         core.loop,
-        metrics,
+        metrics.policy_events,
         similar_to=similar_to,
         parts_of=contributions.parts,
         status_of=core.cluster.status_of,

@@ -22,8 +22,7 @@ from evaluator.core.report import (
     listed,
     no_parts,
 )
-from evaluator.features.status import enforcement
-from evaluator.features.status.conditions import conditions, missing, missing_phrases
+from evaluator.features.status.conditions import conditions, enforced, missing, missing_phrases
 from plimsoll.text import counted
 
 
@@ -106,7 +105,7 @@ def _status(
         decision.policy.observed,
         (
             *conditions(decision, table, problems, similar_to),
-            enforcement.condition(decision, table, effects),
+            enforced(decision, table, effects),
             *(condition for part in parts for condition in part.conditions),
         ),
     )

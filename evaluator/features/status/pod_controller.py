@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from prometheus_client import CollectorRegistry, Counter
+
 from evaluator.core.cache import policy_pods
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.policy_pods import NotApplied, PodCounts
@@ -15,10 +17,10 @@ from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.pod_events import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
-from evaluator.features.status.metrics import StatusMetrics
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
@@ -34,6 +36,30 @@ _PAUSE = 1.0
 """Seconds between two rounds."""
 _STEP = 100
 """Pods or policies between two yields to the event loop: well below a millisecond."""
+
+
+class StatusMetrics:
+    """The metrics of Events on policies and pods, and of pods that name a policy."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.policy_pods = PolicyGauge(
+            "plimsoll_policy_pods",
+            "Waiting and running pods that name a policy by state: following, or ignored, since the policy does not apply to them.",
+            ["namespace", "policy", "state"],
+            registry=registry,
+        )
+        self.pod_events = Counter(
+            "plimsoll_pod_events",
+            "Events on pods that name a policy, by reason and result.",
+            ["reason", "result"],
+            registry=registry,
+        )
+        self.policy_events = Counter(
+            "plimsoll_policy_events",
+            "Occurrences recorded as Events on a policy by reason; under the rate limit, several share one write.",
+            ["namespace", "policy", "reason"],
+            registry=registry,
+        )
 
 
 class _Identity(NamedTuple):

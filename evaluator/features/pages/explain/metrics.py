@@ -1,16 +1,112 @@
-"""Data of /explain?metric=: on how many nodes a metric exists, with what values, as far as policies already use it."""
+"""Data of `/rules` and `/explain?metric=`: each metric that policies use, on how many nodes it can be used, and why not.
 
-from collections.abc import Iterable, Iterator
+A collector that fails on a node shows as `unread` here, and with its error on the agent's own page: agents report errors
+of recording rules only (`failing_rules`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evaluator.core.catalog.catalog import PREFIX
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.metrics_found import SimilarTo
+from evaluator.core.readings.column import NEVER, Column
 
+_NAMED = 10
+"""Nodes, and policies, named for each metric; the others are counted."""
+
+STATES = ("unread", "several", "notANumber", "stale", "absent", "awaited", "usable")
+"""What a metric can be on a node, the most serious first; each node is in one of them."""
 MOST = 200
 """Metrics on one page."""
+
+
+def counts_by_state(decisions: Decisions) -> Steps[dict[str, dict[str, int]]]:
+    """Return each metric of the policies with its nodes by state, in steps; those that a source cannot read come first."""
+    nodes = decisions.table.nodes
+    found: dict[str, dict[str, int]] = {}
+    for metric, column in decisions.table.columns.items():
+        masks = _masks(column)
+        found[metric] = {state: int(np.count_nonzero(mask)) for state, mask in masks.items()}
+        yield
+    order = sorted(found, key=lambda metric: (_rank(found[metric], nodes), metric))
+    yield
+    return {metric: found[metric] for metric in order}
+
+
+def _rank(counts: Mapping[str, int], nodes: NodeIndex) -> int:
+    """Return the position of a metric's most serious state; a metric that no node has comes right after failures."""
+    if counts["absent"] == len(nodes) and len(nodes):
+        return 1
+    bad = (number for number, state in enumerate(STATES) if counts[state] and state != "absent")
+    return next(bad, len(STATES)) * 2
+
+
+def rows(
+    decisions: Decisions,
+    counts: Mapping[str, Mapping[str, int]],
+    shown: Sequence[str],
+    similar_to: SimilarTo,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the shown metrics with the nodes that cannot use them, and the policies that do."""
+    users: dict[str, list[PolicyKey]] = {metric: [] for metric in shown}
+    for key, decision in decisions.policies.items():
+        for metric in decision.policy.metrics & users.keys():
+            users[metric].append(key)
+    nodes = decisions.table.nodes
+    for metric in shown:
+        column = decisions.table.columns[metric]
+        masks = _masks(column)
+        problem = decisions.table.column(metric).fault
+        named = {
+            state: nodes.at(_first(masks[state]))
+            for state in ("unread", "several", "notANumber", "stale")
+            if counts[metric][state]
+        }
+        yield (
+            metric,
+            {
+                "nodes": dict(counts[metric]),
+                "named": named,
+                "policies": [str(key) for key in users[metric][:_NAMED]],
+                **({"policiesMore": more} if (more := len(users[metric]) - _NAMED) > 0 else {}),
+                "similar": list(similar_to(metric) or ()),
+                "problem": problem,
+            },
+        )
+
+
+def _masks(column: Column) -> dict[str, Mask]:
+    """Return the nodes in each state."""
+    left = np.ones(len(column.values), dtype=bool)
+    masks: dict[str, Mask] = {}
+
+    def take(state: str, where: Mask) -> None:
+        nonlocal left
+        masks[state] = left & where
+        left = left & ~where
+
+    take("unread", column.unread)
+    take("awaited", column.unreported)
+    take("usable", column.usable)
+    take("several", column.fresh & (column.samples > 1))
+    take("absent", (column.fresh & (column.samples == 0)) | (column.at == NEVER))
+    take("stale", ~column.fresh)
+    take("notANumber", left)
+    return masks
+
+
+def _first(mask: Mask) -> Mask:
+    """Return the first nodes of a mask."""
+    few = np.zeros_like(mask)
+    few[mask.nonzero()[0][:_NAMED]] = True
+    return few
 
 
 def explain(

@@ -21,8 +21,8 @@ from evaluator.features.pages.explain.policy_nodes import (
     running_timers,
     violated_seconds,
 )
-from evaluator.features.pages.explain.readings import ShownReading, readings_of
 from evaluator.features.pages.explain.states import Codes, NodeState, states_of
+from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
 _NAMED = 10
 """Violations, and labels, named for each node in the list; the others are counted."""

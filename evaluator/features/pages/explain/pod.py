@@ -20,7 +20,7 @@ from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
-from evaluator.features.pages.explain.readings import ShownReading, readings_of
+from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _BLOCK = 50

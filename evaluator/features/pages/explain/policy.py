@@ -20,8 +20,8 @@ from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Effects, joined
-from evaluator.features.pages.explain import words
-from evaluator.features.pages.explain.readings import ShownReading, readings_of
+from evaluator.features.pages.explain import wording
+from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
 MOST_NAMED = 100
 """Nodes named in one list; the rest is counted in a separate field, such as `brokenMore`."""
@@ -99,7 +99,7 @@ def explain(
         operator = "allOf" if strategy.all_of else "anyOf"
         strategies[name.value] = {
             "logicalOperator": operator,
-            "words": words.strategy(decision.policy, name),
+            "words": wording.strategy(decision.policy, name),
             "rules": rules,
         }
     rows: list[Iterator[ShownReading]] = []
@@ -160,7 +160,7 @@ def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) 
     rule, timers = state.rules[number], state.timers.get(number)
     found: dict[str, Any] = {
         "rule": str(rule),
-        "words": words.rule(rule),
+        "words": wording.rule(rule),
         **_some("broken", table.nodes, state.found.per_rule[:, number]),
     }
     if rule.labels:
@@ -193,7 +193,7 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[s
     return {
         "scheduleonmetric": {
             "metric": rule.metric,
-            "words": words.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
+            "words": wording.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
             "order": better.get(
                 rule.operator.value, "none: every node with a reading scores the same"
             ),

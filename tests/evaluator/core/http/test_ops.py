@@ -21,7 +21,7 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages import PagePart
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes, routes_off
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
 from wire.codec import Delta
 

@@ -21,8 +21,9 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.readings.store import Store
+from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import nodes as explain_nodes
-from evaluator.features.pages.explain import overview, rules
+from evaluator.features.pages.explain import overview
 from evaluator.features.pages.explain.pod import explain_pod
 from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import explain
@@ -262,7 +263,7 @@ def test_no_step_of_a_page_grows_with_metrics_and_policies(world):
             explain_nodes.worst(decisions),
             explain_nodes.rows(decisions, codes, np.arange(20), {}),
             explain_nodes.node(NODES[0], decisions, store, now=NOW),
-            rules.metrics(decisions),
+            explain_metrics.counts_by_state(decisions),
             ViolationTimes().update(decisions, NOW),
         )
         return [heaviest(steps)[0] for steps in pages]

@@ -14,8 +14,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.tls import server
 from evaluator.core.tls.reload import TlsError
-from evaluator.features.extender.metrics import ExtenderMetrics
-from evaluator.features.extender.policies import PolicyVerbs
+from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")

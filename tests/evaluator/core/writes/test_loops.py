@@ -16,14 +16,13 @@ from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.gangs.core.types import GangDecisions
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
-from evaluator.features.labels.controller import NodeLabelController
-from evaluator.features.labels.metrics import LabelMetrics
+from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.controller import RequeueController
 from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
-from evaluator.features.status.metrics import StatusMetrics
+from evaluator.features.status.pod_controller import StatusMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
@@ -51,7 +50,7 @@ def loop(request):
                 None, cluster, decided, RequeueMetrics(registry), is_leader=lambda: True, pace=pace
             )
         case "recorder":
-            return PolicyEventRecorder(None, decided, StatusMetrics(registry))
+            return PolicyEventRecorder(None, decided, StatusMetrics(registry).policy_events)
         case "reporter":
             return StatusController(None, decided)
         case "event_recorder":

@@ -11,8 +11,7 @@ from evaluator.core.http.scheduler_port import SharedRoutes
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
 from evaluator.core.tls import server as tls
-from evaluator.features.extender.metrics import ExtenderMetrics
-from evaluator.features.extender.policies import PolicyVerbs
+from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 from evaluator.features.extender.verbs import for_any
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits

@@ -21,8 +21,7 @@ from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
-from evaluator.features.labels.controller import NodeLabelController, conflicting_keys
-from evaluator.features.labels.metrics import LabelMetrics
+from evaluator.features.labels.controller import LabelMetrics, NodeLabelController, conflicting_keys
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 

@@ -21,7 +21,7 @@ from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Targets
 from evaluator.features.pages.violation_times import ViolationTimes

@@ -13,7 +13,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta, NodeSpec, Taint
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
-from evaluator.features.pages.drawing import Drawing
+from evaluator.features.pages.rendering import Drawing
 from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body
 from tests.examples import examples
 from wire.codec import Delta

@@ -22,7 +22,7 @@ from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.demand import Demands

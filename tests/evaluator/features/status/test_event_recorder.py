@@ -18,7 +18,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.report import PolicyPart
 from evaluator.features.labels.conflicts import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
-from evaluator.features.status.metrics import StatusMetrics
+from evaluator.features.status.pod_controller import StatusMetrics
 from wire.codec import Delta
 
 NOW = 1000.0
@@ -56,7 +56,7 @@ class Recording:
         self.recorder = PolicyEventRecorder(
             kube,
             self.decided,
-            self.metrics,
+            self.metrics.policy_events,
             parts_of=lambda _decision: self.parts,
             similar_to=self.similar.get,
             status_of=lambda key: self.status.get(key, {}),

@@ -10,8 +10,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.parse import parse
-from evaluator.features.status.metrics import StatusMetrics
-from evaluator.features.status.pod_controller import PolicyPodController
+from evaluator.features.status.pod_controller import PolicyPodController, StatusMetrics
 
 EVENTS = "/api/v1/namespaces/default/events"
 AT_ONCE = EventTimings(settle=0.0, rest=0.0, repeat=float("inf"))

@@ -19,7 +19,7 @@ from evaluator.features.gangs.core.types import GangDecisions, GangHistory, Gang
 from evaluator.features.gangs.feature import Shown
 from evaluator.features.gangs.pods.membership import QoS
 from evaluator.features.pages.feature import routes
-from evaluator.features.pages.reports import Reports
+from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 
 NOW = 1000.0

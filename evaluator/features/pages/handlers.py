@@ -1,4 +1,4 @@
-"""The pages for a browser: routes by path, each as HTML, or as JSON with the suffix `.json` or by `Accept`."""
+"""Answers requests for pages: those for a browser below `/`, and JSON for programs at `/explain`."""
 
 import socket
 import time
@@ -10,18 +10,103 @@ from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages import LONGEST_PATH, SHOWN, PageError, Report, Section
 from evaluator.core.report import Window
-from evaluator.features.pages import as_json
-from evaluator.features.pages.drawing import NEGOTIATED, Drawing
-from evaluator.features.pages.reports import Reports
-from evaluator.features.pages.targets import Target, Targets
+from evaluator.features.pages import rendering
+from evaluator.features.pages.nodes import NodeReports
+from evaluator.features.pages.pods import PodReports
+from evaluator.features.pages.policies import PolicyReports
+from evaluator.features.pages.rendering import NEGOTIATED, Drawing
+from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.targets import Resource, Target, Targets
 from plimsoll import VERSION, rfc3339
+from plimsoll.fairlock import FairLock
 from plimsoll.html import assets
 from plimsoll.http.types import Request, Response
 
+_WAITING = 9
+"""Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""
 
 Build = Callable[[], Awaitable[Report]]
+
+
+class Reports:
+    """All reports of an evaluator, built one at a time: `building` is held until a page is written."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self.sources = sources
+        self.policies = PolicyReports(sources)
+        self.nodes = NodeReports(sources)
+        self.pods = PodReports(sources)
+        self.building = FairLock(_WAITING)
+
+
+class ExplainPages:
+    """/explain, /explain/<namespace>, /explain/<namespace>/<policy>, and /explain?pod=, ?node=, ?nodes=, ?metric= and ?gang=.
+
+    Without a value, `?gang=` shows all waiting gangs.
+    """
+
+    def __init__(self, reports: Reports, targets: Targets) -> None:
+        self._reports = reports
+        self._targets = targets
+
+    async def answer(self, request: Request) -> Response:
+        """Answer /explain and all paths below it."""
+        if len(request.path) > LONGEST_PATH:
+            return responses.error("the name is too long for a policy")
+        resource = self._targets.explained(request)
+        if resource.section == "pods":
+            return await self._pod("/".join(resource.names))
+        return await self._answer(lambda: self._report(resource, request.query))
+
+    def _report(self, resource: Resource, query: Mapping[str, Sequence[str]]) -> Awaitable[Report]:
+        """Return the report of what a request shows, other than a pod."""
+        policies, nodes = self._reports.policies, self._reports.nodes
+        for section in self._reports.sources.sections:
+            if resource.section == section.name:
+                return section.explained("/".join(resource.names))
+        match resource:
+            case Resource("nodes", (name,)):
+                return nodes.node(name)
+            case Resource("nodes"):
+                return nodes.listed()
+            case Resource("rules"):
+                return policies.metrics(query["metric"])
+            case Resource("policies", (namespace, "")):
+                return policies.listed(namespace, {})
+            case Resource("policies", (namespace, name)):
+                return policies.policy(PolicyKey(namespace, name), query.get("node", ("",))[-1])
+            case _:
+                return policies.listed("", self._see())
+
+    async def _pod(self, name: str) -> Response:
+        pods = self._reports.pods
+        try:
+            found = await pods.find(name)
+        except PageError as failure:
+            return responses.error(str(failure), failure.status)
+        return await self._answer(lambda: pods.pod(found))
+
+    async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
+        async with self._reports.building.hold():
+            try:
+                return await rendering.as_json(await build())
+            except PageError as failure:
+                return responses.error(str(failure), failure.status)
+
+    def _see(self) -> dict[str, str]:
+        pages = {
+            "namespace": "/explain/<namespace>",
+            "policy": "/explain/<namespace>/<policy>",
+            "pod": "/explain?pod=<namespace>/<name>",
+            "nodes": "/explain?nodes",
+            "node": "/explain?node=<name>",
+            "metric": "/explain?metric=<name>",
+        }
+        for section in self._reports.sources.sections:
+            pages |= section.see if section.shown else {}
+        return pages
 
 
 class Page(NamedTuple):
@@ -64,7 +149,7 @@ class BrowserPages:
             async with self._reports.building.hold():
                 report = await page.build()
                 if target.wants_json:
-                    response = await as_json.page(report)
+                    response = await rendering.as_json(report)
                     return response.with_headers(dict(NEGOTIATED))
                 around = self._around(target, page.title, page.section, page.subject)
                 return await self._drawing.draw(page.template, report, around)

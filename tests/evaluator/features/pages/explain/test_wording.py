@@ -1,9 +1,9 @@
-"""Rules and strategies as sentences."""
+"""Rules, strategies and statuses on pages."""
 
 import pytest
 
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.features.pages.explain import words
+from evaluator.features.pages.explain import wording
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from evaluator.features.pages.explain import words
 def test_a_rule_is_a_sentence_with_its_durations(parsed, body, sentence):
     policy = parsed(dontschedule=[{"metricname": "m", **body}])
     [rule] = policy.strategies[StrategyName.DONTSCHEDULE].rules
-    assert words.rule(rule) == sentence
+    assert wording.rule(rule) == sentence
 
 
 def test_a_strategy_says_what_it_does_and_how_rules_combine(parsed, rule):
@@ -31,9 +31,33 @@ def test_a_strategy_says_what_it_does_and_how_rules_combine(parsed, rule):
         },
         scheduleonmetric=[rule("c GreaterThan 0")],
     )
-    assert words.strategy(policy, StrategyName.DONTSCHEDULE) == (
+    assert wording.strategy(policy, StrategyName.DONTSCHEDULE) == (
         "Pods of this policy are not scheduled on nodes where all of these rules hold"
     )
-    assert words.strategy(policy, StrategyName.SCHEDULEONMETRIC) == (
+    assert wording.strategy(policy, StrategyName.SCHEDULEONMETRIC) == (
         "Pods of this policy prefer nodes where c is highest"
     )
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {},
+        {"compliance": 1, "message": ["x"], "conditions": "none"},
+        {"conditions": [1, "x", None]},
+    ],
+)
+def test_fields_of_other_types_are_left_out(status):
+    assert wording.status(status) == {"compliance": "", "message": "", "conditions": []}
+
+
+def test_conditions_have_texts_only():
+    condition = {"type": "Valid", "status": True, "reason": "Valid", "extra": "x"}
+    [found] = wording.status({"compliance": "Violated", "conditions": [condition]})["conditions"]
+    assert found == {
+        "type": "Valid",
+        "status": "",
+        "reason": "Valid",
+        "message": "",
+        "lastTransitionTime": "",
+    }

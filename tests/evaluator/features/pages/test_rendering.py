@@ -3,11 +3,11 @@ import json
 import pytest
 
 from evaluator.core.pages import Report
-from evaluator.features.pages import as_json
+from evaluator.features.pages import rendering
 
 
 async def text_of(report):
-    response = await as_json.page(report)
+    response = await rendering.as_json(report)
     return b"".join(response.body.parts)
 
 

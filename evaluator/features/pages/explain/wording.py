@@ -1,0 +1,131 @@
+"""How pages word a reading, a rule, a strategy, and the status of a policy."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from evaluator.core.policy import types
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Operator, Policy, Rule, WhenMissing
+from evaluator.core.readings.column import NEVER, Column
+from plimsoll.durations import format_duration
+
+_COMPARISONS = {
+    Operator.LESS_THAN: "is less than",
+    Operator.GREATER_THAN: "is greater than",
+    Operator.EQUALS: "equals",
+}
+_ORDERS = {
+    Operator.LESS_THAN: "is lowest",
+    Operator.GREATER_THAN: "is highest",
+    Operator.EQUALS: "has any value",
+}
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_MOST_CONDITIONS = 20
+
+
+class ShownReading(NamedTuple):
+    """One node's reading."""
+
+    value: float
+    samples: int
+    at: float
+    fresh: bool
+    unread: bool
+    unreported: bool
+    usable: bool
+    source: str = ""
+    """Its source, if there are several."""
+
+    def as_json(self, now: float) -> dict[str, Any]:
+        """Return the reading as JSON; NaN and infinities become strings."""
+        value = self.value if math.isfinite(self.value) else str(self.value)
+        known = self.at != NEVER
+        return {
+            "value": value if self.samples == 1 else None,
+            "ageSeconds": round(now - self.at, 3) if known else None,
+            "state": self.state,
+            **({"source": self.source} if self.source and known else {}),
+        }
+
+    @property
+    def state(self) -> str:
+        """Whether the reading is usable, in words."""
+        if self.unreported:
+            return "awaited: no first report yet"
+        if self.unread:
+            known = "the last reading still counts" if self.fresh else "nothing is known"
+            return f"unread: its source cannot be read, {known}"
+        if not self.fresh:
+            never = self.at == NEVER
+            return "missing: never reported" if never else "stale: too old to rely on"
+        match self.samples:
+            case 0:
+                return "absent: the node does not have this metric"
+            case 1:
+                return "fresh" if self.usable else "fresh, but not a number"
+            case _:
+                return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
+
+
+def readings_of(column: Column) -> Iterator[ShownReading]:
+    """Yield the readings of a column, node by node."""
+    parts = (
+        *(column.values, column.samples, column.at),
+        *(column.fresh, column.unread, column.unreported, column.usable),
+    )
+    lists = [part.tolist() for part in parts]
+    if (origin := column.origin) is not None:
+        lists.append([origin.names[position] for position in origin.numbers.tolist()])
+    return map(ShownReading, *lists)
+
+
+def rule(rule: Rule) -> str:
+    """Return a comparison with its durations as a sentence without subject."""
+    target = rule.written or types.formatted(rule.target)
+    parts = [f"{rule.metric} {_COMPARISONS[rule.operator]} {target}"]
+    options = rule.options
+    if options.for_seconds:
+        parts.append(f"for {format_duration(options.for_seconds)}")
+    if options.clear_after:
+        parts.append(f"until it did not for {format_duration(options.clear_after)}")
+    if options.when_missing is WhenMissing.VIOLATE:
+        parts.append("or has no usable reading")
+    return ", ".join(parts)
+
+
+def strategy(policy: Policy, name: StrategyName) -> str:
+    """Return what a strategy of a policy does."""
+    rules, row = policy.strategies[name].rules, name.row
+    if row.ranks:
+        return f"{row.explained} {rules[0].metric} {_ORDERS[rules[0].operator]}" if rules else ""
+    if row.sets_labels:
+        return row.explained
+    joined = (
+        "all of these rules hold" if policy.strategies[name].all_of else "any of these rules holds"
+    )
+    if len(rules) == 1:
+        joined = "this rule holds"
+    return f"{row.explained} {joined}"
+
+
+def status(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return compliance, message and conditions of a status in the cluster.
+
+    Users can edit it: fields of other types are left out.
+    """
+    conditions = status.get("conditions")
+    listed = conditions[:_MOST_CONDITIONS] if isinstance(conditions, list) else []
+    return {
+        "compliance": _text(status.get("compliance")),
+        "message": _text(status.get("message")),
+        "conditions": [
+            {field: _text(condition.get(field)) for field in _CONDITION}
+            for condition in listed
+            if isinstance(condition, dict)
+        ],
+    }
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,99 @@
+"""Renders reports as HTML or as JSON, in slices."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from evaluator.core.http.responses import JSON, parts
+from evaluator.core.pages import Report
+from evaluator.core.policy.strategies import COMPLIANCE
+from plimsoll.html import headers
+from plimsoll.html.templates import Templates
+from plimsoll.http.pieces import unhurried
+from plimsoll.http.types import Response
+
+_BATCH = 64
+"""Pieces of a template that are encoded together."""
+NEGOTIATED = (("vary", "Accept"),)
+
+
+class Drawing:
+    """Draws with the templates of the pages, and those of other features in further `folders`."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._templates = Templates(Path(__file__).parent / "templates", *folders)
+
+    async def draw(
+        self,
+        template: str,
+        report: Report,
+        around: Mapping[str, Any],
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> Response:
+        """Return a report as a page. The template has it as `page`, with lists and objects in full, beside `around`.
+
+        `compliance` has the strategies whose violations are shown as such.
+        """
+        await self._templates.load()
+        page = dict(report.head)
+        for name, entries in report.objects.items():
+            page[name] = dict(await unhurried(entries))
+        for name, items in report.arrays.items():
+            page[name] = await unhurried(items)
+        texts = self._templates.pieces(template, {**around, "page": page, "compliance": COMPLIANCE})
+        pieces = await unhurried(_encoded(texts))
+        extra = (*headers.PAGE, *NEGOTIATED)
+        return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
+
+
+def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
+    while batch := "".join(itertools.islice(texts, _BATCH)):
+        yield batch.encode()
+
+
+_READABLE = 64 << 10
+"""Largest JSON in bytes that is indented; larger pages are for programs."""
+_ENTRIES = 50
+"""Entries of a list in one piece of the body."""
+
+
+def entry(name: str, value: object) -> bytes:
+    """Return one entry of a JSON object."""
+    return b"%s: %s" % (msgspec.json.encode(name), msgspec.json.encode(value))
+
+
+async def as_json(report: Report) -> Response:
+    """A JSON object: some fields, then lists with one entry a line, readable and greppable.
+
+    Entries are made and encoded in slices. The body stays in pieces: joining megabytes takes milliseconds.
+    """
+    lists = [
+        (name, b"{}", await unhurried(itertools.starmap(entry, found)))
+        for name, found in report.objects.items()
+    ]
+    lists += [
+        (name, b"[]", await unhurried(map(msgspec.json.encode, found)))
+        for name, found in report.arrays.items()
+    ]
+    return _json(report.head, lists)
+
+
+def _json(head: Mapping[str, Any], lists: Iterable[tuple[str, bytes, Sequence[bytes]]]) -> Response:
+    fields = msgspec.json.encode(head)
+    if len(fields) < _READABLE:
+        fields = msgspec.json.format(fields, indent=2)
+    pieces = [fields.removesuffix(b"}").rstrip()]
+    for number, (name, brackets, entries) in enumerate(lists):
+        begin, end = brackets[:1], brackets[1:]
+        comma = b"," if head or number else b""
+        pieces.append(b'%s\n  "%s": %s' % (comma, name.encode(), begin))
+        for batch in range(0, len(entries), _ENTRIES):
+            lines = b",\n    ".join(entries[batch : batch + _ENTRIES])
+            pieces.append((b",\n    " if batch else b"\n    ") + lines)
+        pieces.append(b"\n  " + end if entries else end)
+    pieces.append(b"\n}\n")
+    return Response(HTTPStatus.OK, parts(pieces), JSON, headers.UNCACHED)
