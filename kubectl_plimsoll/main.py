@@ -17,6 +17,16 @@ TURNED_AWAY, UNKNOWN = 1, 2
 
 COMMANDS = ("status", "policies", "nodes", "explain")
 KINDS = ("pod", "node", "policy", "gang")
+_KIND_NAMES = {
+    **{kind: kind for kind in KINDS},
+    "po": "pod",
+    "pods": "pod",
+    "no": "node",
+    "nodes": "node",
+    "gangs": "gang",
+    **dict.fromkeys(("policies", "tas", "taspolicy", "taspolicies"), "policy"),
+}
+"""What kubectl's users write for each kind."""
 KUBECTL_FLAGS = ("kubeconfig", "context", "cluster", "user", "as", "request-timeout")
 """Flags that are passed on to kubectl."""
 
@@ -27,7 +37,7 @@ commands:
   status                    whether the evaluator is ready, and how many policies are violated
   policies                  policies of the namespace (-A: of all)
   nodes [NODE]              which policies each node violates, or one node with its readings
-  explain pod NAME          why a pod waits, and whether Plimsoll is the cause
+  explain pod NAME          (or pod/NAME, as for the other kinds) why a pod waits, and whether Plimsoll is the cause
   explain node NAME         each policy and reading of a node
   explain policy NAME       each rule with the nodes that violate it
   explain gang NAME         the state of a gang, and the reason
@@ -137,8 +147,11 @@ def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
             return service.get(query={"nodes": ""}), views.nodes
         case ["nodes", name]:
             return service.get(query={"node": name}), views.node
-        case ["explain", kind, name] if kind in KINDS:
-            return _explained(kind, name, given, service)
+        case ["explain", written] if "/" in written and written.partition("/")[0] in _KIND_NAMES:
+            kind, _, name = written.partition("/")
+            return _explained(_KIND_NAMES[kind], name, given, service)
+        case ["explain", kind, name] if kind in _KIND_NAMES:
+            return _explained(_KIND_NAMES[kind], name, given, service)
         case ["explain", *rest]:
             mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(rest) or 'nothing'}"
         case _:

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubectl_plimsoll.table import Cell, Style, table
+from plimsoll.quantity import readable
 from plimsoll.text import counted, printable
 
 Page = Mapping[str, Any]
 _FEW = 3
 """Names in a cell; `wide` shows all."""
+_MOST_FLAWS = 10
+"""Problems and warnings of policies in the status; `wide` shows all."""
 
 
 def _text(value: object) -> str:
@@ -36,8 +39,33 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
         f"{len(flawed)} with problems, {len(warned)} with warnings"
     )
+    yield from _flaws(policies, style, wide)
     if wide:
         yield from ("", *policy_table(policies, style, wide))
+
+
+def _flaws(policies: Sequence[Page], style: Style, wide: bool) -> Iterator[str]:
+    """Yield the problems and warnings of the policies, problems first."""
+    lines = [
+        *(
+            style.bad(f"problem:   {_of(one, text)}")
+            for one in policies
+            for text in one["problems"]
+        ),
+        *(
+            style.doubtful(f"warning:   {_of(one, text)}")
+            for one in policies
+            for text in one.get("warnings", ())
+        ),
+    ]
+    shown = lines if wide else lines[:_MOST_FLAWS]
+    yield from shown
+    if more := len(lines) - len(shown):
+        yield f"and {more} more: kubectl plimsoll policies -A -o wide"
+
+
+def _of(policy: Page, text: str) -> str:
+    return printable(f"{policy['policy']}: {text}")
 
 
 def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str]:
@@ -118,7 +146,7 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
             for kind in ("dontschedule", "deschedule")
         ]
         readings = [
-            f"{metric}={_reading(reading)}" for metric, reading in entry["readings"].items()
+            f"{metric}={_reading(metric, reading)}" for metric, reading in entry["readings"].items()
         ]
         rows.append([name, entry["mode"], *verdicts, _some(readings, wide)])
     if rows:
@@ -126,11 +154,11 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["POLICY", "MODE", "DONTSCHEDULE", "DESCHEDULE", "READINGS"], rows, style)
 
 
-def _reading(reading: Page) -> str:
+def _reading(metric: str, reading: Page) -> str:
     if reading["value"] is None:
         return str(reading["state"]).partition(":")[0]
-    value = reading["value"]
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    value, target = reading["value"], reading.get("targetValue")
+    text = str(value) if isinstance(value, str) else readable(metric, value, target)
     state = str(reading["state"]).partition(":")[0]
     return text if state == "fresh" else f"{text} ({state})"
 
@@ -143,13 +171,7 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"turned away by Plimsoll: {answer[turned_away]}"
     yield f"why:                     {printable(page.get('summary') or '')}"
     if policy := page.get("policy"):
-        applies = "applies" if policy["applies"] else style.bad("does not apply")
-        mode = f", {_text(policy['mode'])}" if "mode" in policy else ""
-        yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
-        for problem in policy.get("problems", []):
-            yield f"problem of the policy:   {style.bad(printable(problem))}"
-        for warning in policy.get("warnings", []):
-            yield f"warning of the policy:   {style.doubtful(printable(warning))}"
+        yield from _policy_of_pod(policy, page.get("summary") or "", style)
     if gates := page.get("gates"):
         yield f"gates:                   {printable(', '.join(gates))}"
     if message := page.get("gangMessage"):
@@ -166,6 +188,19 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
     if more := page.get("nodesMore"):
         yield f"and {counted(more, 'more node')}"
+
+
+def _policy_of_pod(policy: Page, summary: str, style: Style) -> Iterator[str]:
+    """Yield the policy that a pod names, and why it has no effect unless the summary says so."""
+    applies = "applies" if policy["applies"] else style.bad("does not apply")
+    mode = f", {_text(policy['mode'])}" if "mode" in policy else ""
+    yield f"policy:                  {printable(policy['name'])} ({applies}{mode})"
+    if (why := policy.get("problem")) and why not in summary:
+        yield f"why it does not apply:   {style.bad(printable(why))}"
+    for problem in policy.get("problems", []):
+        yield f"problem of the policy:   {style.bad(printable(problem))}"
+    for warning in policy.get("warnings", []):
+        yield f"warning of the policy:   {style.doubtful(printable(warning))}"
 
 
 def _attempt(page: Page) -> str:
@@ -188,7 +223,8 @@ def _pod_rows(name: str, entry: Page, wide: bool) -> Iterator[list[str | Cell]]:
         first: tuple[str, str | Cell, str] = (
             (name, result, obstacles) if number == 0 else (" ", " ", " ")
         )
-        yield [first[0], first[1], rule["rule"], _reading(rule), age, first[2]]
+        metric = rule["rule"].partition(" ")[0]
+        yield [first[0], first[1], rule["rule"], _reading(metric, rule), age, first[2]]
 
 
 def _result(entry: Page) -> Cell:

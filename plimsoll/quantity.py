@@ -1,11 +1,22 @@
-"""Parses and writes Kubernetes resource.Quantity: `1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3.
+"""Parses and writes Kubernetes resource.Quantity, and writes readings with their units, as people write them.
 
-Format: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+`1500m` is 1.5, `1Ki` is 1024, `1k` is 1e3. Format:
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+
+`readable` is for messages, pages and tables; documents for programs keep the number. The unit of a metric is the end of its
+name, as Prometheus recommends: https://prometheus.io/docs/practices/naming/.
+
+    readable("node_memory_MemAvailable_bytes", 2.127e10)        # 19.8 GiB
+    readable("node_cpu_used_cores", 2.31)                       # 2.31 cores
+    readable("node_load1", 6.0004, target=6)                    # 6.0004: it is not 6
 """
 
 import functools
+import math
 import re
 from fractions import Fraction
+
+from plimsoll.durations import format_duration
 
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -34,6 +45,26 @@ _QUANTITY = re.compile(
 
 _MILLI = 3
 """Decimals that the suffix `m` covers."""
+
+_DIGITS, _MOST_DIGITS = 3, 17
+"""Significant digits, and those that tell all doubles apart."""
+_LONGEST = 1e15
+"""Numbers from here on are written with an exponent."""
+_MOST_SECONDS = 1e8
+"""Three years: more seconds are a time, not a duration."""
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_HERTZ = ("Hz", "kHz", "MHz", "GHz")
+_SYMBOLS = {
+    "celsius": "°C",
+    "percent": "%",
+    "volts": "V",
+    "amperes": "A",
+    "watts": "W",
+    "watt": "W",
+    "joules": "J",
+    "rpm": "rpm",
+}
+_RATE, _COUNTER = "_per_second", "_total"
 
 
 @functools.lru_cache(maxsize=1024)
@@ -77,3 +108,74 @@ def text(value: float) -> str:
 def _thousandths(whole: str, fraction: str) -> str:
     digits = (whole + fraction.ljust(_MILLI, "0")).removeprefix("-").lstrip("0")
     return f"-{digits}m" if whole.startswith("-") else f"{digits}m"
+
+
+def readable(metric: str, value: float, target: float | None = None) -> str:
+    """Return a reading of a metric, with three significant digits or, if it differs from `target`, as many as show that."""
+    digits = _DIGITS
+    text = _written(metric, value, digits)
+    while (
+        target is not None
+        and value != target
+        and digits < _MOST_DIGITS
+        and text == _written(metric, target, digits)
+    ):
+        digits += 1
+        text = _written(metric, value, digits)
+    return text
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """Return a number without an exponent, if it is between 0.0001 and 10^15; integers have all their digits."""
+    if not math.isfinite(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+    if abs(value) >= _LONGEST or 0 < abs(value) < 1e-4:
+        return f"{value:.{digits}g}"
+    if value == int(value):
+        return str(int(value))
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _written(metric: str, value: float, digits: int) -> str:
+    name = metric.removesuffix(_COUNTER)
+    per_second = "/s" if name.endswith(_RATE) else ""
+    unit = name.removesuffix(_RATE).rpartition("_")[2]
+    if not math.isfinite(value):
+        return number(value)
+    match unit:
+        case "bytes":
+            return _scaled(value, 1024, _BINARY, digits) + per_second
+        case "hertz":
+            return _scaled(value, 1000, _HERTZ, digits)
+        case "seconds" if not per_second and abs(value) < _MOST_SECONDS:
+            return _seconds(value, digits)
+        case "cores":
+            text = number(value, digits)
+            return f"{text} core" if text == "1" else f"{text} cores"
+        case _ if unit in _SYMBOLS:
+            return f"{number(value, digits)} {_SYMBOLS[unit]}{per_second}"
+        case _:
+            return number(value, digits)
+
+
+def _scaled(value: float, base: int, units: tuple[str, ...], digits: int) -> str:
+    """Return a value in the largest unit of which it has one."""
+    power = 0
+    while power + 1 < len(units) and round(abs(value), 6) >= base:
+        value, power = value / base, power + 1
+    return f"{number(value, digits)} {units[power]}"
+
+
+def _seconds(value: float, digits: int) -> str:
+    """Return a duration: 250 ms, 12.5 s, 1m30s, 2d3h."""
+    if value < 0:
+        return f"-{_seconds(-value, digits)}"
+    if 0 < value < 1:
+        return f"{number(value * 1000, digits)} ms"
+    if value < 60:
+        return f"{number(value, digits)} s"
+    decimals = max(0, digits - 1 - math.floor(math.log10(value)))
+    days, rest = divmod(round(value, decimals), 86400)
+    return (f"{days:.0f}d" if days else "") + (format_duration(rest) if rest or not days else "")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from plimsoll.html import assets
+from plimsoll.quantity import readable
 from plimsoll.text import printable
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Templates:
         )
         made.filters["segment"] = segment
         made.filters["query"] = query
+        made.filters["readable"] = _readable
         made.globals["assets"] = {asset.kind: asset.path for asset in assets.load().values()}
         return made
 
@@ -83,6 +85,11 @@ def visible(value: Any) -> Any:
     Other values, and markup that a template made, are returned as they are.
     """
     return printable(value) if type(value) is str else value
+
+
+def _readable(value: float | str, metric: str, target: float | None = None) -> str:
+    """Return a reading with its unit; text, such as NaN, as it is."""
+    return value if isinstance(value, str) else readable(metric, value, target)
 
 
 def segment(name: str) -> str:

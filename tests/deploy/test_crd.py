@@ -52,3 +52,8 @@ def test_valid_policy_is_admitted(spec, found):
 def test_policy_of_absurd_size_is_rejected(spec, found, says):
     (error,) = Draft7Validator(spec).iter_errors(found)
     assert says in error.message
+
+
+def test_policies_have_a_short_name_for_kubectl():
+    crd = yaml.safe_load((ROOT / "deploy/crd/taspolicy.yaml").read_text())
+    assert crd["spec"]["names"]["shortNames"] == ["tas"]

@@ -51,6 +51,27 @@ def test_flags_of_kubectl_are_passed_on_and_may_stand_anywhere(kubectl, capsys):
     assert f"--context=c --as=me get --raw {where}?pod=shop/web" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        (["pod/web"], "?pod=shop/web"),
+        (["po/web"], "?pod=shop/web"),
+        (["pod", "other/web"], "?pod=other/web"),
+        (["pods/other/web"], "?pod=other/web"),
+        (["node/a"], "?node=a"),
+        (["no", "a"], "?node=a"),
+        (["gang/train"], "?gang=shop/train"),
+        (["tas/demo"], "/shop/demo"),
+        (["taspolicies", "demo"], "/shop/demo"),
+        (["policy/demo"], "/shop/demo"),
+    ],
+)
+def test_objects_are_named_as_kubectl_names_them(kubectl, capsys, words, query):
+    kubectl('echo "{\\"args\\": \\"$*\\"}"')
+    cli.main(["explain", *words, "-n", "shop", "-o", "json"])
+    assert f'explain{query}"' in capsys.readouterr().out
+
+
 def test_missing_kubectl_is_reported(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["status"]) == cli.UNKNOWN

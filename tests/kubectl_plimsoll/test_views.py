@@ -189,7 +189,14 @@ def test_problems_and_warnings_are_counted_and_wide_has_their_texts():
         "warnings": ["x_total is a counter"],
     }
     page = {"waitingFor": [], "nodeCount": 3, "policies": [one]}
-    assert lines(views.status, page)[2].endswith("1 with problems, 1 with warnings")
+    assert lines(views.status, page)[2:] == [
+        "policies:  1, 0 violated, 0 observed, 1 with problems, 1 with warnings",
+        "problem:   a/b: no node has the metric m",
+        "warning:   a/b: x_total is a counter",
+    ]
+    many = page | {"policies": [one] * 7}
+    assert lines(views.status, many)[-1] == "and 4 more: kubectl plimsoll policies -A -o wide"
+    assert len(lines(views.status, many)) == 3 + 10 + 1
     assert lines(views.policies, page)[1].split()[-2:] == ["1", "1"]
     wide = lines(views.policies, page, wide=True)[1]
     assert "no node has the metric m   x_total is a counter" in wide
@@ -204,6 +211,28 @@ def test_policy_and_its_pods_have_problems_and_warnings():
     found = lines(views.pod, POD | {"policy": POD["policy"] | flaws})
     assert "problem of the policy:   no node has the metric m" in found
     assert "warning of the policy:   x_total is a counter" in found
+
+
+def test_pod_that_the_policy_does_not_apply_to_says_why():
+    why = "policy demo has no effect on where this pod is placed"
+    policy = {"name": "a/b", "applies": False, "problem": why}
+    bound = POD | {"policy": policy, "summary": "it is bound to node-a"}
+    assert f"why it does not apply:   {why}" in lines(views.pod, bound)
+    pending = POD | {"policy": policy, "summary": f"{why}; Plimsoll permits it"}
+    assert not any(line.startswith("why it") for line in lines(views.pod, pending))
+
+
+def test_readings_have_their_units_and_differ_from_the_target():
+    rule = {
+        "rule": "node_memory_MemAvailable_bytes LessThan 64Gi",
+        "targetValue": 2.0**36,
+        "value": 2.0**36 - 2**20,
+        "ageSeconds": 1,
+        "state": "fresh",
+        "violated": True,
+    }
+    page = POD | {"nodes": {"a": {"obstacles": [], "refused": "x", "rules": [rule]}}}
+    assert "LessThan 64Gi   63.999 GiB   1s" in lines(views.pod, page)[-1]
 
 
 def test_gang_has_state_reason_and_pods():

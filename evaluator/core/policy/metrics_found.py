@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from evaluator.core.model.events import EventSpec
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.problems import absence
 from plimsoll.text import counted
 
 METRICS_FOUND = "MetricsFound"
@@ -40,6 +41,15 @@ def state(decision: Decision, table: MetricTable, similar_to: SimilarTo) -> tupl
     if waiting:
         return "Unknown", "ReadingsAwaited", f"no node has reported {_joined(waiting)} yet"
     return "True", "AllFound", "some node has each metric" if metrics else "it names no metrics"
+
+
+def problems(decision: Decision, similar_to: SimilarTo) -> list[str]:
+    """Return the problems of a decision where its conditions are not shown: with similar metrics."""
+    absent = {
+        absence(metric): f"no node has the metric {metric}{_hint(similar_to(metric))}"
+        for metric in decision.not_found
+    }
+    return [absent.get(problem, problem) for problem in decision.problems]
 
 
 def events(decision: Decision, similar_to: SimilarTo) -> Mapping[str, EventSpec]:

@@ -30,11 +30,13 @@ def problems(
     ambiguous = [s.ambiguity(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labeled.contradictions]
     faults = [column.fault for column in columns if column.fault]
-    absent = [
-        f"no node has the metric {metric}: see the condition MetricsFound"
-        for metric in not_found(policy, columns)
-    ]
+    absent = [absence(metric) for metric in not_found(policy, columns)]
     return (*policy.problems, *absent, *ambiguous, *contradicted, *faults)
+
+
+def absence(metric: str) -> str:
+    """Return the problem of a metric that no node has; the text is constant."""
+    return f"no node has the metric {metric}: see the condition MetricsFound"
 
 
 def not_found(policy: Policy, columns: Iterable[MetricColumn]) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ import numpy as np
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import formatted
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.names import STRONGEST_FIRST
 from plimsoll import rfc3339
+from plimsoll.quantity import readable
 from plimsoll.text import one_line
 
 _MOST_RULES = 5
@@ -121,8 +121,8 @@ def message(decision: Decision, table: MetricTable, node: str) -> str:
         for number in state.found.per_rule[position].nonzero()[0].tolist():
             rule = policy.strategies[name].rules[number]
             value = float(table.column(rule.metric).values[position])
-            reading = "no reading" if np.isnan(value) else f"reading {formatted(round(value, 6))}"
-            rules.append(f"{rule} ({reading})")
+            reading = readable(rule.metric, value, rule.target)
+            rules.append(f"{rule} ({'no reading' if np.isnan(value) else f'reading {reading}'})")
     if not rules:
         return f"policy {policy.key} is not violated"
     shown = list(dict.fromkeys(rules))[:_MOST_RULES]

@@ -111,6 +111,8 @@ class PodReports:
             found = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
             )
+        if found.head["policy"] and (named := decisions.policies.get(key) if key else None):
+            found.head["policy"]["problems"] = sources.problems(named)
         found.head.update(joined(part.pod(pod, found.head) for part in sources.parts()))
         return found
 

@@ -48,7 +48,7 @@ class PolicyReports:
         }
         found = await unhurried(explain.overview(known, decisions.table))
         for key, row in zip(known, found, strict=False):  # the rows end at a limit
-            row["problems"] += self._sources.not_taken(known[key])
+            row["problems"] = self._sources.problems(known[key])
         head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
         if (more := len(known) - len(found)) > 0:
             head["policiesMore"] = more
@@ -78,7 +78,7 @@ class PolicyReports:
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
         for key, row in zip(shown, found, strict=True):
-            row["problems"] += self._sources.not_taken(decisions.policies[key])
+            row["problems"] = self._sources.problems(decisions.policies[key])
         head = {
             **self._sources.waiting(),
             "nodeCount": len(decisions.table.nodes),
@@ -118,7 +118,7 @@ class PolicyReports:
         if node and node not in decisions.table.nodes.position:
             raise PageError(f"no node {node[:SHOWN]}")
         found = await self._explained(decisions, key, node=node)
-        found.head["problems"] += self._sources.not_taken(decisions.policies[key])
+        found.head["problems"] = self._sources.problems(decisions.policies[key])
         return Report({**self._sources.waiting(), **found.head}, objects={"nodes": found.nodes})
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
@@ -147,6 +147,7 @@ class PolicyReports:
             **sources.waiting(),
             **{name: value for name, value in found.head.items() if name != "nodesMore"},
             **policy_nodes.head(codes, window, len(positions)),
+            "problems": sources.found_problems(decision),
             "status": wording.status(self._cluster.status_of(key)),
             **joined(part.policy(decision) for part in sources.parts()),
             **self._pods(key),

@@ -9,6 +9,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import PagePart, PodJudge, Section
+from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
@@ -73,10 +74,15 @@ class PageSources:
         """Return what features wrote to a node because of one policy."""
         return joined(part.written_for(node, decision) for part in self.parts())
 
-    def not_taken(self, decision: Decision) -> list[str]:
-        """Return the problems that features add to those of a policy's decision."""
+    def found_problems(self, decision: Decision) -> list[str]:
+        """Return the problems of a policy's decision; metrics that no node has with similar ones."""
+        return metrics_found.problems(decision, self.decider.similar.to)
+
+    def problems(self, decision: Decision) -> list[str]:
+        """Return the problems of a policy's decision, and those that features add."""
         parts = self.policy_parts(decision)
-        return [problem for part in parts for problem in (*part.problems, *part.varying_problems)]
+        added = (problem for part in parts for problem in (*part.problems, *part.varying_problems))
+        return [*self.found_problems(decision), *added]
 
     def known(self, namespace: str) -> str:
         """Return the names of some policies of a namespace. Its pages name no other ones: see --opsAuthorize."""

@@ -10,7 +10,8 @@ import msgspec
 
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import uses_of
-from evaluator.core.policy.types import Policy, formatted
+from evaluator.core.policy.types import Policy
+from plimsoll.quantity import readable
 from plimsoll.text import SentenceError, counted
 
 _TIMEOUT = 10.0
@@ -92,7 +93,7 @@ class LiveMetrics:
                     "annotation plimsoll.io/enforcement: observe to see it"
                 )
             elif found.lowest is not None and found.highest is not None:
-                low, high = formatted(found.lowest), formatted(found.highest)
+                low, high = readable(metric, found.lowest), readable(metric, found.highest)
                 values = low if low == high else f"{low} to {high}"
                 yield f"now: {metric} is {values} on {found.nodes_with} of {counted(self.nodes, 'node')}"
 

@@ -94,6 +94,7 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
             known = {metric for metric in one.policy.metrics if live.of(metric).read}
             one.findings.warnings += live.warnings(one.policy)
             one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded, known)
+            one.findings.meanings += metrics.not_shipped(one.policy, shipped(), recorded, known)
             one.findings.meanings += live.notes(one.policy) if live_url else ()
         if one.workload:
             one.findings.warnings += workloads.warnings(one.workload, policies)

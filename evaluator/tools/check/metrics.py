@@ -58,6 +58,28 @@ def warnings(
     yield from _targets(policy, catalog, recorded)
 
 
+def not_shipped(
+    policy: Policy,
+    catalog: Catalog,
+    recorded: Collection[str] = (),
+    known: Collection[str] = (),
+) -> Iterator[str]:
+    """Yield a note on each metric that no shipped collector or rule exports, and that no warning names.
+
+    Arguments are those of `warnings`.
+    """
+    for metric in sorted(policy.measured_metrics - frozenset(known)):
+        condition = metric.startswith(node_conditions.PREFIX)
+        if condition or not {metric, PREFIX + metric}.isdisjoint(recorded):
+            continue
+        named = catalog.find(metric) or catalog.possible(metric)
+        if not named and not any(_unknown(metric, catalog, recorded)):
+            yield (
+                f"not shipped: no collector or rule of Plimsoll exports {metric}: a text file, a recording rule or another source "
+                "of yours has to"
+            )
+
+
 def _targets(policy: Policy, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     for name, strategy in policy.strategies.items():
         if not name.row.ranks:

@@ -141,6 +141,7 @@ def _rules(decision: Decision, position: int) -> Iterator[dict[str, Any]]:
                 "strategy": name.value,
                 "rule": str(rule),
                 "metric": rule.metric,
+                "targetValue": rule.target if state else None,
                 "violated": bool(state.found.per_rule[position, number]) if state else None,
             }
 

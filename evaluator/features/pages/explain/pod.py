@@ -40,8 +40,8 @@ def explain_pod(
     Nodes that the policy refuses come first, then those that are left; `window`: which of them are shown. By default at
     most `MOST_READINGS` readings are shown.
     """
-    decision = context.decision
     policy, acts = _policy(pod, context)
+    decision = context.decision if policy and policy["applies"] else None
     checked = yield from _checked(pod, context, decision if acts else None)
     rules = _rules(decision)
     shown, extent = _shown(checked, window, len(rules))
@@ -74,7 +74,7 @@ def explain_pod(
         },
         **extent,
     }
-    return Explanation(head, _nodes(context, checked, reasons, acts, shown, columns, now))
+    return Explanation(head, _nodes(context, decision, checked, reasons, acts, shown, columns, now))
 
 
 def _shown(
@@ -164,6 +164,7 @@ def _reasons(
 
 def _nodes(
     context: PodContext,
+    decision: Decision | None,
     checked: CheckedNodes,
     reasons: Mapping[str, str],
     acts: bool,
@@ -171,7 +172,7 @@ def _nodes(
     columns: Mapping[str, Iterator[ShownReading]],
     now: float,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    decision, names = context.decision, context.decisions.table.nodes
+    names = context.decisions.table.nodes
     state = decision.states.get(StrategyName.DONTSCHEDULE) if decision else None
     positions = names.find(shown)
     broken = state.found.per_rule[positions].tolist() if state else itertools.repeat(())
@@ -190,6 +191,7 @@ def _nodes(
             {
                 "rule": str(rule),
                 "target": rule.written or formatted(rule.target),
+                "targetValue": rule.target,
                 **row[rule.metric],
                 "violated": violated[number],
             }

@@ -71,6 +71,14 @@ def test_message_has_the_number_of_nodes_and_similar_metrics(decided):
     assert message == "m is on none of 3 nodes; similar metrics that nodes have: mm, om"
 
 
+def test_problems_without_the_condition_have_similar_metrics(decided):
+    lacks, _ = decided(LACKS)
+    assert lacks.problems == ("no node has the metric m: see the condition MetricsFound",)
+    found = metrics_found.problems(lacks, lambda _: ("mm",))
+    assert found == ["no node has the metric m; similar metrics that nodes have: mm"]
+    assert metrics_found.problems(lacks, lambda _: None) == ["no node has the metric m"]
+
+
 def test_event_waits_until_similar_metrics_are_known(decided):
     lacks, _ = decided(LACKS)
     assert metrics_found.events(lacks, lambda _: None) == {}

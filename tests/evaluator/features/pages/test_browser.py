@@ -427,7 +427,7 @@ def shape(text):
 @pytest.mark.parametrize(
     ("path", "texts"),
     [
-        ("/", ["1 problem, 1 warning"]),
+        ("/", ["1 problem, 1 warning", "Problem: no node has it", "Warning: it is a counter"]),
         ("/policies/ns/demo", ["Problem: no node has it", "Warning: it is a counter"]),
         ("/pods/ns/web", ["1 problem, 1 warning"]),
     ],

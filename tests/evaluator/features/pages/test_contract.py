@@ -69,7 +69,7 @@ FIELDS = {
             *("state", "mode", "dontschedule", "deschedule", "violatedSeconds", "timers"),
             *("awaited", "labels", "rules", "readings"),
         },
-        "policies.ns/demo.rules.0": {"strategy", "rule", "metric", "violated"},
+        "policies.ns/demo.rules.0": {"strategy", "rule", "metric", "targetValue", "violated"},
         "policies.ns/demo.readings.m": READING,
     },
     "/pods": {
@@ -88,7 +88,7 @@ FIELDS = {
             "left",
         },
         "nodes.node-a": {"obstacles", "refused", "rules", "score"},
-        "nodes.node-a.rules.0": {"rule", "target", "violated", *READING},
+        "nodes.node-a.rules.0": {"rule", "target", "targetValue", "violated", *READING},
     },
     "/rules": {
         "": {"waitingFor", "nodeCount", "failing", "window", "metrics", "failingRules"},

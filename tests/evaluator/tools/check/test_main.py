@@ -17,6 +17,7 @@ from tests import preloaded
 from tests.examples import examples
 
 CRD = next(manifests.crds())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+OWN = "a text file, a recording rule or another source of yours has to"
 RULE = {"metricname": "m", "operator": "GreaterThan", "target": 5}
 
 
@@ -91,6 +92,8 @@ def test_valid_policy_is_described_in_sentences(check):
             f"counts as a match. Sets {key}/hot=yes and {key}/tier=low.",
             "  scheduleonmetric: nodes are ranked for new pods of this policy",
             "    1. Lower values of m are better; nodes without a reading are not ranked.",
+            f"  not shipped: no collector or rule of Plimsoll exports m: {OWN}",
+            f"  not shipped: no collector or rule of Plimsoll exports n: {OWN}",
             "1 policy, 0 errors, 0 warnings",
         ],
     )

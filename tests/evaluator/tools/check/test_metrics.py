@@ -34,7 +34,8 @@ def warned(tmp_path, capsys):
         groups = [{"name": "g", "rules": [{"record": name, "expr": "1"} for name in recorded]}]
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}))
         assert main.main([str(tmp_path), "--output=json"]) == 0
-        return json.loads(capsys.readouterr().out)["findings"][0]["warnings"]
+        run.findings = json.loads(capsys.readouterr().out)["findings"][0]
+        return run.findings["warnings"]
 
     return run
 
@@ -48,7 +49,9 @@ def test_misspelt_metric_is_a_warning(warned):
 
 
 def test_metric_of_the_operator_is_no_warning(warned):
-    assert warned("rack_inlet_fan GreaterThan 0") == []
+    assert warned("rack_inlet_fan GreaterThan 0", "health_metric GreaterThan 0") == []
+    (note,) = [text for text in warned.findings["meanings"] if text.startswith("not shipped")]
+    assert "exports rack_inlet_fan: a text file" in note
     assert warned("health_metrc GreaterThan 0", recorded=["node_health_metrc"]) == []
 
 

@@ -99,6 +99,13 @@ def test_pod_that_its_policy_refuses_everywhere_is_turned_away(explained):
     }
 
 
+def test_nodes_have_no_verdict_of_a_policy_that_does_not_apply(explained):
+    page = explained(pod(requests=False))
+    assert not page["policy"]["applies"]
+    assert "does not request telemetry/scheduling" in page["policy"]["problem"]
+    assert page["nodes"]["hot"] == {"obstacles": [], "refused": None, "rules": []}
+
+
 def test_each_node_has_the_rule_with_value_target_age_and_obstacles(explained):
     found = explained(pod())["nodes"]
     assert found["hot"] == {
@@ -108,6 +115,7 @@ def test_each_node_has_the_rule_with_value_target_age_and_obstacles(explained):
             {
                 "rule": "m GreaterThan 5",
                 "target": "5",
+                "targetValue": 5,
                 "value": 9.0,
                 "ageSeconds": 2.0,
                 "state": "fresh",
