@@ -15,6 +15,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.replay import StartReplay
+from evaluator.core.simulation import Evictor, ExtenderVerbs
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.removal import Removal
 
@@ -47,6 +48,14 @@ class Replayable(Generic[Options]):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Evicting(Generic[Options]):
+    """A feature that evicts pods. `options`: the flags of `simulate` for it."""
+
+    options: type[Options]
+    start: Callable[[Options], Evictor]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Feature(Generic[Options]):
     """One entry in the list of features. `wire` connects it; with its flags off it may return nothing to run."""
 
@@ -62,3 +71,7 @@ class Feature(Generic[Options]):
     """What it writes to nodes, for the command `clean`."""
     replayable: Replayable[Any] | None = None
     """What it does with decisions, for the command `backtest`."""
+    extender: ExtenderVerbs | None = None
+    """How it answers kube-scheduler, for the command `simulate`."""
+    evicting: Evicting[Any] | None = None
+    """How it evicts pods, for the command `simulate`."""

@@ -1,13 +1,13 @@
 """Evictions of pods from nodes that violate the deschedule strategy of their policy."""
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature
+from evaluator.core.feature import Evicting, Feature
 from evaluator.core.wiring import Wired
 from evaluator.features.evictions.controller import EvictionController
 from evaluator.features.evictions.effects import EvictionEffects
 from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.options import EvictionOptions
-from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.evictions.plan import EvictionRate, SimulatedEvictor
 
 
 def wire(core: Core, options: EvictionOptions) -> Wired:
@@ -35,4 +35,15 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     return Wired(loops=[controller.run], effects=effects)
 
 
-FEATURE = Feature(name="evictions", options=EvictionOptions, metrics=EvictionMetrics, wire=wire)
+def simulated(options: EvictionOptions) -> SimulatedEvictor:
+    """Return the evictions of a simulation with these flags."""
+    return SimulatedEvictor(EvictionRate(options.evict_period, options.evict_limit))
+
+
+FEATURE = Feature(
+    name="evictions",
+    options=EvictionOptions,
+    metrics=EvictionMetrics,
+    wire=wire,
+    evicting=Evicting(options=EvictionOptions, start=simulated),
+)

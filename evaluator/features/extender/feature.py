@@ -1,16 +1,19 @@
 """kube-scheduler's filter and prioritize verbs, from the current decisions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
+from evaluator.core.protocol.codec import Args
 from evaluator.core.report import Effect, Effects, listed
+from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired
+from evaluator.features.extender import verbs as answers
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 
 
@@ -33,4 +36,20 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
 
 
-FEATURE = Feature(name="extender", options=FeatureOptions, metrics=ExtenderMetrics, wire=wire)
+def rejected(args: Args, decisions: Decisions) -> Mapping[str, str]:
+    """Return the nodes that filter rejects, with the reasons."""
+    return answers.answer_filter(args, decisions).failed
+
+
+def scores(args: Args, decisions: Decisions) -> Sequence[tuple[str, int]]:
+    """Return the scores of prioritize."""
+    return answers.answer_prioritize(args, decisions).scores
+
+
+FEATURE = Feature(
+    name="extender",
+    options=FeatureOptions,
+    metrics=ExtenderMetrics,
+    wire=wire,
+    extender=ExtenderVerbs(rejected, scores),
+)

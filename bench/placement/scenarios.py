@@ -1,0 +1,116 @@
+"""The scenarios of the placement benchmark: nodes, pods and times, the same for every system.
+
+- `planetlab-50`, `planetlab-70`, steady and burst: pods with PlanetLab's traces, or generated ones, whose mean demand is that
+  share of the nodes' cores; they request what such pods use on average.
+- `full`: requests of three times the mean use, so that requests fill the cluster before use does.
+- `burst`: 100 pods at once on 20 nodes of 8 cores, each using four times its request. `right`: the same with requests that
+  are right. `second`: as `burst`, after the same pods ran there once and ended.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from evaluator.core.readings.column import Floats
+from evaluator.tools.closed_loop.loop import Timing
+from evaluator.tools.closed_loop.use import INTERVAL
+from evaluator.tools.closed_loop.workload import (
+    Arrivals,
+    Nodes,
+    SimulatedPod,
+    equal_pods,
+    workload,
+)
+
+_HOUR = 3600.0
+_MIB = 2.0**20
+_DEMAND = 0.8
+"""Cores that a pod of a burst uses."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One scenario with one seed: everything but the system. `base`: cores that each node uses beside the pods."""
+
+    nodes: Nodes
+    pods: Sequence[SimulatedPod]
+    timing: Timing
+    base: Floats
+
+
+class Scenario(Protocol):
+    """Makes a world from traces and a seed. `traced`: whether the traces matter."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether the traces matter."""
+        ...
+
+    def world(self, traces: Floats, rng: np.random.Generator) -> World:
+        """Return the world for a state of the generator."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """Pods with traces, four hours of which the last three count. Fields as in `Arrivals`; `nodes` have 16 cores."""
+
+    load: float
+    burst: bool = False
+    requested: float = 1.0
+    nodes: int = 60
+    traced: bool = True
+
+    def world(self, traces: Floats, rng: np.random.Generator) -> World:
+        """Return the world for a state of the generator."""
+        nodes = Nodes(self.nodes, 16.0)
+        timing = Timing(end=4 * _HOUR, warm_up=_HOUR)
+        arrivals = Arrivals(self.load, self.burst, requested=self.requested, end=timing.end)
+        base = np.zeros(self.nodes)
+        return World(nodes, workload(arrivals, nodes, traces, rng), timing, base)
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Pods that arrive at once on nodes that use 2 to 4 of 8 cores; `request` in cores. The minute counts that begins after.
+
+    `again`: the same pods arrived once before, and were gone when these arrive.
+    """
+
+    request: float
+    again: bool = False
+    pods: int = 100
+    nodes: int = 20
+    traced: bool = False
+
+    def world(self, _traces: Floats, rng: np.random.Generator) -> World:
+        """Return the world for a state of the generator."""
+        nodes = Nodes(self.nodes, 8.0)
+        pods: list[SimulatedPod] = []
+        at = 30.0
+        if self.again:
+            pods += equal_pods(self.pods, self._pod("first", at, life=240.0))
+            at = 450.0
+        pods += equal_pods(self.pods, self._pod("burst", at, life=math.inf))
+        warm_up = at + 30
+        timing = Timing(end=warm_up + INTERVAL, warm_up=warm_up, step=1.0)
+        return World(nodes, pods, timing, rng.uniform(2.0, 4.0, self.nodes))
+
+    def _pod(self, name: str, at: float, *, life: float) -> SimulatedPod:
+        demand = np.full(1, _DEMAND)
+        return SimulatedPod(name, at, life, self.request, 64 * _MIB, _DEMAND, demand)
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "planetlab-50-steady": Traced(0.5),
+    "planetlab-50-burst": Traced(0.5, burst=True),
+    "planetlab-70-steady": Traced(0.7),
+    "planetlab-70-burst": Traced(0.7, burst=True),
+    "full": Traced(0.3, requested=3.0),
+    "burst": AtOnce(0.2),
+    "right": AtOnce(0.8),
+    "second": AtOnce(0.2, again=True),
+}

@@ -1,0 +1,29 @@
+"""What features do for single pods: the interface between them and the closed loop of the command `simulate`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from evaluator.core.cache.feasible_nodes import FeasibleNodes
+from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.model.pod import Pod
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.protocol.codec import Args
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderVerbs:
+    """kube-scheduler's verbs without HTTP. `rejected`: node → reason. `scores`: 0..10, an absent node counts as 0."""
+
+    rejected: Callable[[Args, Decisions], Mapping[str, str]]
+    scores: Callable[[Args, Decisions], Sequence[tuple[str, int]]]
+
+
+class Evictor(Protocol):
+    """Chooses pods to evict, within the limits of its flags."""
+
+    def due(
+        self, decisions: Decisions, running: PodsByPolicy, feasible: FeasibleNodes, now: float
+    ) -> Sequence[Pod]:
+        """Return the pods that it evicts at `now` (seconds); call it with increasing times."""
+        ...
