@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
@@ -21,8 +21,12 @@ from evaluator.core.policy.limits import (
     RuleLimit,
     limit_metrics,
 )
+from evaluator.core.policy.types import Policy
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.node_conditions import reported
+from evaluator.core.readings.peer_metrics import base_metric
+from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
+from evaluator.core.readings.peers import LabelGroups
 from plimsoll.text import counted
 from plimsoll.wakeup import WakeUp
 
@@ -98,6 +102,9 @@ class DecisionLoop:
         self._stopping: Sequence[str] = ()
         self._is_busy: Callable[[], bool] = lambda: False
         self.listeners: list[Callable[[], None]] = []
+        self._groups = LabelGroups(self._labels_on)
+        self._peers = PeerColumns(self._groups)
+        cluster.listeners.labels.append(self._regroup)
         metrics.ready.set_function(self.is_ready)
 
     @property
@@ -133,7 +140,8 @@ class DecisionLoop:
 
     def readings(self) -> AbstractContextManager[Readings]:
         """Return the readings as they are now; they may be newer than the current decisions."""
-        return self._store.snapshot(self._decisions.table.nodes)
+        readings = PeerReadings(self._store, self._peers)
+        return readings.snapshot(self._decisions.table.nodes)
 
     def current(self) -> Decisions:
         """Return the current decisions, evaluating first if they have expired (the process was suspended).
@@ -236,6 +244,7 @@ class DecisionLoop:
                 now=now,
                 before=before,
                 labels_of=self._labels_of,
+                peers=self._peers,
             )
         )
         if self._decisions is not before:
@@ -244,7 +253,7 @@ class DecisionLoop:
         if self._waiting_for:
             self._waiting_for = waiting_for(self._cluster, decisions)
         self._metrics.left_out.set(len(limit.left_out))
-        self.extra.update((policy.metrics for policy in limited), limit.left_out)
+        self.extra.update((policy.metrics for policy in limited), _without(limited, limit.left_out))
         self._metrics.rules_left_out.set(self._rules.left_out)
         for listener in self.listeners:
             listener()
@@ -271,6 +280,7 @@ class DecisionLoop:
             yield
         self._store.subscribe(metrics)
         self._subscribed = metrics
+        self._peers.keep(metrics)
 
     def _timed(self, steps: Steps[Decisions]) -> Steps[Decisions]:
         """Run the steps and observe their total time, without the pauses between them."""
@@ -286,6 +296,16 @@ class DecisionLoop:
             worked += time.perf_counter() - begun
             yield
 
+    def _labels_on(self, node: str) -> Mapping[str, str]:
+        """Return the labels of a node, which make groups of peers."""
+        found = self._cluster.nodes.objects.get(node)
+        return (found.metadata.labels if found else None) or {}
+
+    def _regroup(self, node: str) -> None:
+        """The labels of a node changed, and with them perhaps its peers."""
+        if self._groups.changed(node):
+            self.touch()
+
     def _labels_of(self, node: str) -> Mapping[str, str]:
         found = self._cluster.nodes.objects.get(node)
         if found is None:
@@ -294,6 +314,14 @@ class DecisionLoop:
         for records in self.records:
             own |= records(found)
         return own
+
+
+def _without(policies: Sequence[Policy], left_out: Collection[str]) -> frozenset[str]:
+    """Return the metrics of policies without readings, as some metrics are left out."""
+    if not left_out:
+        return frozenset()
+    metrics = frozenset[str]().union(left_out, *(policy.metrics for policy in policies))
+    return frozenset(metric for metric in metrics if base_metric(metric) in left_out)
 
 
 def _own_labels(node: Node) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from evaluator.core.catalog.catalog import PREFIX, similar
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings import node_conditions
+from evaluator.core.readings.peer_metrics import peer_metric
 from plimsoll.text import NearNames
 
 _COMPARED = 20
@@ -70,7 +71,7 @@ class SimilarMetrics:
         """Update what `to` returns, in small steps; the last one yields whether anything changed."""
         missing, used = list[str](), set[str]()
         for metric, column in tuple(decisions.table.prepared.items()):
-            if metric not in decisions.table.derived:
+            if metric not in decisions.table.derived and peer_metric(metric) is None:
                 presence = column.presence
                 if presence.not_found:
                     missing.append(metric)

@@ -32,6 +32,7 @@ from evaluator.core.policy.violations import MissingReadings, ViolationReasons
 from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
@@ -108,14 +109,18 @@ def decide(
     now: float,
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
+    peers: PeerColumns | None = None,
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
     The order of policies, nodes and reports makes no difference. `before` matters for rules with `for` or `clearAfter`,
     and for nodes that have not reported a metric yet (after startup, or when an edit adds a metric): they keep their
-    labels. `labels_of` is used for nodes that are not in `before`.
+    labels. `labels_of` is used for nodes that are not in `before`. `peers` computes peer metrics; by default all nodes are
+    peers.
     """
-    return finished(deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of))
+    return finished(
+        deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of, peers=peers)
+    )
 
 
 def deciding(
@@ -126,6 +131,7 @@ def deciding(
     now: float,
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
+    peers: PeerColumns | None = None,
 ) -> Steps[Decisions]:
     """`decide()` in small steps, so that the caller can yield to the event loop between them.
 
@@ -139,10 +145,10 @@ def deciding(
     columns: dict[str, Column] = {}
     derived = frozenset[str]().union(*(policy.derived_metrics for policy in ordered))
     table = MetricTable(names, columns, derived)
-    with store.snapshot(names) as readings:
+    with PeerReadings(store, peers or PeerColumns()).snapshot(names) as readings:
         yield
         comparisons = yield from _comparisons(ordered)
-        # Derived metrics first: their snapshot is taken when the first of them is read.
+        # Derived metrics first: their snapshot is taken when the first of them is read. A base precedes its peer metrics.
         for metric in sorted(comparisons, key=lambda name: (name not in derived, name)):
             columns[metric] = readings.column(metric, names, now)
             column = table.prepare(metric, before.table)
@@ -180,6 +186,7 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
     for policy in policies:
         for name, strategy in policy.strategies.items():
             for rule in strategy.rules:
+                found.setdefault(rule.base, [])
                 rules = found.setdefault(rule.metric, [])
                 if not name.row.ranks:
                     rules.append(rule)
@@ -264,6 +271,7 @@ def _decision(
     before = history.of(policy) or Decision(policy, refuses_all=problems.reported_refusal(policy))
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
+    bases = [table.column(metric) for metric in sorted(policy.base_metrics)]
     yield
     labeled = yield from _labeling(policy, states, table)
     labels = _labels(policy, states, labeled, table).keeping(
@@ -281,9 +289,9 @@ def _decision(
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=(*from_start, *problems.problems(policy, columns, labeled)),
-        stable_problems=(*from_start, *problems.stable_problems(policy, columns, labeled)),
-        not_found=problems.not_found(policy, columns),
+        problems=(*from_start, *problems.problems(policy, bases, labeled)),
+        stable_problems=(*from_start, *problems.stable_problems(policy, bases, labeled)),
+        not_found=problems.not_found(policy, bases),
         refuses_all=refuses_all,
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),

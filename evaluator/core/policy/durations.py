@@ -45,6 +45,8 @@ class StrategyState:
     timers: Mapping[int, RuleTimers] = field(default_factory=dict)
     """By index of the rule; only for rules with `for` or `clearAfter`."""
     due: float = np.inf
+    held_back: Mapping[int, Bools] = field(default_factory=dict)
+    """By index of the rule, the nodes that differ from their peers but do not violate it: too many of a group do."""
 
     @property
     def pending(self) -> int:
@@ -100,7 +102,9 @@ def advance(
     timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
     if not timed:
         found = evaluate.combine(strategy, matches, by_missing, nowhere)
-        return StrategyState(strategy.rules, found, settled)
+        return StrategyState(
+            strategy.rules, found, settled, held_back=_held_back(strategy, table, {})
+        )
     yield
     prepared = [table.column(rule.metric) for rule in strategy.rules]
     seen = [
@@ -117,15 +121,41 @@ def advance(
         timers[number] = _advance_timers(strategy, number, seen[number], table, previous, now)
         yield
     columns = []
+    dropped: dict[int, Bools] = {}
     for number, column in enumerate(prepared):
-        columns.append(_column(timers.get(number), seen[number], column))
+        masks = _column(timers.get(number), seen[number], column)
+        if column.readings.peers is not None:
+            accused = column.at_most(
+                strategy.rules[number].operator, masks[0], seen[number].matches
+            )
+            if accused is not masks[0]:
+                dropped[number] = masks[0] & ~accused
+                masks = (accused, masks[1] & accused, masks[2] & accused)
+        columns.append(masks)
         yield
     found = evaluate.combine(
         strategy, *(evaluate.stack_rules(c, nodes) for c in zip(*columns, strict=True))
     )
     # The timer of a node that has to report first may have ended; its report causes the next evaluation.
     due = min(timers.due(strategy.rules[number].options, now) for number, timers in timers.items())
-    return StrategyState(strategy.rules, found, settled, timers, due)
+    held_back = _held_back(strategy, table, dropped)
+    return StrategyState(strategy.rules, found, settled, timers, due, held_back)
+
+
+def _held_back(
+    strategy: Strategy, table: MetricTable, dropped: Mapping[int, Bools]
+) -> Mapping[int, Bools]:
+    """Return the nodes that each rule holds back; `dropped`: those whose `for` had ended."""
+    found = {}
+    for number, rule in enumerate(strategy.rules):
+        if rule.peers:
+            none = table.nodes.none
+            held_back = table.column(rule.metric).held_back(rule)
+            if (more := dropped.get(number, none)) is not none:
+                held_back = held_back | more
+            if held_back is not none:
+                found[number] = held_back
+    return found
 
 
 def _column(

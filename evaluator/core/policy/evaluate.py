@@ -26,6 +26,9 @@ from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
 from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats
 from plimsoll.text import counted
 
+_FARTHER = {Operator.GREATER_THAN: 1.0, Operator.LESS_THAN: -1.0, Operator.EQUALS: 0.0}
+"""By operator, the sign of values that are farther from the peers; nodes with equal values are equally far."""
+
 
 class Presence(NamedTuple):
     """On how many nodes a metric exists, is absent, and may still be reported or cannot be read.
@@ -60,6 +63,7 @@ class MetricColumn:
         )
         self.any_unreported = bool(readings.unreported.any())
         self._met: dict[tuple[Operator, float], Bools] = {}
+        self._held_back: dict[tuple[Operator, float], Bools] = {}
         self._classes: dict[Operator, Positions] = {}
 
     @cached_property
@@ -77,8 +81,30 @@ class MetricColumn:
         key = (rule.operator, rule.target)
         met = self._met.get(key)
         if met is None:
-            met = self._met[key] = self._compare(*key)
+            met = self._compare(*key)
+            if self.readings.peers is not None:
+                met = self._accused(met, *key)
+            self._met[key] = met
         return met
+
+    def _accused(self, met: Bools, operator: Operator, target: float) -> Bools:
+        """Return where a comparison of a peer metric counts: on a limited share of each group."""
+        accused = self.at_most(operator, met, self.unusable.nodes.none)
+        if accused is not met:
+            self._held_back[operator, target] = met & ~accused
+        return accused
+
+    def at_most(self, operator: Operator, where: Bools, first: Bools) -> Bools:
+        """Return the nodes in `where` that a peer metric may accuse at once: those of `first`, then the farthest."""
+        peers = self.readings.peers
+        if peers is None:
+            return where
+        return peers.capped(where, first, self.readings.values, _FARTHER[operator])
+
+    def held_back(self, rule: Rule) -> Bools:
+        """Return where a comparison of a peer metric is true but does not count: too many of the group differ."""
+        self.matches(rule)
+        return self._held_back.get((rule.operator, rule.target), self.unusable.nodes.none)
 
     def _compare(self, operator: Operator, target: float) -> Bools:
         met: Bools

@@ -6,7 +6,7 @@ resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.core.model import node_labels
@@ -21,10 +21,20 @@ from evaluator.core.policy.types import (
     Rule,
     RuleOptions,
     Strategy,
+    WhenMissing,
     parse_options,
     parse_target,
 )
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary, parse_actions
+from evaluator.core.readings.peer_metrics import (
+    ALL_NODES,
+    FEWEST,
+    INSTANCE_TYPE,
+    LARGEST,
+    LEAST,
+    PeerKind,
+    PeerMetric,
+)
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100
@@ -38,7 +48,13 @@ _MOST_LABEL_TEXTS = 1_000
 """Labels read from one strategy: rules may repeat a key, so there may be more labels than keys."""
 _MOST_PROBLEMS = 20
 
-_METRIC = re.compile(r"[a-zA-Z0-9_-]{1,253}", re.ASCII)
+_METRIC = re.compile(
+    rf"(?P<base>[a-zA-Z0-9_-]{{1,253}})(:(?P<kind>{'|'.join(PeerKind)}))?", re.ASCII
+)
+PEERS = "plimsoll.io/peers"
+"""The annotation that names the node label whose values are the groups of peers; `*`: all nodes are one."""
+MIN_PEERS = "plimsoll.io/min-peers"
+"""The annotation with the number of readings that a group needs."""
 
 
 def parse(
@@ -53,6 +69,7 @@ def parse(
     problems: list[str] = []
     strategies: dict[StrategyName, Strategy] = {}
     spec = obj.get("spec")
+    groups = _peer_groups(meta.get("annotations") or {})
     by_name = spec.get("strategies") if isinstance(spec, Mapping) else None
     if not isinstance(by_name, Mapping):
         problems.append("spec.strategies: missing")
@@ -66,7 +83,9 @@ def parse(
             problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
-            strategies[strategy] = _Reader(key.name, strategy, problems, vocabulary).read(body)
+            strategies[strategy] = _Reader(key.name, strategy, problems, vocabulary, groups).read(
+                body
+            )
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
     actions = parse_actions(
@@ -126,6 +145,28 @@ def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:
     return (*shown_problems, *([f"and {more} more {noun}"] if more > 0 else []))
 
 
+def _peer_groups(annotations: Mapping[str, Any]) -> "_PeerGroups":
+    """Return the groups of peers that the annotations of a policy choose."""
+    label, least = annotations.get(PEERS, INSTANCE_TYPE), annotations.get(MIN_PEERS, str(LEAST))
+    flaw = None if label == ALL_NODES else node_labels.key_flaw(str(label))
+    if flaw:
+        flaw = f"annotation {PEERS}: {flaw}: write the key of a node label, or {ALL_NODES} for all nodes"
+    text = str(least).strip()
+    if not (text.isascii() and text.isdigit() and FEWEST <= int(text[:9]) <= LARGEST):
+        flaw = f"annotation {MIN_PEERS}: {shown(least)} is not a number of nodes, {FEWEST} or more"
+        return _PeerGroups(flaw=flaw)
+    return _PeerGroups(str(label), int(text), flaw or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _PeerGroups:
+    """The groups of peers of a policy. `flaw`: why the annotations about them are invalid."""
+
+    label: str = INSTANCE_TYPE
+    least: int = LEAST
+    flaw: str = ""
+
+
 class _FlawError(Exception):
     """A part of a policy is invalid; the message is for its author."""
 
@@ -151,13 +192,19 @@ class _Reader:
     """Parses one strategy. Errors of a part are added to `problems`; errors of the whole are raised."""
 
     def __init__(
-        self, policy: str, name: StrategyName, problems: list[str], vocabulary: Vocabulary
+        self,
+        policy: str,
+        name: StrategyName,
+        problems: list[str],
+        vocabulary: Vocabulary,
+        groups: _PeerGroups,
     ) -> None:
         self._policy = policy
         self._name = name
         self._row = name.row
         self._problems = problems
         self._vocabulary = vocabulary
+        self._groups = groups
         self._label_texts = _MOST_LABEL_TEXTS
         """Remaining number of labels that may be read."""
 
@@ -207,17 +254,21 @@ class _Reader:
         metric, operator = body.get("metricname"), body.get("operator")
         if not isinstance(metric, str) or not metric:
             raise _FlawError("it has no metricname")
-        if not _METRIC.fullmatch(metric):
+        if (named := _METRIC.fullmatch(metric)) is None:
             raise _FlawError(
-                f"metricname {shown(metric)} is not a metric name (at most 253 letters, digits, '_' and '-')"
+                f"metricname {shown(metric)} is not a metric name (at most 253 letters, digits, '_' and '-'; then, to compare "
+                f"nodes with their peers, :{' or :'.join(PeerKind)})"
             )
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
             raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")
         written, options = body.get("target"), _options(body, common)
         target = _target(written)
-        derived = metric in self._vocabulary.derived
-        if derived and self._row.per_pod:
+        derived = named["base"] in self._vocabulary.derived
+        if named["kind"]:
+            metric = self._peer_metric(named["base"], PeerKind(named["kind"]))
+            options = self._ignoring_missing(where, metric, options)
+        elif derived and self._row.per_pod:
             options = self._untimed(where, metric, options)
         return Rule(
             metric,
@@ -228,6 +279,21 @@ class _Reader:
             written if isinstance(written, str) else "",
             derived,
         )
+
+    def _peer_metric(self, base: str, kind: PeerKind) -> str:
+        """Return the name of a peer metric's column."""
+        if self._groups.flaw:
+            raise _FlawError(self._groups.flaw)
+        return str(PeerMetric(base, kind, self._groups.label, self._groups.least))
+
+    def _ignoring_missing(self, where: str, metric: str, options: RuleOptions) -> RuleOptions:
+        """Return the options without whenMissing: violate, which would accuse every node of a small group."""
+        if options.when_missing is WhenMissing.VIOLATE:
+            self._problems.append(
+                f"{where}: whenMissing: violate has no effect on {metric}: a group with too few readings accuses no node; "
+                "write a rule on the metric itself"
+            )
+        return replace(options, when_missing=WhenMissing.IGNORE)
 
     def _untimed(self, where: str, metric: str, options: RuleOptions) -> RuleOptions:
         """Return the options without durations: per-pod results have no history."""

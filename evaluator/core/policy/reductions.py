@@ -31,7 +31,7 @@ def uses_of(policy: Policy, metric: str) -> tuple[Use, ...]:
         Use(rule.operator, rule.target, ranks=name.row.ranks)
         for name, strategy in policy.strategies.items()
         for rule in strategy.rules
-        if rule.metric == metric
+        if rule.base == metric
     )
 
 
@@ -41,7 +41,7 @@ def uses_by_metric(policy: Policy) -> dict[str, tuple[Use, ...]]:
     for name, strategy in policy.strategies.items():
         ranks = name is StrategyName.SCHEDULEONMETRIC
         for rule in strategy.rules:
-            found.setdefault(rule.metric, []).append(Use(rule.operator, rule.target, ranks=ranks))
+            found.setdefault(rule.base, []).append(Use(rule.operator, rule.target, ranks=ranks))
     return {metric: tuple(uses) for metric, uses in found.items()}
 
 

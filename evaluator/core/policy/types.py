@@ -10,6 +10,7 @@ from typing import Any
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import PER_POD, StrategyName
 from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
+from evaluator.core.readings.peer_metrics import PeerMetric, base_metric, peer_metric
 from plimsoll import quantity
 from plimsoll.durations import duration
 from plimsoll.text import shown
@@ -74,7 +75,17 @@ class Rule:
     written: str = ""
     """The target's text if it is not a plain number: 1500m."""
     derived: bool = False
-    """Whether a feature computes the metric, for a node and a pod (`Vocabulary.derived`)."""
+    """Whether a feature computes the metric or its base, for a node and a pod (`Vocabulary.derived`)."""
+
+    @property
+    def base(self) -> str:
+        """The metric whose readings decide: of a peer metric, its base."""
+        return base_metric(self.metric)
+
+    @property
+    def peers(self) -> PeerMetric | None:
+        """The peer metric that is compared; None if it is a reading itself."""
+        return peer_metric(self.metric)
 
     def __str__(self) -> str:
         return f"{self.metric} {self.operator} {self.written or formatted(self.target)}"
@@ -119,29 +130,41 @@ class Policy:
         return bool(self.observed_by)
 
     @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules of all strategies."""
+        return tuple(rule for strategy in self.strategies.values() for rule in strategy.rules)
+
+    @cached_property
     def metrics(self) -> frozenset[str]:
-        """The metrics of all rules."""
-        return frozenset(
-            rule.metric for strategy in self.strategies.values() for rule in strategy.rules
-        )
+        """The metrics that rules compare: columns of the decisions."""
+        return frozenset(rule.metric for rule in self.rules)
+
+    @cached_property
+    def base_metrics(self) -> frozenset[str]:
+        """The metrics that they are computed from: of peer metrics their bases, else the metrics themselves."""
+        return frozenset(rule.base for rule in self.rules)
+
+    @cached_property
+    def peer_metrics(self) -> frozenset[str]:
+        """The peer metrics among `metrics`."""
+        return frozenset(rule.metric for rule in self.rules if rule.peers)
 
     @cached_property
     def derived_metrics(self) -> frozenset[str]:
-        """The metrics that features compute."""
-        rules = (rule for strategy in self.strategies.values() for rule in strategy.rules)
-        return frozenset(rule.metric for rule in rules if rule.derived)
+        """The metrics among `base_metrics` that features compute."""
+        return frozenset(rule.base for rule in self.rules if rule.derived)
 
     @cached_property
     def measured_metrics(self) -> frozenset[str]:
         """The metrics that sources of readings provide."""
-        return self.metrics - self.derived_metrics if self.derived_metrics else self.metrics
+        return self.base_metrics - self.derived_metrics
 
     @cached_property
     def per_pod_metrics(self) -> frozenset[str]:
-        """The derived metrics that are evaluated for each pod."""
+        """The derived metrics that are evaluated for each pod; how nodes compare with peers does not depend on it."""
         strategies = [self.strategies.get(name) for name in PER_POD]
         rules = (rule for strategy in strategies if strategy for rule in strategy.rules)
-        return frozenset(rule.metric for rule in rules if rule.derived)
+        return frozenset(rule.metric for rule in rules if rule.derived and not rule.peers)
 
 
 def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:

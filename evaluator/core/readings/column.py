@@ -1,9 +1,12 @@
 """One metric over a list of nodes, as decisions read it."""
 
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from evaluator.core.readings.peers import Peers
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
@@ -50,6 +53,7 @@ class Column(NamedTuple):
     `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
     metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
     `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
+    `peers`: of a peer metric, the groups that the readings are compared with.
     """
 
     values: Floats
@@ -61,6 +65,7 @@ class Column(NamedTuple):
     fault: str = ""
     origin: SourceMask | None = None
     source: str = ""
+    peers: "Peers | None" = None
 
     def source_at(self, position: int) -> str:
         """Return the source of the reading at a position."""

@@ -9,6 +9,7 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
+from evaluator.core.readings.peer_metrics import peer_metric
 from evaluator.features.custom_metrics.bodies import Measured
 
 
@@ -64,7 +65,7 @@ class Current:
 
 
 class CurrentReadings:
-    """Reads columns of `readings`; `derived` metrics are those of the `latest` decisions.
+    """Reads columns of `readings`; `derived` metrics and peer metrics are those of the `latest` decisions.
 
     `nodes`: returns the nodes of the cluster. `clock` is the store's, `wall` returns Unix time.
     """
@@ -90,7 +91,7 @@ class CurrentReadings:
         """Return a metric of all nodes."""
         now, nodes = self._clock(), self._nodes()
         epoch = self._wall() - now
-        if metric in self._derived:
+        if metric in self._derived or peer_metric(metric) is not None:
             table = self._latest().table
             column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
             return Current(table.nodes, column, now, epoch)

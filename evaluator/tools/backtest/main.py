@@ -76,7 +76,7 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
     if given.compare:
         wanted = [*wanted, *policies.read(given.compare)]
     request = Request(
-        frozenset[str]().union(*(policy.metrics for policy in wanted)),
+        frozenset[str]().union(*(policy.base_metrics for policy in wanted)),
         given.begin,
         given.end,
         given.step,

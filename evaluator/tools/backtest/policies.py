@@ -45,7 +45,7 @@ def _check(policy: Policy, *, any_metric: bool) -> None:
         raise PoliciesError(f"policy {policy.key}: {why}")
     live = sorted(
         metric
-        for metric in policy.metrics
+        for metric in policy.base_metrics
         if metric.startswith(PREFIX) or metric in policy.derived_metrics
     )
     if live and not any_metric:

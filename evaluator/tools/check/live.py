@@ -68,7 +68,7 @@ class LiveMetrics:
 
     def warnings(self, policy: Policy) -> Iterator[str]:
         """Yield a warning for each metric of a policy that no node has, or that has several series."""
-        for metric in sorted(policy.metrics):
+        for metric in sorted(policy.base_metrics):
             found = self.of(metric)
             if found.not_found:
                 hint = (
@@ -85,7 +85,7 @@ class LiveMetrics:
 
     def notes(self, policy: Policy) -> Iterator[str]:
         """Yield the present values of each metric of a policy."""
-        for metric in sorted(policy.metrics):
+        for metric in sorted(policy.base_metrics):
             found = self.of(metric)
             if not found.read:
                 yield (

@@ -87,11 +87,11 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
     """Compare workloads with policies, and the metrics of policies with those that exist. Raises LiveError."""
     policies = {one.policy.key: one.policy for one in checked if one.policy}
     recorded = frozenset[str]().union(*(one.recorded for one in checked))
-    used = sorted(frozenset[str]().union(*(policy.metrics for policy in policies.values())))
+    used = sorted(frozenset[str]().union(*(policy.base_metrics for policy in policies.values())))
     live = ask(live_url, used) if live_url else NOTHING_KNOWN
     for one in checked:
         if one.policy:
-            known = {metric for metric in one.policy.metrics if live.of(metric).read}
+            known = {metric for metric in one.policy.base_metrics if live.of(metric).read}
             one.findings.warnings += live.warnings(one.policy)
             one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded, known)
             one.findings.meanings += metrics.not_shipped(one.policy, shipped(), recorded, known)

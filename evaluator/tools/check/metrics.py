@@ -1,6 +1,7 @@
 """Warnings about the metrics that a policy names: misspelt, with several series, counters, or never in the target's range."""
 
 import math
+import re
 from collections.abc import Collection, Iterator
 
 from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
@@ -9,6 +10,8 @@ from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, uses_of
 from evaluator.core.policy.types import Operator, Policy, Rule, formatted
 from evaluator.core.readings import node_conditions
+from evaluator.core.readings.peer_metrics import PeerKind
+from evaluator.core.readings.peers import MOST_DEVIATION
 from plimsoll.text import NearNames
 
 _CONDITIONS = [
@@ -27,6 +30,12 @@ _CONDITIONS = [
 """Conditions of Kubernetes and node-problem-detector."""
 _SAME = 0.9
 """difflib's ratio of a condition's metric with a typing error."""
+_LOAD = re.compile(
+    "load(1|5|15)|procs_.*|pressure_.*|psi_.*|schedstat_.*|context_switches_.*|forks_.*|intr_.*|interrupts_.*"
+    "|cpu_(?!.*(throttle|frequency|scaling|temp)).*|memory_(?!.*(error|fail|corrected)).*|softnet_.*"
+    "|(disk_io|disk_utilisation|gpu_utilisation|network_(receive|transmit)(_bytes|_packets|_utilisation)|filesystem_|vmstat_).*"
+)
+"""Metrics of load and use, without their prefix: they differ between healthy nodes."""
 _SMALLEST = 1024
 """A target in bytes below it is probably without its unit."""
 
@@ -113,6 +122,8 @@ def _several(metric: str, entry: CatalogEntry, uses: tuple[Use, ...]) -> str:
 
 def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     metric, target = rule.metric, rule.target
+    if rule.peers:
+        yield from _compared_with_peers(rule)
     if not {metric, PREFIX + metric}.isdisjoint(recorded):
         return
     entry = catalog.find(metric)
@@ -127,7 +138,23 @@ def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator
         yield f"{metric} is in bytes, and the target is {amount} of them: write {amount}Gi or {amount}Mi for a larger unit"
 
 
+def _compared_with_peers(rule: Rule) -> Iterator[str]:
+    """Yield warnings about a rule on a peer metric."""
+    if _LOAD.fullmatch(rule.base.removeprefix(PREFIX)):
+        yield (
+            f"{rule.base} depends on what runs on a node, so healthy nodes differ from their peers: compare what the hardware "
+            "does, such as latency, errors, clock or temperature (docs/peers.md)"
+        )
+    if not rule.options.for_seconds:
+        yield f"{rule.metric} without `for`: one reading that differs is noise; a fault lasts: write for: 5m"
+    if rule.operator is Operator.EQUALS:
+        yield f"{rule.metric} is a fraction that hardly ever equals its target: write GreaterThan or LessThan"
+
+
 def _range(rule: Rule, entry: CatalogEntry | None) -> tuple[float, float]:
+    if rule.peers:
+        high = MOST_DEVIATION if rule.peers.kind is PeerKind.DEVIATION else math.inf
+        return -high, high
     if rule.derived or rule.metric.startswith(node_conditions.PREFIX):
         return 0.0, 1.0
     return entry.range if entry else (-math.inf, math.inf)

@@ -47,7 +47,7 @@ def _recording(
     where: str, case: Case, wanted: Sequence[Policy], interval: float, stale_after: float
 ) -> Recording:
     """Return the input series as a recording that begins at time 0."""
-    metrics = frozenset[str]().union(*(policy.metrics for policy in wanted))
+    metrics = frozenset[str]().union(*(policy.base_metrics for policy in wanted))
     found: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {m: [] for m in metrics}
     for one in case.input_series:
         label = f"{where}: series {one.series}"

@@ -70,7 +70,7 @@ def main(argv: Sequence[str]) -> int:
     logs.adopt()
     try:
         wanted = policies.read(namespace.files) if namespace.files else []
-        metrics = options.metrics.union(*(policy.metrics for policy in wanted))
+        metrics = options.metrics.union(*(policy.base_metrics for policy in wanted))
         if not metrics:
             command.error("no metrics: name policies with -f, or metrics with --metrics")
         spool = Spool(Path(options.folder), PREFIX, most=options.max_size)

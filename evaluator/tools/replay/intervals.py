@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Mask, NodeIndex, alike
+from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, alike
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.replay import Period
@@ -50,6 +50,8 @@ class Track:
         self._mask: Mask = nodes.none
         self._start = np.zeros(len(nodes))
         self._worst = np.full(len(nodes), np.nan)
+        self._extreme = np.fmin if self.rules[0].operator is Operator.LESS_THAN else np.fmax
+        self._peers = len(numbers) == 1 and self.rules[0].peers is not None
         self._missing: Mask = nodes.none
         self._block: Block | None = None
         self._row = 0
@@ -61,6 +63,7 @@ class Track:
         mask = found.violated if self._all_of else found.per_rule[:, self._numbers[0]]
         self._read_until(step.block, step.row)
         if alike(mask, self._mask):
+            self._compare(step)
             return
         began, ended = mask & ~self._mask, self._mask & ~mask
         self._end(ended, step.at, period)
@@ -69,6 +72,7 @@ class Track:
             began & found.missing[:, [*self._numbers]].any(axis=1)
         )
         self._mask = mask.copy()
+        self._compare(step)
 
     def finish(self, period: Period, block: Block | None) -> None:
         """End all intervals at the end of the range."""
@@ -102,13 +106,21 @@ class Track:
         self._row = row
 
     def _read(self, block: Block, first: int, last: int) -> None:
-        if len(self.rules) > 1 or first >= last or not self._mask.any():
+        if len(self.rules) > 1 or self._peers or first >= last or not self._mask.any():
             return
         positions = self._mask.nonzero()[0]
-        rule = self.rules[0]
-        values = block.rows[rule.metric].values[first:last, positions]
-        worst = np.fmin if rule.operator is Operator.LESS_THAN else np.fmax
-        self._worst[positions] = worst(self._worst[positions], worst.reduce(values, axis=0))
+        rows = block.rows[self.rules[0].metric].values[first:last, positions]
+        self._note(positions, self._extreme.reduce(rows, axis=0))
+
+    def _compare(self, step: Step) -> None:
+        """Compare a peer metric with the worst so far: unlike readings, it is known for the moments of decisions only."""
+        if self._peers and self._mask.any():
+            positions = self._mask.nonzero()[0]
+            column = step.decisions.table.columns[self.rules[0].metric]
+            self._note(positions, column.values[positions])
+
+    def _note(self, positions: Positions, values: Floats) -> None:
+        self._worst[positions] = self._extreme(self._worst[positions], values)
 
 
 def tracks(policies: Sequence[Policy], nodes: NodeIndex) -> Iterator[Track]:

@@ -15,6 +15,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
+from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.grid import Comparison, Rows
 from evaluator.tools.replay.readings import RecordedReadings
@@ -84,6 +85,7 @@ class Replay:
         self._due = start
         self._comparisons = _comparisons(policies)
         self._by_value = _compared_by_value(policies)
+        self._peers = PeerColumns()
         self._last = self._nothing()
         self.evaluations = 0
         self.samples = 0
@@ -191,6 +193,7 @@ class Replay:
             now=now,
             before=self._decisions,
             labels_of=lambda node: self._labels.get(node, {}),
+            peers=self._peers,
         )
         self._due = self._decisions.valid_until
         self.evaluations += 1
@@ -221,13 +224,15 @@ def _comparisons(policies: Sequence[Policy]) -> dict[str, list[Comparison]]:
     for policy in policies:
         for strategy in policy.strategies.values():
             for rule in strategy.rules:
-                found.setdefault(rule.metric, {})[rule.operator, rule.target] = None
+                compared = found.setdefault(rule.base, {})
+                if not rule.peers:
+                    compared[rule.operator, rule.target] = None
     return {metric: [*pairs] for metric, pairs in found.items()}
 
 
 def _compared_by_value(policies: Sequence[Policy]) -> frozenset[str]:
-    """Return the metrics whose values choose among the labels of several violated rules."""
+    """Return the metrics whose values choose among the labels of several violated rules, or are compared with peers'."""
     labeling = [policy.strategies.get(StrategyName.LABELING) for policy in policies]
-    return frozenset(
-        rule.metric for one in labeling if one and len(one.rules) > 1 for rule in one.rules
-    )
+    several = [one for one in labeling if one and len(one.rules) > 1]
+    ordered = frozenset(rule.base for one in several for rule in one.rules)
+    return ordered.union(rule.base for policy in policies for rule in policy.rules if rule.peers)

@@ -120,7 +120,7 @@ def _writes(one: PolicyResult) -> dict[str, int]:
 def _without_data(one: PolicyResult, result: Result) -> Iterator[str]:
     """Yield the metrics of a policy that no node ever had outside gaps."""
     whole = result.coverage.seconds * len(result.nodes)
-    for metric in one.policy.metrics:
+    for metric in one.policy.base_metrics:
         if result.coverage.missing_seconds.get(metric, whole) >= whole:
             yield metric
 

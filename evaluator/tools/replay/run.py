@@ -111,7 +111,7 @@ class Backtest:
                 [track for track in self._tracks if track.policy == policy.key],
                 self._totals[policy.key],
                 [feature.totals(policy.key) for feature in self._features],
-                self._coverage.missing_share(policy.metrics),
+                self._coverage.missing_share(policy.base_metrics),
             )
             for policy in self._policies
         ]

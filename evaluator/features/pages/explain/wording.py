@@ -36,6 +36,8 @@ class ShownReading(NamedTuple):
     usable: bool
     source: str = ""
     """Its source, if there are several."""
+    lacking: str = ""
+    """Why a peer metric has no value although its base has."""
 
     def as_json(self, now: float) -> dict[str, Any]:
         """Return the reading as JSON; NaN and infinities become strings."""
@@ -63,6 +65,8 @@ class ShownReading(NamedTuple):
             case 0:
                 return "absent: the node does not have this metric"
             case 1:
+                if self.lacking:
+                    return f"missing: {self.lacking}"
                 return "fresh" if self.usable else "fresh, but not a number"
             case _:
                 return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
@@ -75,8 +79,15 @@ def readings_of(column: Column) -> Iterator[ShownReading]:
         *(column.fresh, column.unread, column.unreported, column.usable),
     )
     lists = [part.tolist() for part in parts]
-    if (origin := column.origin) is not None:
+    origin, peers = column.origin, column.peers
+    if origin is not None:
         lists.append([origin.names[position] for position in origin.numbers.tolist()])
+    if peers is not None:
+        if origin is None:
+            lists.append([""] * len(column.values))
+        texts = peers.lacking()
+        groups = zip(peers.grouping.codes.tolist(), peers.usable.tolist(), strict=True)
+        lists.append([texts[group] if usable else "" for group, usable in groups])
     return map(ShownReading, *lists)
 
 

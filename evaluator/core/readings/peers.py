@@ -1,0 +1,247 @@
+"""Groups of peers and their statistics: median and median absolute deviation, and how many nodes a rule may accuse.
+
+Both are robust: up to half of a group may have any reading without moving the median far, and one node's reading moves it
+by one rank at most. The factor 1.4826 makes the median absolute deviation of normally distributed readings their standard
+deviation: P. J. Rousseeuw, C. Croux, "Alternatives to the Median Absolute Deviation", JASA 88 (1993), section 1.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.core.model.node_index import NodeIndex, Positions, fixed
+from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.peer_metrics import ALL_NODES, PeerKind, PeerMetric
+from plimsoll.text import counted
+
+Codes = npt.NDArray[np.intp]
+
+SCALE = 1.4826
+FLOOR = 0.02
+"""The least scale, as a share of the median: readings of identical machines may all be equal. A deviation of 5 is so at
+least a tenth of the median."""
+MOST_DEVIATION = 1000.0
+"""Larger deviations are cut: where most readings are 0, any other is infinitely far from them."""
+MOST_ACCUSED = 0.1
+"""Share of a group that violates a rule at once. More nodes that differ are a change of workload rather than faults."""
+
+_LAYOUTS = 4
+"""Layouts kept for one grouping: metrics differ in the nodes that have them."""
+_GROUPINGS = 256
+"""Groupings kept: one for each label that policies name."""
+
+
+class _SameSize(NamedTuple):
+    """The groups with equally many readings: their numbers, and the positions of their nodes, a row for each group."""
+
+    groups: Positions
+    positions: Positions
+
+
+class Grouping:
+    """The group of each node. `codes`, shape (nodes,): an index into `names`, the values of the label, sorted.
+
+    Nodes without the label are a group of their own, with the empty name.
+    """
+
+    def __init__(self, names: tuple[str, ...], codes: Codes) -> None:
+        self.names = names
+        self.codes = fixed(codes)
+        self._layouts: dict[bytes, tuple[Codes, tuple[_SameSize, ...]]] = {}
+
+    def layout(self, usable: Bools) -> tuple[Codes, tuple[_SameSize, ...]]:
+        """Return the sizes of the groups, counting nodes in `usable`, and the groups by size."""
+        known = self._layouts.get(key := usable.tobytes())
+        if known is None:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.pop(next(iter(self._layouts)))
+            known = self._layouts[key] = self._laid_out(usable)
+        return known
+
+    def _laid_out(self, usable: Bools) -> tuple[Codes, tuple[_SameSize, ...]]:
+        positions = usable.nonzero()[0]
+        codes = self.codes[positions]
+        ordered = positions[codes.argsort(kind="stable")]
+        sizes = np.bincount(codes, minlength=len(self.names))
+        begins = np.cumsum(sizes) - sizes
+        rows = []
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            groups = (sizes == size).nonzero()[0]
+            rows.append(_SameSize(groups, ordered[begins[groups, None] + np.arange(size)]))
+        return fixed(sizes), tuple(rows)
+
+
+class Groups(Protocol):
+    """Where the groups of nodes come from."""
+
+    def by(self, label: str, nodes: NodeIndex) -> Grouping:
+        """Return the groups that a node label makes; the same object while they are the same."""
+        ...
+
+
+class LabelGroups:
+    """Groups by the labels of nodes. `labels_of` returns those of a node; by default no node has any."""
+
+    def __init__(self, labels_of: Callable[[str], Mapping[str, str]] | None = None) -> None:
+        self._labels_of = labels_of
+        self._known: dict[str, tuple[NodeIndex, Grouping]] = {}
+
+    def by(self, label: str, nodes: NodeIndex) -> Grouping:
+        """Return the groups that a node label makes; the same object while they are the same."""
+        known = self._known.get(label)
+        if known is None or known[0] is not nodes:
+            if len(self._known) >= _GROUPINGS:
+                self._known.clear()
+            known = self._known[label] = (nodes, self._grouping(label, nodes))
+        return known[1]
+
+    def _grouping(self, label: str, nodes: NodeIndex) -> Grouping:
+        if label == ALL_NODES or self._labels_of is None:
+            return Grouping(("",), np.zeros(len(nodes), np.intp))
+        values = [self._labels_of(node).get(label, "") for node in nodes]
+        names = tuple(sorted(set(values)))
+        numbers = {name: number for number, name in enumerate(names)}
+        return Grouping(names, np.array([numbers[value] for value in values], np.intp))
+
+    def changed(self, node: str) -> bool:
+        """Look at the labels of a node again; return whether its group changed by a label that is used."""
+        stale = [label for label, known in self._known.items() if self._differs(label, node, known)]
+        for label in stale:
+            del self._known[label]
+        return bool(stale)
+
+    def _differs(self, label: str, node: str, known: tuple[NodeIndex, Grouping]) -> bool:
+        nodes, grouping = known
+        position = nodes.position.get(node)
+        if position is None or label == ALL_NODES or self._labels_of is None:
+            return False
+        before = grouping.names[grouping.codes[position]]
+        return bool(self._labels_of(node).get(label, "") != before)
+
+
+class Statistics(NamedTuple):
+    """Of each group: the number of readings, their median, and the scale of deviations; NaN where there are too few."""
+
+    sizes: Codes
+    medians: Floats
+    scales: Floats
+
+
+def statistics(values: Floats, usable: Bools, grouping: Grouping, least: int) -> Statistics:
+    """Return the statistics of each group; only values where `usable` is set count, and groups of at least `least`."""
+    sizes, same_sizes = grouping.layout(usable)
+    medians = np.full(len(sizes), np.nan)
+    scales = np.full(len(sizes), np.nan)
+    for groups, positions in same_sizes:
+        if positions.shape[1] < least:
+            continue
+        readings = values.take(positions)
+        middle = _medians(readings)
+        with np.errstate(invalid="ignore"):
+            distances = np.abs(readings - middle[:, None])
+        medians[groups] = middle
+        scales[groups] = np.maximum(SCALE * _medians(distances), FLOOR * np.abs(middle))
+    return Statistics(sizes, medians, scales)
+
+
+def _medians(rows: Floats) -> Floats:
+    """Return the median of each row."""
+    size = rows.shape[1]
+    half = size // 2
+    parts = np.partition(rows, half, axis=1)
+    upper = parts[:, half]
+    if size % 2:
+        return upper
+    middle: Floats = (parts[:, :half].max(axis=1) + upper) / 2
+    return middle
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Peers:
+    """How the readings of a metric stand among their peers. `readings`: those of the base metric, shape (nodes,)."""
+
+    metric: PeerMetric
+    grouping: Grouping
+    readings: Floats
+    usable: Bools
+    found: Statistics
+
+    def values(self) -> Floats:
+        """Return the peer metric, shape (nodes,); NaN where there is no reading, or there are too few peers."""
+        codes, medians = self.grouping.codes, self.found.medians.take(self.grouping.codes)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            if self.metric.kind is PeerKind.RATIO:
+                compared = np.where(medians > 0, self.readings / medians, np.nan)
+            else:
+                compared = (self.readings - medians) / self.found.scales.take(codes)
+                if (self.found.scales == 0).any():
+                    compared[self.readings == medians] = 0.0
+                np.clip(compared, -MOST_DEVIATION, MOST_DEVIATION, out=compared)
+        if not self.usable.all():
+            compared[~self.usable] = np.nan
+        return compared
+
+    @property
+    def most(self) -> Codes:
+        """The most nodes of each group that a rule may accuse at once, shape (groups,)."""
+        most: Codes = np.maximum(1, (MOST_ACCUSED * self.found.sizes).astype(np.intp))
+        return most
+
+    def capped(self, where: Bools, first: Bools, distance: Floats, sign: float) -> Bools:
+        """Return `where` with at most `most` nodes of each group: those of `first`, and then the farthest.
+
+        `distance` times `sign`, shape (nodes,), is how far a node is; NaN comes last. Equal ones are ordered by their
+        readings, and then by name.
+        """
+        most, codes = self.most, self.grouping.codes
+        if np.count_nonzero(where) <= most.min(initial=len(where)):
+            return where
+        over = np.bincount(codes[where], minlength=len(most)) > most
+        if not over.any():
+            return where
+        positions = (where & over[codes]).nonzero()[0]
+        order = np.lexsort(
+            (
+                positions,
+                _descending(sign * self.readings[positions]),
+                _descending(sign * distance[positions]),
+                ~first[positions],
+                codes[positions],
+            )
+        )
+        groups = codes[positions[order]]
+        begins = np.searchsorted(groups, groups)
+        late = np.arange(len(groups)) - begins >= most[groups]
+        kept = where.copy()
+        kept[positions[order[late]]] = False
+        return kept
+
+    def lacking(self) -> list[str]:
+        """Return, for each group, why its nodes have no peer metric although they have a reading; empty if they do."""
+        return [
+            self._lacking(*one)
+            for one in zip(*(part.tolist() for part in self.found[:2]), strict=True)
+        ]
+
+    def _lacking(self, size: int, median: float) -> str:
+        if size < self.metric.least:
+            has = "has" if size == 1 else "have"
+            return f"{counted(size, 'node')} of its group {has} a reading, fewer than {self.metric.least}"
+        if self.metric.kind is PeerKind.RATIO and not median > 0:
+            return "the median of its group is not above 0, so there is no ratio"
+        return ""
+
+    @property
+    def alone(self) -> Bools:
+        """The nodes with a reading in groups that are too small, shape (nodes,)."""
+        small = self.found.sizes < self.metric.least
+        found: Bools = self.usable & small[self.grouping.codes]
+        return found
+
+
+def _descending(values: Floats) -> Floats:
+    """Return keys that sort values from high to low, NaN last."""
+    return -np.where(np.isnan(values), -np.inf, values)
