@@ -29,6 +29,7 @@ from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.core.readings.store import Store
+from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import port as agents_port
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
@@ -47,6 +48,7 @@ class Core:
         self.api = api
         self.metrics = Metrics()
         self.contributions = Contributions()
+        self.journal = Journal()
         self.cluster = ClusterCache(stale_after=options.cluster_stale_after)
         self.vocabulary = vocabulary
         changed = WakeUp()
@@ -102,6 +104,7 @@ class Core:
             namespace=self.namespace,
             name=options.lease_name,
         )
+        self.leader.listeners.append(self._leader_changed)
         self.node_writes = TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps)))
         """Permits writes of nodes, of all features together."""
         self._agents: AgentServer | None = None
@@ -122,6 +125,9 @@ class Core:
             ),
             wakeup=changed,
         )
+
+    def _leader_changed(self, what: str) -> None:
+        self.journal.note(Action(ActionKind.LEADER, text=what))
 
     def connected_agents(self) -> int:
         """Return the number of nodes with a connected agent."""

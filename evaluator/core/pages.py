@@ -65,6 +65,8 @@ class Section:
     explained: Callable[[str], Awaitable[Report]]
     see: Mapping[str, str]
     """What /explain says about its addresses."""
+    parameters: Sequence[str] = ()
+    """Names of its own filters in the query; a `Window` has their values."""
 
 
 class PodOpinions(NamedTuple):

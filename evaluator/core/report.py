@@ -1,4 +1,5 @@
-"""What features report about a policy: parts of its status, Events, and the effects of enforcing it; and windows of lists.
+"""What features report about a policy: parts of its status, Events, what they did, and the effects of enforcing it; and windows of
+lists.
 
 A feature contributes parts, other features show them: neither imports the other.
 """
@@ -6,9 +7,11 @@ A feature contributes parts, other features show them: neither imports the other
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from evaluator.core.model.events import EventSpec
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import counted
@@ -38,6 +41,8 @@ class Window:
     page: int = 1
     size: int = PAGE
     namespace: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The values of further parameters that a section has."""
 
     def of(self, entries: Sequence[T]) -> Sequence[T]:
         """Return the entries of the page; the last page if there are fewer."""
@@ -124,6 +129,47 @@ PartsOf = Callable[[Decision], Iterable[PolicyPart]]
 def no_parts(_decision: Decision) -> tuple[PolicyPart, ...]:
     """Return nothing: no feature adds to statuses."""
     return ()
+
+
+class ActionKind(StrEnum):
+    """What was done."""
+
+    WRITTEN = "written"
+    """Labels, taints or conditions of a node."""
+    NOT_WRITTEN = "not written"
+    EVICTED = "evicted"
+    NOT_EVICTED = "not evicted"
+    REQUEUED = "requeued"
+    """A rejected pod, so that kube-scheduler retries it."""
+    RELEASED = "released"
+    """A gang: the gates of its pods."""
+    LEADER = "leader"
+    """Leadership of this replica, gained or lost."""
+
+
+class Action(NamedTuple):
+    """An action: `pod` is namespace/name, `text` what was done or why."""
+
+    kind: ActionKind
+    policy: PolicyKey | None = None
+    node: str = ""
+    pod: str = ""
+    text: str = ""
+
+
+Listener = Callable[[Action], None]
+
+
+class Journal:
+    """Passes actions on to `listeners`, which take them at once and do little: writers wait for them."""
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []
+
+    def note(self, action: Action) -> None:
+        """Pass an action on."""
+        for listener in self.listeners:
+            listener(action)
 
 
 class Effect(NamedTuple):

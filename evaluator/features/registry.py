@@ -19,6 +19,7 @@ NAMES = (
     "scorers",
     "gangs",
     "custom_metrics",
+    "history",
     "pages",
 )
 """In the order in which they are wired, and shown where several contribute. `pages` is last: it shows the others."""

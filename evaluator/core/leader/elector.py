@@ -57,6 +57,8 @@ class Leader:
         self._seen = ObservedLease()
         self._reason = ""
         self._turn = asyncio.Lock()
+        self.listeners: list[Callable[[str], None]] = []
+        """Called with a sentence when the leader changed, as far as this replica knows."""
 
     @property
     def holds(self) -> bool:
@@ -112,6 +114,7 @@ class Leader:
                 self._seen = self._seen.stepped_down()
                 await self._leases.write_lease(released)
             log.info("released the lease", lease=self._lease_name)
+            self._changed(f"{self._me} released the lease")
         except (KubeError, TimeoutError) as error:
             why = str(error) or "no response in time"
             log.warning(
@@ -142,18 +145,25 @@ class Leader:
         self._reason = ""
         if before.renewed is None:
             log.info("leading", lease=self._lease_name, me=self._me, before=before.holder)
+            self._changed(f"{self._me} leads")
         self._fence.extend(began + self._timings.renew_deadline)
 
     def _step_down(self, why: str) -> None:
         self._fence.end()
         self._seen = self._seen.stepped_down()
         log.warning("lost leadership", lease=self._lease_name, why=why)
+        self._changed(f"{self._me} lost leadership: {why}")
 
     def _note_holder(self) -> None:
         reason = f"{self._seen.holder} leads"
         if self._reason != reason:
             self._reason = reason
             log.info("another replica leads", lease=self._lease_name, leader=self._seen.holder)
+            self._changed(reason)
+
+    def _changed(self, what: str) -> None:
+        for listener in self.listeners:
+            listener(what)
 
     def _log_failure(self, why: str) -> None:
         """Warn once per reason: this runs every two seconds."""

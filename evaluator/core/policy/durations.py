@@ -8,9 +8,11 @@ and is removed only after `clearAfter`.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from evaluator.core.model.node_index import NodeIndex, Reindex
 from evaluator.core.model.steps import Steps
@@ -19,6 +21,25 @@ from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
 from evaluator.core.policy.rule_timers import RuleTimers, TimedState
 from evaluator.core.policy.types import Operator, Rule, Strategy
 from evaluator.core.readings.column import Bools
+
+Phases = npt.NDArray[np.uint8]
+"""A `Phase` per node, shape (nodes,)."""
+
+
+class Phase(IntEnum):
+    """What a strategy makes of a node; of several rules the highest phase counts."""
+
+    CLEAR = 0
+    PENDING = 1
+    """A rule matches, and its `for` is running."""
+    CLEARING = 2
+    """Violated; no rule matches any more, and `clearAfter` is running."""
+    VIOLATED = 3
+
+    @property
+    def word(self) -> str:
+        """The phase in JSON and on pages."""
+        return self.name.lower()
 
 
 class _RuleKey(NamedTuple):
@@ -68,6 +89,27 @@ class StrategyState:
     def missing_violations(self) -> int:
         """The number of nodes in `violated_by_missing`."""
         return int(np.count_nonzero(self.violated_by_missing)) if self.found.missing.any() else 0
+
+    def phases(self, *, all_of: bool) -> Phases:
+        """Return the phase of each node; `all_of`: whether the rules must all match."""
+        found = np.zeros(len(self.found.violated), np.uint8)
+        waiting = [timers for timers in self.timers.values() if timers.waiting.size]
+        for timers in waiting:
+            found[timers.pending] = Phase.PENDING
+        found[self.found.violated] = Phase.VIOLATED
+        if waiting:
+            found[self.found.violated & ~self._matches(all_of=all_of)] = Phase.CLEARING
+        return found
+
+    def _matches(self, *, all_of: bool) -> Bools:
+        """Return where the comparisons are true now, without `for` and `clearAfter`, shape (nodes,)."""
+        per_rule = self.found.per_rule
+        masks = [
+            timers.matches if (timers := self.timers.get(number)) else per_rule[:, number]
+            for number in range(len(self.rules))
+        ]
+        combined: Bools = (np.logical_and if all_of else np.logical_or).reduce(masks)
+        return combined
 
 
 def _anywhere(masks: Sequence[Bools]) -> int:

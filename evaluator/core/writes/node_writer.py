@@ -16,6 +16,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.writes.node_plan import NodePlan, Step
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -62,8 +63,10 @@ class NodeWriter(ABC, Generic[C, A]):
         bucket: TokenBucket,
         is_leader: Callable[[], bool],
         rng: random.Random | None,
+        journal: Journal | None = None,
     ) -> None:
         self._cluster = cluster
+        self._journal = journal or Journal()
         self._decider = decider
         self._plan = plan
         self._written = RateLimitedLogger(log, "info", overflow="debug", rate=_LINES, burst=_BURST)
@@ -222,6 +225,8 @@ class NodeWriter(ABC, Generic[C, A]):
         self._failing.pop(name, None)
         self._count("ok")
         self._written.log(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
+        done = f"{self.what}: {self._shown(apply)}"
+        self._journal.note(Action(ActionKind.WRITTEN, node=name, text=done))
         # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(name)
         if known is not None and not node.older_than(known):
@@ -237,6 +242,8 @@ class NodeWriter(ABC, Generic[C, A]):
         failing.at = now + delay
         heapq.heappush(self._tries, (failing.at, node))
         self._count("error")
+        failed = f"{self.what}: {error}"
+        self._journal.note(Action(ActionKind.NOT_WRITTEN, node=node, text=failed))
         self._not_written.log(
             f"{self.what} not written, trying again",
             node=node,

@@ -13,6 +13,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.plan import Eviction, EvictionRate
@@ -42,7 +43,9 @@ class EvictionController:
         may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
         is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal or Journal()
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
@@ -126,12 +129,19 @@ class EvictionController:
             await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
         except KubeError as error:
             result = "refused" if error.status == 429 else "error"
+            self._note(ActionKind.NOT_EVICTED, eviction, str(error))
             context.warning("eviction %s", result, error=str(error))
         else:
             result = "ok"
             context.info("evicted", reason=eviction.reason)
+            self._note(ActionKind.EVICTED, eviction, eviction.reason)
             await self._record(eviction)
         self._metrics.evictions.labels(*key, result).inc()
+
+    def _note(self, kind: ActionKind, eviction: Eviction, text: str) -> None:
+        pod = eviction.pod
+        node = pod.spec.node_name or ""
+        self._journal.note(Action(kind, eviction.policy, node, str(pod), text))
 
     async def _record(self, eviction: Eviction) -> None:
         """Write an Event on the pod with the reason; log a failure."""

@@ -27,6 +27,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         pace=EvictionRate(options.evict_period, options.evict_limit),
         may_evict=core.contributions.may_act,
         is_leader=core.fence.is_leader,
+        journal=core.journal,
     )
     cluster.listeners.placement.append(controller.wake)
     core.fence.listeners.append(controller.start_over)

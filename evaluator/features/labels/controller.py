@@ -12,6 +12,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
+from evaluator.core.report import Journal
 from evaluator.core.writes.conflict_log import ConflictLog
 from evaluator.core.writes.node_plan import LabelPlan, Step
 from evaluator.core.writes.node_writer import NodeWriter
@@ -55,9 +56,17 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
         bucket: TokenBucket,
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
+        journal: Journal | None = None,
     ) -> None:
         super().__init__(
-            cluster, decider, LabelPlan(), log=log, bucket=bucket, is_leader=is_leader, rng=rng
+            cluster,
+            decider,
+            LabelPlan(),
+            log=log,
+            bucket=bucket,
+            is_leader=is_leader,
+            rng=rng,
+            journal=journal,
         )
         self._kube = kube
         self._metrics = metrics

@@ -59,6 +59,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         metrics,
         bucket=core.node_writes,
         is_leader=core.fence.is_leader,
+        journal=core.journal,
     )
     core.cluster.listeners.labels.append(controller.wake)
     core.fence.listeners.append(controller.start_over)

@@ -12,6 +12,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.report import Journal
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
 from evaluator.features.node_actions import conditions
@@ -43,13 +44,21 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         bucket: TokenBucket,
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
+        journal: Journal | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         plan = NodePlan[Node, ConditionApply](
             lambda _, node, desired: Comparison(conditions.compare(node, desired))
         )
         super().__init__(
-            cluster, decider, plan, log=log, bucket=bucket, is_leader=is_leader, rng=rng
+            cluster,
+            decider,
+            plan,
+            log=log,
+            bucket=bucket,
+            is_leader=is_leader,
+            rng=rng,
+            journal=journal,
         )
         self._kube = kube
         self._metrics = metrics

@@ -81,10 +81,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_evicting
     )
     parts = (core.api, core.cluster, core.loop, metrics, planner)
-    taints = NodeTaintController(*parts, bucket=core.node_writes, is_leader=core.fence.is_leader)
-    conditions = NodeConditionController(
-        *parts, bucket=core.node_writes, is_leader=core.fence.is_leader
-    )
+    bucket, leads, journal = core.node_writes, core.fence.is_leader, core.journal
+    taints = NodeTaintController(*parts, bucket=bucket, is_leader=leads, journal=journal)
+    conditions = NodeConditionController(*parts, bucket=bucket, is_leader=leads, journal=journal)
     core.cluster.listeners.actions += [planner.changed, taints.wake, conditions.wake]
     planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]
     core.fence.listeners += [taints.start_over, conditions.start_over]

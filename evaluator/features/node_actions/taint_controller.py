@@ -8,6 +8,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.report import Journal
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
 from evaluator.features.node_actions import taints
@@ -41,12 +42,20 @@ class NodeTaintController(NodeWriter[Node, NodePatch]):
         bucket: TokenBucket,
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
+        journal: Journal | None = None,
     ) -> None:
         plan = NodePlan[Node, NodePatch](
             lambda _, node, desired: Comparison(taints.compare(node, desired, planner.prefixes))
         )
         super().__init__(
-            cluster, decider, plan, log=log, bucket=bucket, is_leader=is_leader, rng=rng
+            cluster,
+            decider,
+            plan,
+            log=log,
+            bucket=bucket,
+            is_leader=is_leader,
+            rng=rng,
+            journal=journal,
         )
         self._kube = kube
         self._metrics = metrics

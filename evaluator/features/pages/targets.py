@@ -4,7 +4,7 @@ Handlers choose a page by its resource, and `--opsAuthorize` authorizes the same
 encoding shows another one than the permission is about.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
@@ -18,6 +18,7 @@ EXPLAIN = "/explain"
 
 _SECTIONS = ("policies", "nodes", "pods", "rules")
 _NAMESPACED = ("policies", "pods")
+_FILTERS = ("search", "state", "page")
 _LONGEST_SEARCH = 253
 _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
@@ -39,11 +40,12 @@ class Resource(NamedTuple):
 class Targets:
     """The resources of the pages, and of the `sections` that other features add, which are lists of namespaced objects."""
 
-    def __init__(self, sections: Iterable[Section] = ()) -> None:
+    def __init__(self, sections: Sequence[Section] = ()) -> None:
         self._sections = (*_SECTIONS, *(section.name for section in sections))
         self._namespaced = frozenset((*_NAMESPACED, *(section.name for section in sections)))
         added = ((section.query, section.name) for section in sections)
         self._parameters = (("pod", "pods"), *added, ("node", "nodes"))
+        self._filters = {section.name: tuple(section.parameters) for section in sections}
 
     def paths(self) -> list[str]:
         """Return the paths of pages for a browser, prefixes if they end with a slash."""
@@ -90,6 +92,10 @@ class Targets:
         partial = resource.section in self._namespaced and resource.names[1:] == ("",)
         return resource.names[0] if partial else ""
 
+    def filters_of(self, resource: Resource) -> tuple[str, ...]:
+        """Return the names of the query's parameters that select entries of a list."""
+        return (*_FILTERS, *self._filters.get(resource.section, ()))
+
     def _names(self, section: str, name: str) -> tuple[str, ...]:
         """Return the names in a parameter: <namespace>/<name> in sections with namespaces."""
         if section not in self._namespaced:
@@ -111,10 +117,15 @@ class Target:
             _last(request, "state")[:20],
             _number(_last(request, "page")),
             namespace=self.namespace,
+            given={
+                name: _last(request, name)[:_LONGEST_SEARCH]
+                for name in targets.filters_of(self.resource)
+                if name in request.query and name not in _FILTERS
+            },
         )
         self._given = {
             name: _last(request, name)
-            for name in ("search", "state", "page")
+            for name in targets.filters_of(self.resource)
             if name in request.query
         }
 

@@ -15,6 +15,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue import readmitted
 from evaluator.features.requeue.metrics import RequeueMetrics
@@ -71,7 +72,9 @@ class RequeueController:
         pace: RequeueTimings,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal or Journal()
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
@@ -202,6 +205,8 @@ class RequeueController:
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("pod requeued", pod=str(rejected.pod), policy=str(rejected.policy))
+            done = Action(ActionKind.REQUEUED, rejected.policy, pod=str(rejected.pod))
+            self._journal.note(done)
         except KubeError as error:
             if error.status not in _GONE:
                 raise

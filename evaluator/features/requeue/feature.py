@@ -21,6 +21,7 @@ def wire(core: Core, options: RequeueOptions) -> Wired:
         metrics,
         is_leader=core.fence.is_leader,
         pace=RequeueTimings(settle=_settling(core)),
+        journal=core.journal,
     )
     core.cluster.listeners.placement.append(controller.wake)
     core.fence.listeners.append(controller.wake)

@@ -16,6 +16,7 @@ FEATURES = {
     "scorers": "scorers",
     "gangs": "gangs",
     "custom_metrics": "customMetricsPort",
+    "history": "history",
     "pages": "explain",
 }
 """The optional features, each with one of its flags."""

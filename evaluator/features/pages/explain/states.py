@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 
 Codes = npt.NDArray[np.uint8]
@@ -41,6 +40,14 @@ class NodeState(IntEnum):
         return self.name.lower()
 
 
+_COMPLIANCE = np.array(
+    [NodeState.CLEAR, NodeState.PENDING, NodeState.CLEARING, NodeState.VIOLATED], np.uint8
+)
+_LABELS = np.array(
+    [NodeState.CLEAR, NodeState.PENDING, NodeState.LABELLED, NodeState.LABELLED], np.uint8
+)
+"""By `Phase`: the state of a node, for strategies that determine compliance and for others."""
+
 WORDS = tuple(state.word for state in reversed(NodeState))
 """All states as words, the worst first."""
 
@@ -58,34 +65,11 @@ def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
         codes[awaited] = NodeState.AWAITED
     yield
     for name, state in decision.states.items():
-        all_of = decision.policy.strategies[name].all_of
-        violated = NodeState.VIOLATED if name.row.determines_compliance else NodeState.LABELLED
-        np.maximum(codes, _of_strategy(state, violated, all_of=all_of), out=codes)
+        found = state.phases(all_of=decision.policy.strategies[name].all_of)
+        words = _COMPLIANCE if name.row.determines_compliance else _LABELS
+        np.maximum(codes, words[found], out=codes)
         yield
     return codes
-
-
-def _of_strategy(state: StrategyState, violated: NodeState, *, all_of: bool) -> Codes:
-    """Return the state of each node for one strategy."""
-    codes = np.zeros(len(state.found.violated), np.uint8)
-    for timers in state.timers.values():
-        if timers.waiting.size:
-            codes[timers.pending] = NodeState.PENDING
-    codes[state.found.violated] = violated
-    if violated is NodeState.VIOLATED and any(one.waiting.size for one in state.timers.values()):
-        codes[state.found.violated & ~_matches(state, all_of=all_of)] = NodeState.CLEARING
-    return codes
-
-
-def _matches(state: StrategyState, *, all_of: bool) -> npt.NDArray[np.bool_]:
-    """Return where the comparisons of a strategy are true now, without `for` and `clearAfter`, shape (nodes,)."""
-    per_rule = state.found.per_rule
-    masks = [
-        timers.matches if (timers := state.timers.get(number)) else per_rule[:, number]
-        for number in range(len(state.rules))
-    ]
-    combined: npt.NDArray[np.bool_] = (np.logical_and if all_of else np.logical_or).reduce(masks)
-    return combined
 
 
 def counts(codes: Codes) -> dict[str, int]:

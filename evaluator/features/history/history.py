@@ -1,0 +1,232 @@
+"""The history: two rings of records, so that a storm of transitions drops no action, and what it lets others read."""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.report import Action
+from evaluator.features.history.plan import Edit, Transitions
+from evaluator.features.history.records import (
+    KINDS,
+    RECORD,
+    STRATEGIES,
+    TRANSITIONS,
+    Block,
+    Kind,
+    Records,
+    Ring,
+    Symbol,
+    as_json,
+)
+
+_TRANSITIONS = 0.75
+"""Share of the bytes for transitions; the rest is for all other records."""
+_CODES: Mapping[Kind, int] = {kind: number for number, kind in enumerate(KINDS)}
+_AT_ONCE = 4_096
+"""Records copied in one step."""
+_PATH = 1_000
+"""Characters kept of a text."""
+
+
+class Entry(NamedTuple):
+    """One record, decoded when its fields are read; `number` orders all records."""
+
+    number: int
+    record: Any
+    symbols: Sequence[Symbol]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The record as a JSON object."""
+        return as_json(self.record, self.symbols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which records to read; empty fields are no condition. `since` and `until` are Unix seconds, `after` a record's number."""
+
+    namespace: str = ""
+    policy: str = ""
+    node: str = ""
+    pod: str = ""
+    kinds: frozenset[Kind] = frozenset()
+    since: float = -np.inf
+    until: float = np.inf
+    after: int = 0
+
+    def matching(self, block: Block) -> Records:
+        """Return the records of a block, the oldest first."""
+        records = block.records
+        numbers = {}
+        for name in ("policy", "node", "pod"):
+            if wanted := getattr(self, name):
+                if (number := block.find(wanted)) is None:
+                    return records[:0]
+                numbers[name] = number
+        keep = records["number"] > self.after
+        keep &= (records["at"] >= self.since) & (records["at"] < self.until)
+        for name, number in numbers.items():
+            keep &= records[name] == number
+        if self.kinds:
+            keep &= np.isin(records["kind"], [_CODES[kind] for kind in self.kinds])
+        if self.namespace:
+            keep &= self._covered(block, records)
+        return records[keep]
+
+    def _covered(self, block: Block, records: Records) -> Any:
+        """Return which records are about an object of the namespace."""
+        begin = f"{self.namespace}/"
+        inside = [
+            number
+            for number in np.unique(np.concatenate([records["policy"], records["pod"]])).tolist()
+            if number and str(block.symbols[number]).startswith(begin)
+        ]
+        policy, pod = np.isin(records["policy"], inside), np.isin(records["pod"], inside)
+        # A record that also names an object of another namespace is not this namespace's.
+        return (policy | pod) & (policy | (records["policy"] == 0)) & (pod | (records["pod"] == 0))
+
+
+ALL = Query()
+
+
+class History:
+    """Records within `size` bytes. Times are Unix seconds. `listeners` are called after records were added."""
+
+    def __init__(self, size: int, age: float) -> None:
+        self._transitions = Ring(int(_TRANSITIONS * size))
+        self._others = Ring(size - int(_TRANSITIONS * size))
+        self._age = age
+        self.newest = 0
+        """The number of the newest record; records are numbered from 1."""
+        self.listeners: list[Callable[[], None]] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+        return self._transitions.size + self._others.size
+
+    @property
+    def count(self) -> int:
+        """The number of records."""
+        return self._transitions.count + self._others.count
+
+    @property
+    def dropped(self) -> int:
+        """Records that were dropped so far, because of the size or their age."""
+        return self._transitions.dropped + self._others.dropped
+
+    def complete_since(self, started: float) -> float:
+        """Return since when every transition is there, given when this process started (Unix seconds)."""
+        return max(started, self._transitions.oldest) if self._transitions.dropped else started
+
+    def add_transitions(self, found: Transitions, at: float) -> Iterator[None]:
+        """Add a record for each node, in steps."""
+        names = found.nodes
+        for begin in range(0, len(found.positions), _AT_ONCE):
+            some = slice(begin, begin + _AT_ONCE)
+            positions = found.positions[some]
+            records = np.zeros(len(positions), RECORD)
+            records["at"], records["reading"] = at, found.readings[some]
+            records["kind"], records["was"], records["why"] = (
+                found.now[some],
+                found.was[some],
+                found.why[some],
+            )
+            records["strategy"] = STRATEGIES.index(found.strategy)
+            records["observed"] = found.policy.observed
+            causes = found.which[some]
+            done = 0
+            while done < len(records):
+                block = self._transitions.open_block()
+                part = slice(done, done + block.left)
+                here = records[part]
+                here["policy"] = block.symbol(str(found.policy.key))
+                numbers = [block.symbol(cause) for cause in found.causes]
+                here["text"] = np.array([*numbers, 0])[causes[part]]
+                here["node"] = [block.symbol(names[p]) for p in positions[part].tolist()]
+                self._number(here)
+                block.add(here)
+                done += len(here)
+            yield
+        self._added()
+
+    def add_edit(self, edit: Edit, at: float) -> None:
+        """Add a record of a policy's edit."""
+        policy = edit.policy
+        self.add(Kind.POLICY, at, policy=policy.key, text=edit.what, observed=policy.observed)
+
+    def add_action(self, action: Action, at: float) -> None:
+        """Add a record of what a feature did."""
+        self.add(
+            Kind(action.kind.value),
+            at,
+            policy=action.policy,
+            node=action.node,
+            pod=action.pod,
+            text=action.text,
+        )
+
+    def add(
+        self,
+        kind: Kind,
+        at: float,
+        *,
+        policy: PolicyKey | None = None,
+        node: str = "",
+        pod: str = "",
+        text: str = "",
+        observed: bool = False,
+        restored: bool = False,
+    ) -> None:
+        """Add one record that is no transition seen in decisions."""
+        block = (self._transitions if kind in TRANSITIONS else self._others).open_block()
+        record = np.zeros(1, RECORD)
+        record["at"], record["kind"], record["reading"] = at, _CODES[kind], np.nan
+        record["policy"] = block.symbol(str(policy) if policy else "")
+        record["node"], record["pod"] = block.symbol(node), block.symbol(pod)
+        record["text"] = block.symbol(text[:_PATH])
+        record["observed"], record["restored"] = observed, restored
+        self._number(record)
+        block.add(record)
+        self._added()
+
+    def forget(self, now: float) -> None:
+        """Drop records that are too old."""
+        for ring in (self._transitions, self._others):
+            ring.forget(now - self._age)
+
+    def _number(self, records: Records) -> None:
+        records["number"] = np.arange(self.newest + 1, self.newest + 1 + len(records))
+        self.newest += len(records)
+
+    def _added(self) -> None:
+        for listener in self.listeners:
+            listener()
+
+    def newest_first(self, query: Query = ALL) -> Iterator[Entry | None]:
+        """Yield the records of a query, the newest first, and None between steps."""
+        rings = (self._transitions, self._others)
+        return heapq.merge(*(_entries(ring, query) for ring in rings), key=_order)
+
+    def matching(self, query: Query) -> Iterator[int]:
+        """Yield the number of records of a query by block."""
+        for ring in (self._transitions, self._others):
+            for block in ring.newest_first():
+                yield len(query.matching(block))
+
+
+def _order(entry: Entry | None) -> int:
+    return -entry.number if entry else -(1 << 63)
+
+
+def _entries(ring: Ring, query: Query) -> Iterator[Entry | None]:
+    for block in ring.newest_first():
+        found = query.matching(block)
+        numbers = found["number"].tolist()
+        for position in reversed(range(len(found))):
+            yield Entry(numbers[position], found[position], block.symbols)
+        yield None

@@ -1,0 +1,143 @@
+"""The pages of the history: an activity list that filters, as HTML and as JSON."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.report import Window
+from evaluator.features.history.history import Entry, History, Query
+from evaluator.features.history.records import KINDS, Kind
+from plimsoll import durations, rfc3339
+from plimsoll.http.pieces import unhurried
+
+PARAMETERS = ("policy", "node", "pod", "kind", "since", "until", "after")
+_SECONDS = re.compile(r"\d{1,10}(\.\d{1,6})?", re.ASCII)
+
+Clock = Callable[[], float]
+
+
+class HistoryReports:
+    """Builds the reports. `started`: since when this process records; `clock`: Unix seconds."""
+
+    def __init__(self, history: History | None, *, started: float, clock: Clock) -> None:
+        self._history = history
+        self._started = started
+        self._clock = clock
+
+    async def listed(self, window: Window, policy: str = "") -> Report:
+        """Report on the records of a page, the newest first. Raises PageError."""
+        history, query = self._on(), self.query(window, policy)
+        total = sum(await unhurried(history.matching(query)))
+        few = await unhurried(_some(history, query, window, total))
+        head: dict[str, Any] = {
+            "newest": history.newest,
+            "completeSince": rfc3339.millis(history.complete_since(self._started)),
+            "filters": {name: window.given.get(name, "") for name in PARAMETERS},
+            "window": window.described(total, total),
+        }
+        if policy:
+            head["policy"] = policy
+        return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
+
+    def _on(self) -> History:
+        if self._history is None:
+            raise PageError("the history is off (--no-history)")
+        return self._history
+
+    def query(self, window: Window, policy: str = "") -> Query:
+        """Return which records a window shows. Raises PageError for filters that cannot be read."""
+        given, now = window.given, self._clock()
+        after = given.get("after", "")
+        if after and not (after.isascii() and after.isdigit() and len(after) < 19):
+            raise PageError(f"after={after[:SHOWN]}: not a record's number", HTTPStatus.BAD_REQUEST)
+        since, until = given.get("since", ""), given.get("until", "")
+        return Query(
+            namespace=window.namespace,
+            policy=policy or given.get("policy", ""),
+            node=given.get("node", ""),
+            pod=given.get("pod", ""),
+            kinds=_kinds(given.get("kind", "")),
+            after=int(after or 0),
+            **{"since": _moment("since", since, now)} if since else {},
+            **{"until": _moment("until", until, now)} if until else {},
+        )
+
+    async def explained(self, name: str) -> Report:
+        """Report on the newest records, of a policy or of all without a name."""
+        return await self.listed(Window(), name)
+
+    def listed_page(self, window: Window) -> PageView:
+        """Return the page of the list."""
+        return PageView("history.html", "History", partial(self.listed, window))
+
+    def policy_page(self, name: str, window: Window) -> PageView:
+        """Return the page of one policy's records."""
+        return PageView("history.html", "History", partial(self.listed, window, name), name)
+
+
+def section(reports: HistoryReports, *, shown: bool) -> Section:
+    """Return the pages of the history."""
+    return Section(
+        name="history",
+        title="History",
+        shown=shown,
+        templates=Path(__file__).parent / "templates",
+        listed=reports.listed_page,
+        one=reports.policy_page,
+        query="history",
+        explained=reports.explained,
+        see={
+            "history": "/explain?history=",
+            "policyHistory": "/explain?history=<namespace>/<name>",
+        },
+        parameters=PARAMETERS,
+    )
+
+
+def written(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its time as RFC 3339."""
+    return {**fields, "at": rfc3339.millis(fields["at"])}
+
+
+def _some(history: History, query: Query, window: Window, total: int) -> Iterator[Entry | None]:
+    """Yield the records of a page, and None between steps."""
+    skipped = window.skipped if window.skipped < total else total // window.size * window.size
+    left = window.size
+    for entry in history.newest_first(query):
+        if entry is None or skipped > 0:
+            skipped -= entry is not None
+            yield None
+            continue
+        yield entry
+        left -= 1
+        if not left:
+            return
+
+
+def _kinds(text: str) -> frozenset[Kind]:
+    """Return the kinds of a filter, separated by commas. Raises PageError."""
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = next((name for name in wanted if name not in {*KINDS}), None)
+    if unknown is not None:
+        known = ", ".join(KINDS)
+        raise PageError(f"no kind {unknown[:SHOWN]}; kinds are {known}", HTTPStatus.BAD_REQUEST)
+    return frozenset(map(Kind, wanted))
+
+
+def _moment(name: str, text: str, now: float) -> float:
+    """Return a time as Unix seconds: given as such, as RFC 3339, or as a duration before now, like 15m. Raises PageError."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if (at := rfc3339.parse_or_none(text)) is not None:
+        return at
+    try:
+        return now - durations.duration(text)
+    except ValueError:
+        raise PageError(
+            f"{name}={text[:SHOWN]}: not a time (write it like 15m, 2026-11-20T09:15:04Z, or Unix seconds)",
+            HTTPStatus.BAD_REQUEST,
+        ) from None

@@ -1,0 +1,64 @@
+"""Takes decisions and actions as they are made, and adds what changed to the history."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.report import Action
+from evaluator.features.history.history import History
+from evaluator.features.history.metrics import HistoryMetrics
+from evaluator.features.history.plan import Edit, Transitions, changes
+
+Clock = Callable[[], float]
+
+
+class Recorder:
+    """Records changes. `clock` is that of the decision loop, `wall` returns Unix seconds."""
+
+    def __init__(
+        self,
+        history: History,
+        metrics: HistoryMetrics,
+        *,
+        clock: Clock = time.monotonic,
+        wall: Clock = time.time,
+    ) -> None:
+        self._history = history
+        self._metrics = metrics
+        self._dropped = 0
+        self._clock, self._wall = clock, wall
+        self._before = Decisions()
+        self._waiting: deque[tuple[Decisions, float]] = deque()
+        self._busy = False
+
+    def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
+        """Record what changed, in steps. Decisions made between these steps are recorded after them, in their order."""
+        self._waiting.append((decisions, self._wall() - (self._clock() - now)))
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._waiting:
+                after, at = self._waiting.popleft()
+                yield from self._record(after, at)
+        finally:
+            self._busy = False
+
+    def _record(self, after: Decisions, at: float) -> Iterator[None]:
+        before, self._before = self._before, after
+        for change in changes(before, after):
+            if isinstance(change, Transitions):
+                yield from self._history.add_transitions(change, at)
+            elif isinstance(change, Edit):
+                self._history.add_edit(change, at)
+            yield
+        self._history.forget(self._wall())
+        self._metrics.size.set(self._history.size)
+        self._metrics.records.set(self._history.count)
+        self._metrics.dropped.inc(self._history.dropped - self._dropped)
+        self._dropped = self._history.dropped
+
+    def acted(self, action: Action) -> None:
+        """Record what a feature did."""
+        self._history.add_action(action, self._wall())

@@ -1,0 +1,145 @@
+"""The activity list as JSON and HTML, and its filters."""
+
+import json
+
+import pytest
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.http.ops import OpsServer
+from evaluator.core.http.ops_port import attributes_of
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.metrics import Metrics
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.pages import PagePart
+from evaluator.core.readings.store import Store
+from evaluator.features.history.history import History
+from evaluator.features.history.page import HistoryReports, section
+from evaluator.features.history.records import Kind
+from evaluator.features.pages.feature import routes
+from evaluator.features.pages.handlers import Reports
+from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.targets import Targets
+from plimsoll.http.types import Parts, Request
+
+NOW = 1_700_000_000.0
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
+
+
+class Pages:
+    """The ops pages of an evaluator with a history."""
+
+    def __init__(self, *, on=True):
+        self.history = History(1 << 20, 3600.0) if on else None
+        reports = HistoryReports(self.history, started=NOW - 600, clock=lambda: NOW)
+        parts = [PagePart(section=section(reports, shown=on))]
+        metrics, cluster = Metrics(), ClusterCache()
+        loop = DecisionLoop(cluster, Store(stale_after=9.0, started=0.0), Subscriptions(), metrics)
+        sources = PageSources(loop, cluster, clock=lambda: 0.0, parts=lambda: parts)
+        self.targets = Targets(sources.sections)
+        self.server = OpsServer(loop, metrics, pages=routes(Reports(sources), self.targets))
+
+    def request(self, path, **query):
+        given = {name: [value] for name, value in query.items()}
+        return Request("GET", path, given, {"accept": "text/html"})
+
+    async def get(self, path, status=200, **query):
+        response = await self.server.answer(self.request(path, **query))
+        made = response.body
+        text = b"".join(made.parts if isinstance(made, Parts) else [made]).decode()
+        assert response.status == status, text
+        return text
+
+    async def records(self, path="/history.json", **query):
+        return json.loads(await self.get(path, **query))["records"]
+
+
+@pytest.fixture
+def pages():
+    made = Pages()
+    add = made.history.add
+    key, other = PolicyKey("ns", "demo"), PolicyKey("other", "demo")
+    add(Kind.POLICY, NOW - 500, policy=key, text="created")
+    add(Kind.EVICTED, NOW - 400, policy=key, node="node-a", pod="ns/web", text="m GreaterThan 5")
+    add(Kind.REQUEUED, NOW - 300, policy=other, pod="other/web")
+    add(Kind.WRITTEN, NOW - 200, node="node-a", text="labels: x=y")
+    add(Kind.LEADER, NOW - 100, text="replica-a leads")
+    return made
+
+
+async def test_newest_record_is_first_with_all_that_is_known(pages):
+    page = json.loads(await pages.get("/history.json"))
+    assert [one["number"] for one in page["records"]] == [5, 4, 3, 2, 1]
+    assert page["records"][3] == {
+        "number": 2,
+        "at": "2023-11-14T22:06:40.000Z",
+        "kind": "evicted",
+        "policy": "ns/demo",
+        "node": "node-a",
+        "pod": "ns/web",
+        "mode": "enforce",
+        "text": "m GreaterThan 5",
+    }
+    assert (page["newest"], page["completeSince"]) == (5, "2023-11-14T22:03:20.000Z")
+    assert json.loads(await pages.get("/explain", history=""))["records"] == page["records"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "numbers"),
+    [
+        ("/history.json", {"node": "node-a"}, [4, 2]),
+        ("/history.json", {"kind": "written,leader"}, [5, 4]),
+        ("/history.json", {"pod": "other/web"}, [3]),
+        ("/history.json", {"since": "5m", "until": "2m"}, [4, 3]),
+        ("/history.json", {"since": "2023-11-14T22:11:00Z"}, [5]),
+        ("/history.json", {"after": "3"}, [5, 4]),
+        ("/history.json", {"page": "9"}, [5, 4, 3, 2, 1]),
+        ("/history/ns.json", {}, [2, 1]),
+        ("/history/ns.json", {"policy": "other/demo"}, []),
+        ("/history/ns/demo.json", {}, [2, 1]),
+        ("/history/ns/demo.json", {"policy": "other/demo"}, [2, 1]),
+    ],
+)
+async def test_filters_select_records(pages, path, query, numbers):
+    assert [one["number"] for one in await pages.records(path, **query)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({"kind": "evcted"}, "no kind evcted; kinds are cleared, pending"),
+        ({"since": "yesterday"}, "since=yesterday: not a time (write it like 15m"),
+        ({"after": "-1"}, "after=-1: not a record's number"),
+    ],
+)
+async def test_unreadable_filter_is_an_error_that_says_what_to_write(pages, query, why):
+    assert why in await pages.get("/history.json", 400, **query)
+
+
+async def test_permission_of_a_namespace_covers_its_records_only(pages):
+    """No parameter of the query reaches further than the path that the permission names."""
+    paths = {}
+    for path in ("/history", "/history/ns", "/history/ns.json", "/history/ns/demo"):
+        request = pages.request(path, policy="other/demo", node="node-a", namespace="other")
+        paths[path] = attributes_of(request, resource_path=pages.targets.resource_path).path
+    assert paths == {
+        "/history": "/plimsoll/history",
+        "/history/ns": "/plimsoll/history/ns/",
+        "/history/ns.json": "/plimsoll/history/ns/",
+        "/history/ns/demo": "/plimsoll/history/ns/demo",
+    }
+    for path in ("/history/ns.json", "/history/ns/demo.json"):
+        shown = await pages.get(path, node="node-a")
+        assert "other" not in shown
+
+
+async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
+    pages.history.add(Kind.EVICTED, NOW, pod=f"ns/{HOSTILE}", node=HOSTILE, text=HOSTILE)
+    text = await pages.get("/history", node=HOSTILE)
+    assert "evicted" in text
+    for raw in ("<script>alert", "\u202e", "\x1b"):
+        assert raw not in text
+
+
+async def test_page_says_that_the_history_is_off():
+    assert "--no-history" in await Pages(on=False).get("/history", 404)
