@@ -37,6 +37,7 @@ commands, each with a --help of its own:
   backfill              evaluate recording rules over recorded OpenMetrics files
   check-rules           check rule files, with line and column of each error
   eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
+  kernel-log            hand the kernel's log over to an agent without privileges
   record                write this node's metrics to OpenMetrics files, for backtests of policies
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two.

@@ -56,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from agent.record import command as recorder  # as above
 
         return recorder.main(arguments[1:])
+    if [*arguments[:1]] == ["kernel-log"]:
+        from agent import kernel_log  # as above
+
+        return kernel_log.main(arguments[1:], os.environ)
     settings = config.parse(arguments, os.environ, hostname=socket.gethostname())
     logs.setup(settings.log_level, settings.log_format)
     logs.adopt()
