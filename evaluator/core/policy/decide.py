@@ -282,6 +282,7 @@ def _decision(
     earlier = before.refuses_all if before.policy.generation == policy.generation else None
     refuses_all = problems.refuses_all(states, unreported, earlier)
     from_start = (problems.refusal_problem(policy),) if refuses_all else ()
+    not_found = problems.not_found(policy, bases)
     return Decision(
         policy,
         {name: _violation_reasons(policy, name, states, table, before) for name in COMPLIANCE},
@@ -289,9 +290,9 @@ def _decision(
         if preferred and preferred.rules
         else None,
         labels=labels,
-        problems=(*from_start, *problems.problems(policy, bases, labeled)),
+        problems=(*from_start, *problems.problems(policy, bases, labeled, not_found)),
         stable_problems=(*from_start, *problems.stable_problems(policy, bases, labeled)),
-        not_found=problems.not_found(policy, bases),
+        not_found=not_found,
         refuses_all=refuses_all,
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),

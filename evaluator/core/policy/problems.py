@@ -24,14 +24,17 @@ _EVERY_NODE = "every node at its first evaluation"
 
 
 def problems(
-    policy: Policy, columns: Sequence[MetricColumn], labeled: LabelingResult
+    policy: Policy,
+    columns: Sequence[MetricColumn],
+    labeled: LabelingResult,
+    absent: Sequence[str],
 ) -> tuple[str, ...]:
-    """Return all problems."""
+    """Return all problems; `absent`: the metrics that no node has."""
     ambiguous = [s.ambiguity(uses_of(policy, s.metric)) for s in columns if s.ambiguous]
     contradicted = [contradiction.problem for contradiction in labeled.contradictions]
     faults = [column.fault for column in columns if column.fault]
-    absent = [absence(metric) for metric in not_found(policy, columns)]
-    return (*policy.problems, *absent, *ambiguous, *contradicted, *faults)
+    unknown = map(absence, absent)
+    return (*policy.problems, *unknown, *ambiguous, *contradicted, *faults)
 
 
 def absence(metric: str) -> str:
@@ -56,9 +59,9 @@ def refuses_all(
     `earlier`: the previous result for this generation.
     """
     state = states.get(StrategyName.DONTSCHEDULE)
-    if state is None or not unreported.size or unreported.any():
+    if earlier is False or state is None or not unreported.size or unreported.any():
         return earlier
-    return earlier is not False and bool(state.found.violated.all())
+    return bool(state.found.violated.all())
 
 
 def stable_problems(
