@@ -4,7 +4,6 @@ A sysfs shows the devices of the network namespace in which it was mounted: with
 """
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from collectors.interface.sample import Family, MetricType, SourceAbsentError
 from collectors.shared import attributes, sysfs
 from collectors.shared.attributes import parse_number
 from collectors.shared.formats.patterns import regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 _CLASS = "<sysfs>/class/net"
@@ -144,7 +144,7 @@ class NetClass:
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.sysfs / "class/net"
         self._devices = sysfs.Derived(self._find, self._directory)
-        self._ignored = re.compile(options.netclass_ignored_devices)
+        self._ignored = re2.compiled(options.netclass_ignored_devices)
         self._ignore_invalid_speed = options.netclass_ignore_invalid_speed
         self._texts: Mapping[str, Texts] = {}
         self._families: list[Family] = []

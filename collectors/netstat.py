@@ -16,6 +16,7 @@ from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_float
 from collectors.shared.formats.patterns import regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 _FILES = {
@@ -78,7 +79,7 @@ class Picker:
     """Finds the selected fields and caches their positions: names are constant while a kernel runs."""
 
     def __init__(self, fields: str) -> None:
-        pattern = re.compile(fields)
+        pattern = re2.compiled(fields)
 
         def selected(key: str) -> bool:
             if _NAME.fullmatch(key) is None:

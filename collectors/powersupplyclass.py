@@ -1,6 +1,5 @@
 """Batteries, mains adapters and USB supplies, from <sysfs>/class/power_supply."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
 from collectors.shared import sysfs
 from collectors.shared.formats.patterns import regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 _SUPPLY = "<sysfs>/class/power_supply/<power_supply>"
@@ -96,7 +96,7 @@ class PowerSupplyClass:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = f"{machine.sysfs}/class/power_supply"
-        self._ignored = re.compile(options.powersupply_ignored)
+        self._ignored = re2.compiled(options.powersupply_ignored)
 
     def collect(self) -> Iterator[Family]:
         """Read the source. Values that a supply does not report, as most of an absent battery's, have no sample."""

@@ -15,6 +15,7 @@ from collectors.interface.sample import Family, MetricType
 from collectors.shared import systembus
 from collectors.shared.formats.patterns import regexp
 from collectors.shared.systembus import Property, SystemBus
+from plimsoll import re2
 from plimsoll.flags import option
 
 _SERVICE = "org.freedesktop.systemd1"
@@ -110,8 +111,8 @@ class Systemd:
     ) -> None:
         self._root = machine.rootfs
         self._options = options
-        self._include = re.compile(options.systemd_include)
-        self._exclude = re.compile(options.systemd_exclude)
+        self._include = re2.compiled(options.systemd_include, whole=True)
+        self._exclude = re2.compiled(options.systemd_exclude, whole=True)
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:

@@ -10,6 +10,7 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType
 from collectors.shared import sysfs
 from collectors.shared.formats.patterns import regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 _STATS = "<sysfs>/class/scsi_tape/st*/stats"
@@ -99,7 +100,7 @@ class Tapestats:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.sysfs / "class/scsi_tape"
-        self._ignored = re.compile(options.tapestats_ignored_devices)
+        self._ignored = re2.compiled(options.tapestats_ignored_devices)
 
     def collect(self) -> Iterator[Family]:
         """Read the source now."""

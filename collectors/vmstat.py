@@ -10,6 +10,7 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
 from collectors.shared.formats.patterns import regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 METRICS = Table(
@@ -37,7 +38,7 @@ class Options:
     )
 
 
-def parse(text: str, fields: re.Pattern[str]) -> Iterator[Family]:
+def parse(text: str, fields: re2.Pattern) -> Iterator[Family]:
     """Yield a family per line whose field matches. All lines must be valid, also those not selected."""
     seen: set[str] = set()
     for line in text.splitlines():
@@ -68,7 +69,7 @@ class VmStat:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._path = machine.procfs / "vmstat"
-        self._fields = re.compile(options.vmstat_fields)
+        self._fields = re2.compiled(options.vmstat_fields)
         self._names: list[str] = []
         self._selected: list[tuple[int, str]] = []
 

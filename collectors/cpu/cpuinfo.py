@@ -1,11 +1,11 @@
 """CPU facts from <procfs>/cpuinfo, which the `cpu` collector exports on request."""
 
-import re
 from collections.abc import Iterator, Mapping
 
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
+from plimsoll import re2
 
 _SOURCE = "<procfs>/cpuinfo"
 _FEATURE = "The `{}` field of CPU information from /proc/cpuinfo taken from the first core."
@@ -128,11 +128,9 @@ def frequency(cpus: list[Block]) -> Iterator[Family]:
 def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
     """Return the first CPU's `flags` or `bugs` that match; none without a pattern."""
     if include:
-        found = [
-            word
-            for word in dict.fromkeys(cpus[0].get(field, "").split())
-            if re.search(include, word)
-        ]
+        pattern = re2.compiled(include)
+        words = dict.fromkeys(cpus[0].get(field, "").split())
+        found = [word for word in words if pattern.search(word)]
         if found:
             yield METRICS.family(
                 f"node_cpu_{field.removesuffix('s')}_info", (((word,), 1.0) for word in found)

@@ -13,6 +13,7 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot, sysfs
 from collectors.shared.formats.patterns import DeviceFilter, regexp
+from plimsoll import re2
 from plimsoll.flags import option
 
 _IOCTL = "ethtool's ioctl"
@@ -115,7 +116,7 @@ class Options:
 class Families:
     """Collects rows of devices into families."""
 
-    def __init__(self, include: re.Pattern[str]) -> None:
+    def __init__(self, include: re2.Pattern) -> None:
         self._include = include
         self._rows: dict[str, list[Row]] = {}
         self._helps: dict[str, str] = {}
@@ -193,7 +194,7 @@ class Ethtool:
         self._machine = machine
         self._directory = machine.sysfs / "class/net"
         self._filter = DeviceFilter(options.ethtool_device_include, options.ethtool_device_exclude)
-        self._include = re.compile(options.ethtool_metrics_include)
+        self._include = re2.compiled(options.ethtool_metrics_include)
         self._connect = connect
 
     def collect(self) -> Iterator[Family]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from plimsoll import int64
+from plimsoll.labels import int64
 from plimsoll.labels.syntax import label_key_fault, label_value_fault
 
 Labels = Mapping[str, str]

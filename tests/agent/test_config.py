@@ -87,7 +87,8 @@ def test_collector_options_reach_the_collector() -> None:
         (["--collector.timeout=0s"], "--collector.timeout: must be longer than 0"),
         (["--stream.poll-interval=fast"], "--stream.poll-interval: not a duration"),
         (["--evaluator.address=:9091"], "--evaluator.address: not an address to connect to"),
-        (["--collector.vmstat.fields=("], "--collector.vmstat.fields: not a regular expression"),
+        (["--collector.netdev.device-exclude=(?=x)"], "--collector.netdev.device-exclude: invalid"),
+        (["--collector.vmstat.fields=("], "--collector.vmstat.fields: invalid regular expression"),
         (
             ["--collector.synthetic.metrics=-1"],
             "--collector.synthetic.metrics: not a number of metrics",

@@ -1,14 +1,11 @@
-"""Regular expressions in flags, validated on the command line."""
+"""Regular expressions in flags, validated on the command line. They are Go's, as in node_exporter."""
 
-import re
+from plimsoll import re2
 
 
 def regexp(text: str) -> str:
-    """Return a regular expression after validating it."""
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"not a regular expression: {text!r} ({error})") from error
+    """Return a regular expression after validating it. Raises ValueError."""
+    re2.compiled(text)
     return text
 
 
@@ -19,8 +16,8 @@ class DeviceFilter:
     """
 
     def __init__(self, include: str, exclude: str) -> None:
-        self._include = re.compile(include) if include else None
-        self._exclude = re.compile(exclude) if exclude else None
+        self._include = re2.compiled(include) if include else None
+        self._exclude = re2.compiled(exclude) if exclude else None
 
     def ignores(self, device: str) -> bool:
         """Return whether a device is ignored."""

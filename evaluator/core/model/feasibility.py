@@ -6,7 +6,7 @@ import msgspec
 
 from evaluator.core.model.node import Node, Taint
 from evaluator.core.model.pod import NodeSelectorTerm, Pod, PodSpec, Requirement, Toleration
-from plimsoll import int64
+from plimsoll.labels import int64
 
 _NAMED = ("metadata.name", "In")
 _NO_SCHEDULE = "NoSchedule"

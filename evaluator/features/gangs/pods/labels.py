@@ -26,7 +26,8 @@ from evaluator.features.gangs.pods.membership import (
     Owner,
     PlacementConstraints,
 )
-from plimsoll import int64, rfc3339
+from plimsoll import rfc3339
+from plimsoll.labels import int64
 from plimsoll.text import shown
 
 _MOST_CACHED_BYTES = 4096

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plimsoll import int64
+from plimsoll.labels import int64
 
 
 @pytest.mark.parametrize(
