@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluator.core.cache import cluster as cluster_cache
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.catalog.load import shipped
 from evaluator.core.contributions import Contributions
 from evaluator.core.http.ports import AgentPort
 from evaluator.core.http.scheduler_port import SchedulerPort
@@ -24,6 +25,8 @@ from evaluator.core.loop.similar import SimilarMetrics
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
+from evaluator.core.placement.measures import Measures
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
@@ -82,13 +85,22 @@ class Core:
         """The readings of sources."""
         self.readings = WithNodeConditions(self.measured, self.conditions)
         self.loop = self._decision_loop(changed)
+        self.placements = Placements(
+            Measures(shipped), self.cluster.allocatable, stale_after=options.stale_after
+        )
+        """The pods placed since the readings."""
         self.intake = Intake(
             self.loop,
             self.metrics,
             conditions=self.conditions,
             failing_rules=self.failing_rules,
             registrations=self._sources.registrations,
+            placements=self.placements,
         )
+        if options.count_placed:
+            self.cluster.listeners.pods.append(self.intake.pod_changed)
+            self.cluster.listeners.figures.append(self.placements.capacity_changed)
+            self.loop.followers.append(self.placements.follow)
         self.cluster.listeners.nodes.append(self.intake.node_changed)
         self.cluster.listeners.conditions.append(self.intake.conditions_changed)
         self.cluster.listeners.decisions.append(self.loop.touch)

@@ -5,13 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import grpc
 
+from evaluator.core.cache.pods_by_policy import policy_of
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import NodeCondition
+from evaluator.core.model.pod import Pod
+from evaluator.core.placement.ledger import PlacedPod
+from evaluator.core.placement.placements import Placements
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
 from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.registrations import Registrations
+from plimsoll import rfc3339
 from wire.failing_rules import FailingRules
 
 
@@ -26,14 +31,18 @@ class Intake(ReportListener):
         conditions: NodeConditions,
         failing_rules: FailingRuleIndex,
         registrations: Registrations,
+        placements: Placements,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
         self._metrics = metrics
         self._conditions = conditions
         self._failing_rules = failing_rules
         self._registrations = registrations
+        self._placements = placements
         self._clock = clock
+        self._wall = wall
 
     def reported(self, changed: bool) -> None:
         """An agent reported; `changed`: a reading differs from the last one."""
@@ -63,7 +72,34 @@ class Intake(ReportListener):
         """A node was registered, possibly replacing one of the same name, or deleted."""
         self._registrations.changed(node, registered=registered, now=self._clock())
 
+    def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
+        """A pod with a policy label changed; None: it is absent."""
+        left, came = _placed(before), _placed(after)
+        if left is not None and came is not None and _place(left) == _place(came):
+            return
+        if left is not None:
+            self._placements.gone(*left)
+        if came is None or after is None:
+            return
+        now = self._clock()
+        observed = before is not None and before.metadata.uid == after.metadata.uid
+        bound = None if observed else rfc3339.parse_or_none(after.bound_at)
+        age = 0.0 if bound is None else max(0.0, self._wall() - bound)
+        self._placements.bound(*came, now - age, now)
+
     def conditions_changed(self, node: str, conditions: Sequence[NodeCondition]) -> None:
         """The conditions of a node changed."""
         if self._conditions.changed(node, conditions):
             self._loop.touch()
+
+
+def _placed(pod: Pod | None) -> tuple[PlacedPod, str] | None:
+    """Return a running pod with its node; None for any other, or one that names no policy any more."""
+    if pod is None or not pod.running or (policy := policy_of(pod)) is None:
+        return None
+    return PlacedPod(pod.metadata.uid, policy, pod.spec.requests), pod.spec.node_name
+
+
+def _place(placed: tuple[PlacedPod, str]) -> tuple[str, str]:
+    """Return the UID and the node of a pod: its label and its requests may change where it runs."""
+    return placed[0].uid, placed[1]

@@ -163,6 +163,13 @@ class CoreOptions(SchedulerPortOptions, AgentOptions, SourceOptions, LogOptions,
         "only observe all policies: decide and show them (status, events, metrics, /explain), but tell kube-scheduler nothing, "
         "set no labels and evict no pods. One policy: the annotation plimsoll.io/enforcement: observe",
     )
+    count_placed: bool = option(
+        "countPlaced",
+        True,
+        "count pods that were placed since a reading when nodes are filtered and ranked, so that a burst is spread. One "
+        "policy: the annotation plimsoll.io/placed-since: ignore. Without it, only readings count, as in Telemetry Aware "
+        "Scheduling",
+    )
     leader_elect: bool = option(
         "leaderElect",
         True,

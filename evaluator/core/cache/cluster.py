@@ -14,6 +14,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
+from evaluator.core.model.resources import Allocatable
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
@@ -102,6 +103,8 @@ class Listeners:
     """A node's labels or their owners changed, or the node was added or deleted."""
     placement: list[Callable[[], None]] = field(default_factory=list)
     """Pods with a policy label, or the placement of nodes or pods, changed."""
+    pods: list[Callable[[Pod | None, Pod | None], None]] = field(default_factory=list)
+    """A pod with a policy label changed, with its previous and new state (None: absent)."""
     conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
     """A node's conditions, or only their times, changed; none are left of a deleted node."""
     actions: list[Callable[[str], None]] = field(default_factory=list)
@@ -157,6 +160,11 @@ class ClusterCache:
         """Return the sorted names of all nodes."""
         return self.names
 
+    def allocatable(self, node: str) -> Allocatable | None:
+        """Return the allocatable resources of a node; None if they are unknown."""
+        found = self.nodes.objects.get(node)
+        return found.status.resource_vector if found is not None else None
+
     def may_exist(self, node: str) -> bool:
         """Whether a node exists; True for any name until nodes are listed."""
         return not self.nodes.synced or node in self.nodes.objects
@@ -206,6 +214,8 @@ class ClusterCache:
             for index in (self.running, self.waiting, self.requesting, self.not_requesting):
                 index.change(before, after)
             self.feasible_nodes.change_pod(before, after)
+            for changed in self.listeners.pods:
+                changed(before, after)
             self._notify(self.listeners.placement)
 
     @staticmethod

@@ -26,13 +26,17 @@ _RANGES = {
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """One metric. `name` may have one placeholder, as in `node_vmstat_<field>`; `origin`: its collector or rule file."""
+    """One metric. `name` may have one placeholder, as in `node_vmstat_<field>`; `origin`: its collector or rule file.
+
+    `window`: the longest range that a shipped rule reads, with those of the rules it is computed from (seconds); 0 without.
+    """
 
     name: str
     type: str
     unit: str
     labels: tuple[str, ...]
     origin: str
+    window: float = 0.0
 
     @property
     def is_template(self) -> bool:

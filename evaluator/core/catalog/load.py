@@ -12,6 +12,13 @@ def shipped() -> Catalog:
     text = resources.files("evaluator.core.catalog").joinpath("metrics.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines() if not line.startswith("#"))
     return Catalog(
-        CatalogEntry(name, kind, unit, tuple(filter(None, labels.split(","))), origin)
-        for name, kind, unit, labels, origin in rows
+        CatalogEntry(
+            name,
+            kind,
+            unit,
+            tuple(filter(None, labels.split(","))),
+            origin,
+            float(*(window or ["0"])),
+        )
+        for name, kind, unit, labels, origin, *window in rows
     )

@@ -9,6 +9,10 @@ EXTENDER_RESOURCE = "telemetry/scheduling"
 
 ENFORCEMENT = "plimsoll.io/enforcement"
 """The annotation of a policy that is only observed: `observe`; `enforce` is the default."""
+PLACED_SINCE = "plimsoll.io/placed-since"
+"""The annotation of a policy by which pods placed since a reading count: `count`, the default, or `ignore`."""
+RANKING = "plimsoll.io/ranking"
+"""The annotation of a policy by which nodes are scored: `rank`, the default, `value` or `headroom`."""
 
 
 class PolicyKey(NamedTuple):

@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 
+from evaluator.core.model import requests
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import EXTENDER_RESOURCE
+from evaluator.core.model.pod_spec_view import Container, Requests
+from evaluator.core.model.resources import NOTHING, ResourceVector
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
 """The annotation that requeues a pod: the time of the requeue, RFC 3339."""
@@ -70,28 +73,20 @@ class PodMeta(ObjectMeta, rename="camel"):
             self.annotations = {k: v for k, v in self.annotations.items() if k == REQUEUED_AT}
 
 
-class PodCondition(msgspec.Struct):
+class PodCondition(msgspec.Struct, rename="camel"):
     """One condition of a pod's status, with the scheduler's message."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
     message: str = ""
+    last_transition_time: str | None = None
 
 
-class _Resources(msgspec.Struct):
-    requests: dict[str, Any] | None = None
-    limits: dict[str, Any] | None = None
-
-
-class _Container(msgspec.Struct):
-    resources: _Resources | None = None
-
-    @property
-    def requests_extender(self) -> bool:
-        """Whether kube-scheduler calls the extender for it: any amount counts, in requests or limits."""
-        found = self.resources or _Resources()
-        return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
+def _requests_extender(container: Container) -> bool:
+    """Return whether kube-scheduler calls the extender for a container: any amount counts, in requests or limits."""
+    found = container.resources or Requests()
+    return any(EXTENDER_RESOURCE in (part or ()) for part in (found.requests, found.limits))
 
 
 class SchedulingGate(msgspec.Struct):
@@ -101,7 +96,7 @@ class SchedulingGate(msgspec.Struct):
 
 
 class PodSpec(msgspec.Struct, rename="camel"):
-    """core/v1 PodSpec: placement constraints, gates and priority. Of the containers, only `requests_extender` is kept."""
+    """core/v1 PodSpec: placement constraints, gates and priority. Containers are reduced to what they request."""
 
     node_name: str = ""
     node_selector: dict[str, str] | None = None
@@ -110,16 +105,21 @@ class PodSpec(msgspec.Struct, rename="camel"):
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     scheduling_gates: list[SchedulingGate] | None = None
-    containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: dict[str, Any] | None = None
+    resources: Requests | None = None
     requests_extender: bool = False
     """Whether a container requests the resource for which kube-scheduler calls the extender."""
+    requests: ResourceVector = NOTHING
+    """The effective request, of RESOURCES; malformed quantities count as 0."""
 
     def __post_init__(self) -> None:
         containers = (*(self.containers or ()), *(self.init_containers or ()))
         if containers:
-            self.requests_extender = any(one.requests_extender for one in containers)
-            self.containers = self.init_containers = None
+            self.requests_extender = any(map(_requests_extender, containers))
+            self.requests = requests.of_spec(self, "").requests
+            self.containers = self.init_containers = self.overhead = self.resources = None
 
 
 class PodStatus(msgspec.Struct):
@@ -161,6 +161,14 @@ class Pod(msgspec.Struct):
         """Whether the pod is pending without a node and not being deleted."""
         pending = self.status.phase in {"", "Pending"}
         return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def bound_at(self) -> str | None:
+        """When the pod was bound, RFC 3339; None if its status does not say."""
+        for condition in self.status.conditions or ():
+            if (condition.type, condition.status) == ("PodScheduled", "True"):
+                return condition.last_transition_time
+        return None
 
     @property
     def active(self) -> bool:

@@ -7,11 +7,11 @@ https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from evaluator.core.model.names import EXTENDER_RESOURCE
 from evaluator.core.model.pod_demand import Amounts, PodView, Resource
-from evaluator.core.model.pod_spec_view import PodSpecView
+from evaluator.core.model.pod_spec_view import Container, PodSpecView, Requests
 from evaluator.core.model.resources import (
     RESOURCES,
     ExtendedResources,
@@ -32,6 +32,15 @@ https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/.
 _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
 
 
+class Spec(Protocol):
+    """The fields of core/v1 PodSpec with requests."""
+
+    containers: list[Container] | None
+    init_containers: list[Container] | None
+    overhead: dict[str, Any] | None
+    resources: Requests | None
+
+
 class EffectiveRequest(NamedTuple):
     """Effective request of a pod. `problems`: requests that could not be parsed and were skipped, as sentences with the
     pod's name.
@@ -44,7 +53,12 @@ class EffectiveRequest(NamedTuple):
 
 def effective(pod: PodSpecView) -> EffectiveRequest:
     """Return the effective request of a pod; never raises."""
-    parsed = _Requests(pod, RESOURCES)
+    return of_spec(pod.spec, pod)
+
+
+def of_spec(spec: Spec, pod: object) -> EffectiveRequest:
+    """Return the effective request of a pod's spec; `pod` is the name in problems. Never raises."""
+    parsed = _Requests(spec, pod, RESOURCES)
     requests = _sum(parsed.needed(_POD_LEVEL), parsed.overhead, _ONE_POD)
     return EffectiveRequest(_shared(requests), tuple(parsed.problems))
 
@@ -56,10 +70,10 @@ def others(
 
     Resources in `ignored` and IGNORED are left out.
     """
-    found = {name for part in _request_maps(pod) for name in part if is_other(name)}
+    found = {name for part in _request_maps(pod.spec) for name in part if is_other(name)}
     if not (names := sorted(found - IGNORED - ignored)):
         return (), ()
-    parsed = _Requests(pod, names)
+    parsed = _Requests(pod.spec, pod, names)
     huge = frozenset(name for name in names if name.startswith("hugepages-"))
     total = _sum(parsed.needed(huge), parsed.overhead)
     return sorted_extended(zip(names, total, strict=True)), tuple(parsed.problems)
@@ -77,9 +91,8 @@ def pod_view(pod: PodSpecView) -> tuple[PodView, tuple[str, ...]]:
     return PodView(str(pod), meta.uid, pod.kind, amounts(found.requests)), found.problems
 
 
-def _request_maps(pod: PodSpecView) -> Iterator[Mapping[str, Any]]:
+def _request_maps(spec: Spec) -> Iterator[Mapping[str, Any]]:
     """Yield all requests of a pod, part by part."""
-    spec = pod.spec
     yield from (container.requests for container in spec.containers or ())
     yield from (container.requests for container in spec.init_containers or ())
     yield (spec.resources and spec.resources.requests) or {}
@@ -91,12 +104,12 @@ class _Requests:
     as 0.
     """
 
-    def __init__(self, pod: PodSpecView, resources: Sequence[str]) -> None:
+    def __init__(self, spec: Spec, pod: object, resources: Sequence[str]) -> None:
         self.problems: list[str] = []
         self._pod = pod
+        self._spec = spec
         self._resources = resources
         self._nothing = (0,) * len(resources)
-        spec = pod.spec
         self._containers = [self._read(container.requests) for container in spec.containers or ()]
         self._init_containers = [
             (self._read(init.requests), init.is_sidecar) for init in spec.init_containers or ()
@@ -104,7 +117,7 @@ class _Requests:
 
     def needed(self, pod_level: Set[str]) -> ResourceVector:
         """Return the maximum at any time. `pod_level`: resources whose pod-level request replaces those of the containers."""
-        whole, vector = self._pod.spec.resources, self._at_most()
+        whole, vector = self._spec.resources, self._at_most()
         if not (whole and whole.requests):
             return vector
         stated = self._amounts(whole.requests)
@@ -116,7 +129,7 @@ class _Requests:
     @property
     def overhead(self) -> ResourceVector:
         """The pod's overhead."""
-        return self._read(self._pod.spec.overhead or {})
+        return self._read(self._spec.overhead or {})
 
     def _at_most(self) -> ResourceVector:
         """Init containers run in order, each beside the sidecars before it; containers run beside all sidecars."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.core.model import node_labels
-from evaluator.core.model.names import ENFORCEMENT, PolicyKey
+from evaluator.core.model.names import ENFORCEMENT, PLACED_SINCE, PolicyKey
 from evaluator.core.policy import hints
 from evaluator.core.policy.strategies import STRATEGIES, StrategyName
 from evaluator.core.policy.types import (
@@ -116,6 +116,7 @@ def _policy(
 ) -> Policy:
     meta, status = obj["metadata"], obj.get("status")
     observed_by = _observed_by(meta, problems)
+    placed = _choice(meta, PLACED_SINCE, ("count", "ignore"), problems)
     return Policy(
         PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
@@ -123,6 +124,7 @@ def _policy(
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=status if isinstance(status, Mapping) else {},
+        counts_placed=placed == "count",
         observed_by="--observe" if observe else observed_by,
     )
 
@@ -136,6 +138,19 @@ def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
             f"annotation {ENFORCEMENT}: {shown(value)} is neither enforce nor observe: the policy is only observed",
         )
     return "" if value == "enforce" else f"the annotation {ENFORCEMENT}"
+
+
+def _choice(
+    meta: Mapping[str, Any], name: str, values: tuple[str, ...], problems: list[str]
+) -> str:
+    """Return the value of an annotation; the first of `values` if it is absent, or unknown, which is a problem."""
+    value = (meta.get("annotations") or {}).get(name, values[0])
+    if value in values:
+        return str(value)
+    problems.append(
+        f"annotation {name}: {shown(value)} is unknown (one of {', '.join(values)}): {values[0]} is used"
+    )
+    return values[0]
 
 
 def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:

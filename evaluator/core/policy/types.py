@@ -121,6 +121,8 @@ class Policy:
     actions: Actions = LABELS_ONLY
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The status last written by any replica; not part of the specification."""
+    counts_placed: bool = True
+    """Whether pods placed since the readings count where a pod is scheduled."""
     observed_by: str = ""
     """Why the policy is only observed, such as `--observe`; empty if it is enforced."""
 

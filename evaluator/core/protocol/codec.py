@@ -22,6 +22,7 @@ MOST_POD_BYTES = 4 << 20
 _MOST_LABEL_BYTES = 256 << 10
 """Bytes of a pod's labels: decoded, short ones take 25 times the memory of their JSON."""
 _LONGEST_NAME = 253
+_LONGEST_UID = 128
 _LONGEST_NAME_JSON = 256  # with its quotes and comma
 _LONGEST_NAME_ESCAPED = 6 * _LONGEST_NAME + 2  # \u0061
 _LARGEST_IN_ANY_CASE = 1 << 20
@@ -37,6 +38,7 @@ class BadRequestError(SentenceError, ValueError):
 class _Meta(msgspec.Struct):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
     labels: Raw = _NULL
 
 
@@ -117,6 +119,8 @@ class Args:
     names: Sequence[str]
     body: Body | None
     whole: Raw = field(default_factory=Raw)
+    uid: str = ""
+    """Of the pod; empty in requests by hand."""
 
     @property
     def nodes(self) -> Sequence[Raw] | None:
@@ -156,7 +160,13 @@ def decode(body: Body) -> Args:
     if not all(names):
         raise BadRequestError("a node without a name in it")
     return Args(
-        pod.namespace, pod.name, labels, names, None if args.Nodes is None else body, args.Pod
+        pod.namespace,
+        pod.name,
+        labels,
+        names,
+        None if args.Nodes is None else body,
+        args.Pod,
+        pod.uid[:_LONGEST_UID],
     )
 
 

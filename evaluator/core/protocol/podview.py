@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from evaluator.core.model import pod_spec_view, requests
 from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.resources import NOTHING, ResourceVector
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.protocol.codec import Args, BadRequestError
 from plimsoll.decode import UNREADABLE
@@ -14,6 +15,19 @@ _MOST_OBJECTS = 100_000
 """JSON objects in a pod; a large pod with many field managers has a few thousand."""
 _MOST_CONTAINERS = 1_000
 """Adding up the requests of more containers would delay other requests."""
+
+
+def requested(args: Args) -> ResourceVector:
+    """Return what the pod of a request requests; what cannot be read counts as nothing."""
+    try:
+        if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
+            return NOTHING
+        pod = pod_spec_view.decode(args.whole)
+    except UNREADABLE:
+        return NOTHING
+    if len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()) > _MOST_CONTAINERS:
+        return NOTHING
+    return requests.effective(pod).requests
 
 
 def view(args: Args) -> PodView:

@@ -32,7 +32,12 @@ class RefusedNodes(Effects):
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Answer on kube-scheduler's port."""
     metrics = ExtenderMetrics(core.metrics.registry)
-    verbs = PolicyVerbs(core.loop.current, metrics, for_pod=core.contributions.for_pod)
+    verbs = PolicyVerbs(
+        core.loop.current,
+        metrics,
+        for_pod=core.contributions.for_pod,
+        placements=core.placements if core.options.count_placed else None,
+    )
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
 
 

@@ -5,7 +5,7 @@ The texts of FailedNodes are made in `evaluator/core/policy/reasons.py`.
 Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for the pod.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,6 +19,15 @@ from evaluator.core.protocol.podview import ForPod
 
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
     """Return the decision unchanged, as for a pod without requests."""
+    return decision
+
+
+Count = Callable[[Decision, Decisions], Decision]
+"""Returns a policy's decision with the pods that its readings do not include."""
+
+
+def count_none(decision: Decision, _decisions: Decisions) -> Decision:
+    """Return the decision unchanged, as if its readings included all pods."""
     return decision
 
 
@@ -49,14 +58,18 @@ class PrioritizeAnswer:
     result: Result
     policy: str = ""
     scores: list[tuple[str, int]] = field(default_factory=list)
+    best: Sequence[str] = ()
+    """The nodes with the highest score; empty if there are many."""
 
 
-def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -> FilterAnswer:
+def answer_filter(
+    args: Args, decisions: Decisions, for_pod: ForPod = for_any, count: Count = count_none
+) -> FilterAnswer:
     """Return the nodes that violate the dontschedule strategy of the pod's policy; none without one.
 
     Raises NotReadyError while the first reading of one of these nodes is pending.
     """
-    policy, decision = _lookup(args, decisions, for_pod)
+    policy, decision = _lookup(args, decisions, for_pod, count)
     if decision is None:
         return FilterAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
     strategy = decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
@@ -70,23 +83,26 @@ def answer_filter(args: Args, decisions: Decisions, for_pod: ForPod = for_any) -
 
 
 def answer_prioritize(
-    args: Args, decisions: Decisions, for_pod: ForPod = for_any
+    args: Args, decisions: Decisions, for_pod: ForPod = for_any, count: Count = count_none
 ) -> PrioritizeAnswer:
     """Return the scores of the scheduleonmetric strategy of the pod's policy; none without one.
 
     Raises NotReadyError while the first reading of one of these nodes is pending.
     """
-    policy, decision = _lookup(args, decisions, for_pod)
+    policy, decision = _lookup(args, decisions, for_pod, count)
     if decision is None:
         return PrioritizeAnswer(Result.NO_POLICY if policy else Result.NO_LABEL, policy)
     if decision.policy.observed:
         return PrioritizeAnswer(Result.OBSERVED, policy)
     if decision.ranking is None:
         return PrioritizeAnswer(Result.NO_RULES, policy)
-    return PrioritizeAnswer(Result.DECIDED, policy, decision.ranking.scores(args.names))
+    scores, best = decision.ranking.scored(args.names)
+    return PrioritizeAnswer(Result.DECIDED, policy, scores, best)
 
 
-def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Decision | None]:
+def _lookup(
+    args: Args, decisions: Decisions, for_pod: ForPod, count: Count
+) -> tuple[str, Decision | None]:
     policy = args.labels.get(POLICY_LABEL, "")
     # Pods from a scheduler have a namespace; requests by curl may omit it, so Kubernetes' default applies.
     key = PolicyKey(args.namespace or "default", policy)
@@ -97,4 +113,4 @@ def _lookup(args: Args, decisions: Decisions, for_pod: ForPod) -> tuple[str, Dec
         raise NotReadyError(f"waiting for the first readings for policy {key}: try again")
     if decision.policy.per_pod_metrics:
         decision = for_pod(args, decision, decisions)
-    return policy, decision
+    return policy, count(decision, decisions)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -112,11 +113,24 @@ async def extender():
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(
-            decisions=None, *, tls=lambda: None, scoring=lambda _: (), for_pod=for_any, **limits
+            decisions=None,
+            *,
+            tls=lambda: None,
+            scoring=lambda _: (),
+            for_pod=for_any,
+            placements=None,
+            clock=time.monotonic,
+            **limits,
         ):
             source = decisions if callable(decisions) else lambda: decisions or Decisions()
             registry = CollectorRegistry()
-            verbs = PolicyVerbs(source, ExtenderMetrics(registry), for_pod=for_pod)
+            verbs = PolicyVerbs(
+                source,
+                ExtenderMetrics(registry),
+                for_pod=for_pod,
+                placements=placements,
+                clock=clock,
+            )
             shared = SharedRoutes([verbs.routes, *scoring(registry)])
             server = HttpServer(
                 shared.routes.answer,
