@@ -54,9 +54,11 @@ def _words(words: Sequence[str], reached: Evaluator, namespace: str | None) -> I
             return COMMANDS
         case ["explain"]:
             return KINDS
-        case ["nodes"] | ["explain", "node"]:
+        case ["history"]:
+            return ("policy", "node", "pod")
+        case ["nodes"] | ["explain" | "history", "node"]:
             return list(reached.get(query={"nodes": ""})["nodes"])
-        case ["explain", "policy" | "pod" | "gang" as kind]:
+        case ["explain", "policy" | "pod" | "gang" as kind] | ["history", "policy" | "pod" as kind]:
             return _in_namespace(kind, reached, namespace or reached.current_namespace())
         case _:
             return ()

@@ -44,8 +44,11 @@ class Evaluator:
     service: str = "plimsoll-evaluator"
     port: str = "ops"
 
-    def get(self, path: str = "", query: Mapping[str, str] | None = None) -> Page:
-        """Return the page below /explain, over HTTP, or over HTTPS if the port has TLS. Raises UnreachableError."""
+    def get(
+        self, path: str = "", query: Mapping[str, str] | None = None, *, page: str = "explain"
+    ) -> Page:
+        """Return the page below /explain or of another page, over HTTP, or over HTTPS if the port has TLS. Raises UnreachableError."""
+        path = f"{page}/{path}" if path else page
         try:
             return self._get("http", path, query)
         except UnreachableError as error:
@@ -54,9 +57,7 @@ class Evaluator:
         return self._get("https", path, query)
 
     def _get(self, scheme: str, path: str, query: Mapping[str, str] | None) -> Page:
-        where = f"/api/v1/namespaces/{self.namespace}/services/{scheme}:{self.service}:{self.port}/proxy/explain"
-        if path:
-            where += f"/{urllib.parse.quote(path)}"
+        where = f"/api/v1/namespaces/{self.namespace}/services/{scheme}:{self.service}:{self.port}/proxy/{urllib.parse.quote(path)}"
         if query:
             where += f"?{urllib.parse.urlencode(query, safe='/')}"
         text = self._run("get", "--raw", where)

@@ -1,22 +1,26 @@
-"""The command line: `kubectl plimsoll status | policies | nodes [NODE] | explain KIND NAME`."""
+"""The command line: `kubectl plimsoll status | policies | nodes [NODE] | explain KIND NAME | history [KIND NAME] | top`."""
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from kubectl_plimsoll import views
+from kubectl_plimsoll import history, views
 from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
+from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
 from plimsoll.commandline import Parser
 
 TURNED_AWAY, UNKNOWN = 1, 2
 """Exit statuses: Plimsoll turns the pod away; there is no answer."""
 
-COMMANDS = ("status", "policies", "nodes", "explain")
+COMMANDS = ("status", "policies", "nodes", "explain", "history", "top")
 KINDS = ("pod", "node", "policy", "gang")
+_WITH_HISTORY = ("policy", "node", "pod")
 _KIND_NAMES = {
     **{kind: kind for kind in KINDS},
     "po": "pod",
@@ -41,6 +45,8 @@ commands:
   explain node NAME         each policy and reading of a node
   explain policy NAME       each rule with the nodes that violate it
   explain gang NAME         the state of a gang, and the reason
+  history [KIND NAME]       what changed, when and why: of a policy, node or pod, or of all; -w: as it happens
+  top                       nodes that violate policies, and those that changed most; -w: again every two seconds
 """
 _EXAMPLES = """
 exit status: 0; 1 if Plimsoll turns the explained pod away; 2 if there is no answer.
@@ -49,6 +55,7 @@ examples:
   kubectl plimsoll status
   kubectl plimsoll explain pod web-7d4b9 -n shop
   kubectl plimsoll policies -A -o wide
+  kubectl plimsoll history node worker-3 --since 30m
 """
 
 
@@ -103,6 +110,13 @@ def parser() -> Parser:
         metavar="PORT",
         help="name or number of its port for /explain (default ops)",
     )
+    made.add_argument(
+        "--since", metavar="TIME", help="history and top: 30m, or 2026-11-20T09:15:04Z (top: 1h)"
+    )
+    made.add_argument("--kind", metavar="KINDS", help="history: such as violated,evicted")
+    made.add_argument(
+        "-w", "--watch", action="store_true", help="history and top: until interrupted"
+    )
     for flag in KUBECTL_FLAGS:
         made.add_argument(f"--{flag}", metavar="VALUE", help="passed on to kubectl")
     return made
@@ -114,6 +128,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = made.parse_intermixed_args(argv)
     service = evaluator(given)
     try:
+        if given.watch:
+            return _watch(given, service)
         page, view = _page(given, service)
     except UsageError as error:
         made.error(str(error))
@@ -154,9 +170,52 @@ def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
             return _explained(_KIND_NAMES[kind], name, given, service)
         case ["explain", *rest]:
             mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(rest) or 'nothing'}"
+        case ["history", *named]:
+            pages = HistoryPages(service, given)
+            return pages.get(*pages.path(*_of_history(named))), history.history
+        case ["top"]:
+            return HistoryPages(service, given).top(), history.top
         case _:
             mistake = f"{' '.join(given.words) or 'no command'}: commands are {', '.join(COMMANDS)}"
     raise UsageError(mistake)
+
+
+def _of_history(named: Sequence[str]) -> tuple[str, str]:
+    """Return the kind and name of the object whose history is requested; empty for all. Raises UsageError."""
+    match named:
+        case []:
+            return "", ""
+        case [written] if "/" in written:
+            kind, _, name = written.partition("/")
+        case [kind, name]:
+            pass
+        case _:
+            kind, name = " ".join(named), ""
+    if _KIND_NAMES.get(kind) not in _WITH_HISTORY or not name:
+        raise UsageError(f"history takes one of {', '.join(_WITH_HISTORY)} and a name, not {kind}")
+    return _KIND_NAMES[kind], name
+
+
+def _watch(given: argparse.Namespace, service: Evaluator) -> int:
+    """Show history or top until interrupted. Raises UnreachableError and UsageError."""
+    pages = HistoryPages(service, given)
+    screen = sys.stdout.isatty() and not given.output
+
+    def show(view: View, page: Page) -> None:
+        again = history.CLEAR if screen and view is history.top else ""
+        sys.stdout.write(again + _text(page, view, given.output))
+        sys.stdout.flush()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        match given.words:
+            case ["history", *named]:
+                path, query = pages.path(*_of_history(named))
+                history.watch_history(pages, path, query, partial(show, history.history))
+            case ["top"]:
+                history.watch_top(pages, partial(show, history.top))
+            case _:
+                raise UsageError("--watch is for history and top")
+    return 0
 
 
 def _policies(given: argparse.Namespace, service: Evaluator) -> Page:

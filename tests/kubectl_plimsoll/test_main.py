@@ -28,7 +28,7 @@ def kubectl(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "no command: commands are status, policies, nodes, explain"),
+        ([], "no command: commands are status, policies, nodes, explain, history, top"),
         (["explain", "pod"], "explain takes one of pod, node, policy, gang and a name, not pod"),
         (["explain", "tree", "x"], "explain takes one of pod, node"),
         (["frobnicate"], "frobnicate: commands are status"),

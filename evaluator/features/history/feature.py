@@ -21,7 +21,7 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         recorder = Recorder(history, metrics)
         core.loop.followers.append(recorder.decided)
         core.journal.listeners.append(recorder.acted)
-    reports = HistoryReports(history, started=started, clock=time.time)
+    reports = HistoryReports(history, core.loop.newest, started=started, clock=time.time)
     return Wired(page=PagePart(section=section(reports, shown=options.history)))
 
 

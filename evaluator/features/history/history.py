@@ -1,6 +1,7 @@
 """The history: two rings of records, so that a storm of transitions drops no action, and what it lets others read."""
 
 import heapq
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -97,9 +98,12 @@ class History:
     """Records within `size` bytes. Times are Unix seconds. `listeners` are called after records were added."""
 
     def __init__(self, size: int, age: float) -> None:
-        self._transitions = Ring(int(_TRANSITIONS * size))
+        self.transitions = Ring(int(_TRANSITIONS * size))
+        """Those of nodes seen in decisions."""
         self._others = Ring(size - int(_TRANSITIONS * size))
         self._age = age
+        self.recorder = uuid.uuid4().hex[:12]
+        """Of this process: numbers of records are its own."""
         self.newest = 0
         """The number of the newest record; records are numbered from 1."""
         self.listeners: list[Callable[[], None]] = []
@@ -107,21 +111,21 @@ class History:
     @property
     def size(self) -> int:
         """Bytes of all records."""
-        return self._transitions.size + self._others.size
+        return self.transitions.size + self._others.size
 
     @property
     def count(self) -> int:
         """The number of records."""
-        return self._transitions.count + self._others.count
+        return self.transitions.count + self._others.count
 
     @property
     def dropped(self) -> int:
         """Records that were dropped so far, because of the size or their age."""
-        return self._transitions.dropped + self._others.dropped
+        return self.transitions.dropped + self._others.dropped
 
     def complete_since(self, started: float) -> float:
         """Return since when every transition is there, given when this process started (Unix seconds)."""
-        return max(started, self._transitions.oldest) if self._transitions.dropped else started
+        return max(started, self.transitions.oldest) if self.transitions.dropped else started
 
     def add_transitions(self, found: Transitions, at: float) -> Iterator[None]:
         """Add a record for each node, in steps."""
@@ -141,7 +145,7 @@ class History:
             causes = found.which[some]
             done = 0
             while done < len(records):
-                block = self._transitions.open_block()
+                block = self.transitions.open_block()
                 part = slice(done, done + block.left)
                 here = records[part]
                 here["policy"] = block.symbol(str(found.policy.key))
@@ -183,7 +187,7 @@ class History:
         restored: bool = False,
     ) -> None:
         """Add one record that is no transition seen in decisions."""
-        block = (self._transitions if kind in TRANSITIONS else self._others).open_block()
+        block = (self.transitions if kind in TRANSITIONS else self._others).open_block()
         record = np.zeros(1, RECORD)
         record["at"], record["kind"], record["reading"] = at, _CODES[kind], np.nan
         record["policy"] = block.symbol(str(policy) if policy else "")
@@ -196,7 +200,7 @@ class History:
 
     def forget(self, now: float) -> None:
         """Drop records that are too old."""
-        for ring in (self._transitions, self._others):
+        for ring in (self.transitions, self._others):
             ring.forget(now - self._age)
 
     def _number(self, records: Records) -> None:
@@ -209,12 +213,12 @@ class History:
 
     def newest_first(self, query: Query = ALL) -> Iterator[Entry | None]:
         """Yield the records of a query, the newest first, and None between steps."""
-        rings = (self._transitions, self._others)
+        rings = (self.transitions, self._others)
         return heapq.merge(*(_entries(ring, query) for ring in rings), key=_order)
 
     def matching(self, query: Query) -> Iterator[int]:
         """Yield the number of records of a query by block."""
-        for ring in (self._transitions, self._others):
+        for ring in (self.transitions, self._others):
             for block in ring.newest_first():
                 yield len(query.matching(block))
 

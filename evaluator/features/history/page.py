@@ -2,29 +2,42 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Window
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.records import KINDS, Kind
+from evaluator.features.history.timeline import timeline
 from plimsoll import durations, rfc3339
-from plimsoll.http.pieces import unhurried
+from plimsoll.http.pieces import stepwise, unhurried
 
-PARAMETERS = ("policy", "node", "pod", "kind", "since", "until", "after")
+PARAMETERS = ("policy", "node", "pod", "kind", "since", "until", "after", "by")
+_INTERVAL = 3600.0
+"""Seconds that a timeline shows without `since`."""
 _SECONDS = re.compile(r"\d{1,10}(\.\d{1,6})?", re.ASCII)
 
 Clock = Callable[[], float]
 
 
 class HistoryReports:
-    """Builds the reports. `started`: since when this process records; `clock`: Unix seconds."""
+    """Builds the reports. `latest` returns the current decisions; `started`: since when this process records; `clock`: Unix seconds."""
 
-    def __init__(self, history: History | None, *, started: float, clock: Clock) -> None:
+    def __init__(
+        self,
+        history: History | None,
+        latest: Callable[[], Decisions],
+        *,
+        started: float,
+        clock: Clock,
+    ) -> None:
         self._history = history
+        self._latest = latest
         self._started = started
         self._clock = clock
 
@@ -34,6 +47,7 @@ class HistoryReports:
         total = sum(await unhurried(history.matching(query)))
         few = await unhurried(_some(history, query, window, total))
         head: dict[str, Any] = {
+            "recorder": history.recorder,
             "newest": history.newest,
             "completeSince": rfc3339.millis(history.complete_since(self._started)),
             "filters": {name: window.given.get(name, "") for name in PARAMETERS},
@@ -41,7 +55,26 @@ class HistoryReports:
         }
         if policy:
             head["policy"] = policy
+        if by := window.given.get("by", ""):
+            head["timeline"] = await self._timeline(query, by)
         return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
+
+    async def _timeline(self, query: Query, by: str) -> dict[str, Any]:
+        """Return the rows by node, or by policy of one node. Raises PageError."""
+        if by not in {"node", "policy"} or (by == "policy" and not query.node):
+            sentence = f"by={by[:SHOWN]}: not node, or policy with node=NAME"
+            raise PageError(sentence, HTTPStatus.BAD_REQUEST)
+        now = self._clock()
+        since = query.since if query.since > 0 else now - _INTERVAL
+        within = replace(query, since=since, until=min(query.until, now))
+        if not since < within.until:
+            raise PageError("since is not before until", HTTPStatus.BAD_REQUEST)
+        made = await stepwise(timeline(self._on(), self._latest(), within, by=by))
+        return {
+            "since": rfc3339.millis(made.since),
+            "until": rfc3339.millis(made.until),
+            **made.as_json(),
+        }
 
     def _on(self) -> History:
         if self._history is None:

@@ -12,6 +12,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages import PagePart
+from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section
@@ -31,7 +32,10 @@ class Pages:
 
     def __init__(self, *, on=True):
         self.history = History(1 << 20, 3600.0) if on else None
-        reports = HistoryReports(self.history, started=NOW - 600, clock=lambda: NOW)
+        reports = HistoryReports(
+            self.history, lambda: self.decisions, started=NOW - 600, clock=lambda: NOW
+        )
+        self.decisions = Decisions()
         parts = [PagePart(section=section(reports, shown=on))]
         metrics, cluster = Metrics(), ClusterCache()
         loop = DecisionLoop(cluster, Store(stale_after=9.0, started=0.0), Subscriptions(), metrics)
@@ -143,3 +147,10 @@ async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
 
 async def test_page_says_that_the_history_is_off():
     assert "--no-history" in await Pages(on=False).get("/history", 404)
+
+
+async def test_timeline_needs_rows_that_can_be_drawn(pages):
+    drawn = json.loads(await pages.get("/history.json", by="node", since="10m"))["timeline"]
+    assert (drawn["since"], drawn["rows"]) == ("2023-11-14T22:03:20.000Z", [])
+    for query in ({"by": "pod"}, {"by": "policy"}, {"by": "node", "since": "5m", "until": "6m"}):
+        await pages.get("/history.json", 400, **query)

@@ -1,0 +1,231 @@
+"""Timelines: rows of nodes or policies, and the worst phase of each in every part of an interval.
+
+Records are read twice, in steps: to choose the rows that changed most, and to fill them in. No step reads more than a chunk.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.steps import Steps
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.policy.durations import Phase, Phases
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.features.history.history import History, Query
+from evaluator.features.history.records import STRATEGIES, TRANSITIONS, Block, Records
+
+COLUMNS = 240
+"""Parts of an interval."""
+MOST_ROWS = 40
+"""Rows drawn, those that changed most first; all others are counted."""
+_CHUNK = 1_024
+_NONE = 255
+_OF_COMPLIANCE = np.array([STRATEGIES.index(name) for name in COMPLIANCE])
+_KINDS = frozenset(TRANSITIONS)
+
+
+class Row(NamedTuple):
+    """One node or policy: its phase in each part of the interval, and how many transitions it made."""
+
+    name: str
+    transitions: int
+    phases: Phases
+
+    @property
+    def violated_share(self) -> float:
+        """The share of the parts in which it was in violation for some time."""
+        return float(np.mean(self.phases >= Phase.CLEARING)) if len(self.phases) else 0.0
+
+    def runs(self) -> list[Sequence[int | str]]:
+        """Return the row as runs of [first part, parts, phase], without those that are clear."""
+        edges = np.flatnonzero(np.diff(self.phases)) + 1
+        bounds = [0, *edges.tolist(), len(self.phases)]
+        return [
+            [begin, end - begin, Phase(int(self.phases[begin])).word]
+            for begin, end in itertools.pairwise(bounds)
+            if end > begin and self.phases[begin]
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Rows over an interval (Unix seconds). `more`: rows with transitions or violations that are not among them."""
+
+    since: float
+    until: float
+    rows: Sequence[Row]
+    more: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the timeline as data."""
+        rows = [
+            {
+                "name": row.name,
+                "transitions": row.transitions,
+                "now": Phase(int(row.phases[-1])).word,
+                "violatedShare": round(row.violated_share, 4),
+                "runs": row.runs(),
+            }
+            for row in self.rows
+        ]
+        return {"columns": COLUMNS, "rows": rows, "rowsMore": self.more}
+
+
+class _Key(NamedTuple):
+    """One phase over time: that of a node in a strategy of a policy."""
+
+    policy: str
+    node: str
+    strategy: StrategyName
+
+
+def timeline(
+    history: History, decisions: Decisions, query: Query, *, by: str, most: int = MOST_ROWS
+) -> Steps[Timeline]:
+    """Return the rows `by` node, or by policy of one node, of an interval that ends now or earlier.
+
+    Only strategies of compliance count.
+
+    Phases before a row's first record are what the record says it was; without one, what they are now.
+    """
+    wanted = Query(
+        namespace=query.namespace,
+        policy=query.policy,
+        node=query.node,
+        since=query.since,
+        kinds=_KINDS,
+    )
+    shown = Query(**{**_fields(wanted), "until": query.until})
+    counts: Counter[str] = Counter()
+    for block, records in _chunks(history, shown):
+        numbers = np.bincount(records[by], minlength=len(block.symbols))
+        for number in numbers.nonzero()[0].tolist():
+            counts[str(block.symbols[number])] += int(numbers[number])
+        yield
+    worst = yield from _worst(decisions, wanted, by)
+    order = sorted(counts.keys() | worst.keys(), key=lambda n: (-worst.get(n, 0), -counts[n], n))
+    yield
+    names = order[:most]
+    present = yield from _present(decisions, wanted, names, by)
+    filled = _Filled(names, by, query.since, query.until)
+    for block, records in _chunks(history, wanted):
+        filled.add(block, records)
+        yield
+    matrix = filled.rows(present)
+    rows = [Row(name, counts[name], matrix[number]) for number, name in enumerate(names)]
+    return Timeline(query.since, query.until, rows, len(order) - len(names))
+
+
+def _fields(query: Query) -> dict[str, Any]:
+    return {name: getattr(query, name) for name in Query.__slots__}
+
+
+def _chunks(history: History, query: Query) -> Iterator[tuple[Block, Records]]:
+    """Yield the records of the transitions that count, in chunks, the oldest block first."""
+    for block in reversed([*history.transitions.newest_first()]):
+        records = query.matching(block)
+        records = records[np.isin(records["strategy"], _OF_COMPLIANCE)]
+        for begin in range(0, len(records), _CHUNK):
+            yield block, records[begin : begin + _CHUNK]
+
+
+def _considered(
+    decisions: Decisions, query: Query
+) -> Iterator[tuple[PolicyKey, StrategyName, Phases]]:
+    """Yield the phases now of the strategies that count."""
+    for key, decision in decisions.policies.items():
+        if query.namespace in {"", key.namespace} and query.policy in {"", str(key)}:
+            for name, state in decision.states.items():
+                if name.row.determines_compliance:
+                    all_of = decision.policy.strategies[name].all_of
+                    yield key, name, state.phases(all_of=all_of)
+
+
+def _worst(decisions: Decisions, query: Query, by: str) -> Steps[Mapping[str, int]]:
+    """Return the worst phase now of each row; clear ones are left out."""
+    nodes, found = decisions.table.nodes, dict[str, int]()
+    codes = np.zeros(len(nodes), np.uint8)
+    among = nodes.all if not query.node else np.array([node == query.node for node in nodes], bool)
+    for key, _, phases in _considered(decisions, query):
+        present = np.where(among, phases, 0)
+        np.maximum(codes, present, out=codes)
+        if by == "policy" and present.any():
+            found[str(key)] = max(found.get(str(key), 0), int(present.max()))
+        yield
+    if by == "policy":
+        return found
+    positions = codes.nonzero()[0].tolist()
+    return dict(zip(nodes.at(codes > 0), codes[positions].tolist(), strict=True))
+
+
+def _present(
+    decisions: Decisions, query: Query, names: Sequence[str], by: str
+) -> Steps[Mapping[_Key, int]]:
+    """Return the phases now that are not clear, of some rows."""
+    nodes, found = decisions.table.nodes, dict[_Key, int]()
+    wanted = [query.node] if by == "policy" else names
+    positions = [nodes.position[name] for name in wanted if name in nodes.position]
+    for key, name, phases in _considered(decisions, query):
+        for position in positions:
+            if phases[position]:
+                found[_Key(str(key), nodes[position], name)] = int(phases[position])
+        yield
+    return found
+
+
+class _Filled:
+    """The phases of some rows, from their records in order."""
+
+    def __init__(self, names: Sequence[str], by: str, since: float, until: float) -> None:
+        self._rows = {name: number for number, name in enumerate(names)}
+        self._by = by
+        self._since = since
+        self._width = max(until - since, 1e-3) / COLUMNS
+        self._tracks: dict[_Key, tuple[Phases, Phases]] = {}
+        """By key: the worst phase at a record in each part, and the phase after the last one; `_NONE` without a record."""
+        self._first: dict[_Key, int] = {}
+        """The phase before the first record."""
+
+    def add(self, block: Block, records: Records) -> None:
+        """Take over records that follow those before."""
+        wanted = [n for n, symbol in enumerate(block.symbols) if symbol in self._rows]
+        records = records[np.isin(records[self._by], wanted)]
+        names = ("policy", "node", "strategy", "was", "kind")
+        fields = zip(*(records[name].tolist() for name in names), strict=True)
+        columns = ((records["at"] - self._since) // self._width).astype(int).tolist()
+        for (policy, node, strategy, was, kind), column in zip(fields, columns, strict=True):
+            key = _Key(str(block.symbols[policy]), str(block.symbols[node]), STRATEGIES[strategy])
+            self._put(key, min(column, COLUMNS), was, kind)
+
+    def _put(self, key: _Key, column: int, was: int, now: int) -> None:
+        if key not in self._tracks:
+            self._first[key] = was
+            self._tracks[key] = (np.zeros(COLUMNS, np.uint8), np.full(COLUMNS, _NONE, np.uint8))
+        if column < COLUMNS:
+            worst, after = self._tracks[key]
+            worst[column] = max(worst[column], was, now)
+            after[column] = now
+
+    def rows(self, present: Mapping[_Key, int]) -> Phases:
+        """Return the worst phase of each row in each part, shape (rows, COLUMNS). `present`: phases without a record."""
+        matrix = np.zeros((len(self._rows), COLUMNS), np.uint8)
+        for key, (worst, after) in self._tracks.items():
+            row = self._rows[getattr(key, self._by)]
+            np.maximum(matrix[row], _carried(self._first[key], worst, after), out=matrix[row])
+        for key, phase in present.items():
+            number = self._rows.get(getattr(key, self._by))
+            if number is not None and key not in self._tracks:
+                np.maximum(matrix[number], phase, out=matrix[number])
+        return matrix
+
+
+def _carried(first: int, worst: Phases, after: Phases) -> Phases:
+    """Return the worst phase in each part, where parts without a record have the phase after the last one."""
+    last = np.maximum.accumulate(np.where(after != _NONE, np.arange(COLUMNS), -1))
+    held = np.where(last >= 0, after[last], first).astype(np.uint8)
+    return np.maximum(np.where(after != _NONE, 0, held), worst).astype(np.uint8)

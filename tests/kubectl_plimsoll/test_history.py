@@ -1,0 +1,149 @@
+"""`history`, `top` and `--watch`: what they request, and what they print."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kubectl_plimsoll import history
+from kubectl_plimsoll import main as cli
+from kubectl_plimsoll.table import Style
+
+RECORDS = [
+    {
+        "number": 3,
+        "at": "2020-11-20T09:15:04.250Z",
+        "kind": "evicted",
+        "policy": "ns/demo",
+        "mode": "enforce",
+        "node": "node-a",
+        "pod": "ns/web",
+        "text": "m GreaterThan 5",
+    },
+    {
+        "number": 2,
+        "at": "2020-11-20T09:15:03.000Z",
+        "kind": "violated",
+        "strategy": "dontschedule",
+        "was": "clear",
+        "why": "first",
+        "policy": "ns/demo",
+        "mode": "observe",
+        "node": "node-a",
+        "rule": "m_bytes GreaterThan 64Gi",
+        "metric": "m_bytes",
+        "limit": 68719476736.0,
+        "reading": 22867496960.0,
+    },
+    {"number": 1, "at": "2020-11-20T09:15:01Z", "kind": "leader", "text": "\x1b[31mreplica"},
+]
+PAGE = {
+    "recorder": "r1",
+    "newest": 3,
+    "completeSince": "2020-11-20T09:00:00Z",
+    "window": {"found": 5},
+    "records": RECORDS,
+}
+TOP = {
+    "timeline": {
+        "since": "2020-11-20T08:15:00Z",
+        "until": "2020-11-20T09:15:00Z",
+        "columns": 240,
+        "rowsMore": 2,
+        "rows": [
+            {
+                "name": "node-a",
+                "now": "violated",
+                "transitions": 3,
+                "violatedShare": 0.5,
+                "runs": [[0, 8, "pending"], [120, 120, "violated"]],
+            }
+        ],
+    }
+}
+
+
+@pytest.fixture
+def kubectl(tmp_path, monkeypatch):
+    """A program in kubectl's place that writes its arguments to a file, and prints a page."""
+    program, log = tmp_path / "kubectl", tmp_path / "log"
+
+    def answers(page):
+        (tmp_path / "page").write_text(json.dumps(page))
+        program.write_text(f'#!/bin/sh\necho "$*" >> {log}\ncat {tmp_path}/page\n')
+        program.chmod(0o755)
+        return log
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("TZ", "UTC")
+    return answers
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["history"], "/history.json"),
+        (["history", "-n", "shop"], "/history/shop.json"),
+        (["history", "node", "node-a"], "/history.json?node=node-a"),
+        (["history", "no/node-a", "--since", "30m"], "/history.json?node=node-a&since=30m"),
+        (["history", "policy", "web", "-n", "shop"], "/history/shop/web.json"),
+        (["history", "tas/shop/web", "--kind=evicted"], "/history/shop/web.json?kind=evicted"),
+        (["history", "pod", "shop/web"], "/history/shop.json?pod=shop/web"),
+        (["top", "--since", "2h"], "/history.json?since=2h&by=node"),
+    ],
+)
+def test_each_object_has_the_path_that_its_permission_names(kubectl, capsys, words, where):
+    log = kubectl({})
+    assert cli.main([*words, "-o", "json"]) == 0
+    assert log.read_text().rstrip().endswith(f"proxy{where}")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["history", "gang", "x"], "history takes one of policy, node, pod and a name, not gang"),
+        (["history", "node"], "history takes one of policy, node, pod and a name, not node"),
+        (["status", "-w"], "--watch is for history and top"),
+    ],
+)
+def test_mistake_is_one_sentence(capsys, words, says):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err
+
+
+def test_records_are_printed_oldest_first_with_units_and_without_terminal_controls():
+    lines = [" ".join(line.split()) for line in history.history(PAGE, Style(), wide=False)]
+    assert lines[0] == "TIME WHAT POLICY OBJECT WHY"
+    assert lines[1].endswith("leader - - \\u001b[31mreplica")
+    assert lines[2].endswith(
+        "violated (dontschedule) ns/demo (observed) node node-a m_bytes GreaterThan 64Gi: 21.3 GiB (first)"
+    )
+    assert lines[3].endswith("evicted ns/demo pod ns/web node node-a m GreaterThan 5")
+    assert lines[4] == "and 2 older records: --since and --kind select some"
+
+
+def test_top_draws_the_interval():
+    _head, row, more = history.top(TOP, Style(), wide=False)
+    assert row.split("[")[0].split() == ["node-a", "violated", "3", "50%"]
+    assert row.split("[")[1] == "." + " " * 14 + "#" * 15 + "]"
+    assert more == "and 2 more nodes"
+
+
+def test_watch_prints_new_records_only_until_interrupted(kubectl, tmp_path):
+    log = kubectl(PAGE)
+    command = [sys.executable, "-P", "-m", "kubectl_plimsoll", "history", "-w"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            first = [running.stdout.readline() for _ in range(5)]
+            assert "TIME" in first[0]
+            new = {**RECORDS[0], "number": 4, "kind": "requeued"}
+            kubectl({**PAGE, "newest": 4, "records": [new], "window": {"found": 1}})
+            assert "requeued" in running.stdout.readline()
+        finally:
+            running.send_signal(signal.SIGINT)
+    assert running.returncode == 0
+    assert "after=3" in log.read_text()
