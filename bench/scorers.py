@@ -23,9 +23,8 @@ from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
 from evaluator.features.scorers import registry
-from evaluator.features.scorers.options import ScorerOptions
 from evaluator.features.scorers.plugin import Scorer, ScorerResult
-from evaluator.features.scorers.registry import BUILT_IN
+from evaluator.features.scorers.registry import BUILT_IN, ScorerOptions
 
 AIM = "pod_p50_ms <= 15 loops"
 _WARM_UP = 5

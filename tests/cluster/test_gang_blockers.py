@@ -9,10 +9,10 @@ import pytest
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser
-from evaluator.features.gangs.pods.labels import decode
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError

@@ -9,9 +9,9 @@ from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.capacity import CapacityTracker
+from evaluator.features.gangs.core.labels import decode
+from evaluator.features.gangs.core.membership import shapes
 from evaluator.features.gangs.core.packing import Packing
-from evaluator.features.gangs.pods.labels import decode
-from evaluator.features.gangs.pods.shape import shapes
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
 

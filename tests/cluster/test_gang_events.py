@@ -11,10 +11,10 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
-from evaluator.features.gangs.pods.labels import decode
 from sandbox.client.objects import EVENTS, PODS
 
 pytestmark = pytest.mark.e2e

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from evaluator.core.model.requests import amounts
-from evaluator.features.gangs.pods import labels
-from evaluator.features.gangs.pods.membership import QoS
+from evaluator.features.gangs.core import labels
+from evaluator.features.gangs.core.membership import QoS
 
 pytestmark = pytest.mark.e2e
 

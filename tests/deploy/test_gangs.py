@@ -9,7 +9,7 @@ import yaml
 
 from evaluator.config import Settings
 from evaluator.features.gangs import webhook
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure

@@ -13,8 +13,8 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.features.gangs.core import ungate
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE
-from evaluator.features.node_actions import conditions, taints
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
+from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from sandbox.client.client import MERGE, ApiError, Client
 from sandbox.client.objects import NODES, PODS
@@ -182,7 +182,9 @@ async def test_stolen_token_can_set_our_conditions_and_nothing_else_in_the_statu
 async def test_evaluator_can_taint_nodes_and_set_conditions(stolen_token, evaluator, administrator):
     async def tainted(*wanted):
         found = decode_node(json.dumps(await administrator.get(NODES, "node-a")))
-        patch = taints.compare(found, dict.fromkeys(wanted, "violating"), own_prefixes(DOMAIN))
+        patch = writes.compare_taints(
+            found, dict.fromkeys(wanted, "violating"), own_prefixes(DOMAIN)
+        )
         await evaluator.patch_node("node-a", patch.operations)
         return (await administrator.get(NODES, "node-a"))["spec"]["taints"]
 
@@ -193,11 +195,11 @@ async def test_evaluator_can_taint_nodes_and_set_conditions(stolen_token, evalua
     assert await tainted() == before
     uid = (await administrator.get(NODES, "node-a"))["metadata"]["uid"]
     state = {"plimsoll.io/Demo": "True/DescheduleViolated"}
-    apply = conditions.ConditionApply("node-a", uid, state, {})
+    apply = writes.ConditionApply("node-a", uid, state, {})
     body = apply.body(lambda _: 1e9, lambda _: "for a test")
     found = await evaluator.apply_node_conditions("node-a", uid, body)
     assert "plimsoll.io/Demo" in {one.type for one in found.status.conditions}
-    apply = conditions.compare(found, {})
+    apply = writes.compare_conditions(found, {})
     found = await evaluator.patch_node_status("node-a", apply.removal)
     assert "plimsoll.io/Demo" not in {one.type for one in found.status.conditions}
 

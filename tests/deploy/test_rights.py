@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
-from evaluator.features.gangs.pods.membership import GATE
+from evaluator.features.gangs.core.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure

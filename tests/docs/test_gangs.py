@@ -3,15 +3,15 @@
 import re
 from pathlib import Path
 
-from evaluator.features.gangs.core.types import GangState
-from evaluator.features.gangs.options import GangOptions
-from evaluator.features.gangs.pods.membership import (
+from evaluator.features.gangs.core.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
     MINIMUM_LABEL,
     PRIORITY_LABEL,
 )
+from evaluator.features.gangs.core.types import GangState
+from evaluator.features.gangs.options import GangOptions
 from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ def test_every_state_has_a_row_with_its_event():
 def test_every_other_event_has_a_row():
     written = set(
         re.findall(
-            r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/features/gangs/core/events.py").read_text()
+            r'"(Gang[A-Z]\w+)"', (ROOT / "evaluator/features/gangs/core/messages.py").read_text()
         )
     )
     rows = set(re.findall(r"^\| `(Gang\w+)` \|", TEXT, re.MULTILINE))

@@ -38,11 +38,11 @@ from evaluator.core.sources.custom_metrics import CustomMetrics
 from evaluator.core.sources.formats import metric_value_list, prometheus_vector
 from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
 from evaluator.features.gangs.core import admission
+from evaluator.features.gangs.core.membership import Membership, Owner
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
 from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
-from evaluator.features.gangs.pods.membership import Membership, Owner
 from evaluator.features.status.controller import transitions
 from evaluator.features.status.event_plan import ReportedState, previously_reported
 from evaluator.features.status.plan import statuses

@@ -3,17 +3,35 @@
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
-from evaluator.features.custom_metrics.formats import discovery, status
-from evaluator.features.custom_metrics.formats.discovery import Discovery
-from evaluator.features.custom_metrics.formats.paths import NODES, PODS
+from prometheus_client import CollectorRegistry, Counter
+
+from evaluator.features.custom_metrics import discovery, formats
+from evaluator.features.custom_metrics.discovery import Discovery
+from evaluator.features.custom_metrics.formats import NODES, PODS
 from evaluator.features.custom_metrics.lists import MetricLists, MetricNotFoundError
-from evaluator.features.custom_metrics.metrics import ApiMetrics
 from evaluator.features.custom_metrics.requests import METHODS, metric_request, selectors
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response, preference
 
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _RETRY = (("retry-after", "1"),)
+
+
+class ApiMetrics:
+    """The metrics of the custom metrics API."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.custom_metrics_requests = Counter(
+            "plimsoll_custom_metrics_requests",
+            "Requests to the custom metrics API by resource and HTTP status.",
+            ["resource", "code"],
+            registry=registry,
+        )
+        self.custom_metrics_left_out = Counter(
+            "plimsoll_custom_metrics_left_out_values",
+            "Values left out of responses of the custom metrics API: a quantity cannot be NaN or infinite.",
+            registry=registry,
+        )
 
 
 class CustomMetricsApi:
@@ -51,7 +69,7 @@ class CustomMetricsApi:
     def refuse(self, refused: RejectedRequestError, request: Request | None) -> Response:
         """Return a rejection as a Status object, which every Kubernetes client understands."""
         self._count(request, refused.status)
-        body = status.failure(int(refused.status), str(refused))
+        body = formats.failure(int(refused.status), str(refused))
         return Response(refused.status, body, discovery.JSON, refused.headers)
 
     def _count(self, request: Request | None, code: HTTPStatus) -> None:

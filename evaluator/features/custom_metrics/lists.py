@@ -4,7 +4,7 @@ A pod has the reading of the node on which it runs.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -14,11 +14,14 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Positions
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.custom_metrics.bodies import EncodedBodies, Measured
-from evaluator.features.custom_metrics.formats import values
-from evaluator.features.custom_metrics.formats.paths import NODES, PODS, MetricRequest
-from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
-from evaluator.features.custom_metrics.readings import Current, CurrentReadings
+from evaluator.features.custom_metrics import formats
+from evaluator.features.custom_metrics.formats import NODES, PODS, MetricRequest
+from evaluator.features.custom_metrics.readings import (
+    Current,
+    CurrentReadings,
+    EncodedBodies,
+    Measured,
+)
 from evaluator.features.custom_metrics.requests import Selectors, matches
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import unhurried
@@ -31,6 +34,27 @@ _BATCH = 500
 
 T = TypeVar("T")
 P = TypeVar("P")
+
+
+class PodsByNamespace:
+    """The pods that use resources of a node, by namespace and name. `change` is a listener of the PodCache."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, PodRecord]] = {}
+
+    def of(self, namespace: str) -> Mapping[str, PodRecord]:
+        """Return the pods of a namespace by name."""
+        return self._pods.get(namespace, {})
+
+    def change(self, before: PodRecord | None, after: PodRecord | None) -> None:
+        """Replace a pod's previous state by its new state (None: absent)."""
+        if after is not None and after.holds:
+            self._pods.setdefault(after.namespace, {})[after.name] = after
+        elif before is not None and before.holds:
+            pods = self._pods[before.namespace]
+            del pods[before.name]
+            if not pods:
+                del self._pods[before.namespace]
 
 
 class MetricNotFoundError(Exception):
@@ -53,12 +77,12 @@ class _Kind(Generic[T]):
 _NODE: _Kind[Node] = _Kind(
     labels=lambda node: node.metadata.labels or {},
     node=lambda node: node.metadata.name,
-    described=lambda node: values.described("Node", node.metadata.name),
+    described=lambda node: formats.described("Node", node.metadata.name),
 )
 _POD: _Kind[PodRecord] = _Kind(
     labels=lambda pod: dict(pod.labels),
     node=lambda pod: pod.node,
-    described=lambda pod: values.described("Pod", pod.name, pod.namespace),
+    described=lambda pod: formats.described("Pod", pod.name, pod.namespace),
 )
 
 
@@ -110,7 +134,7 @@ class MetricLists:
             if (known := self._known(request, measured)) is not None:
                 return known
             names = map(measured.nodes.__getitem__, measured.positions.tolist())
-            objects = (values.described("Node", name) for name in names)
+            objects = (formats.described("Node", name) for name in names)
             made = await unhurried(_pieces(request, objects, measured))
             self._bodies.put((request.version, request.metric), measured, made, self._clock())
             return made
@@ -191,7 +215,7 @@ def _one(found: T | None) -> list[T]:
 
 
 def _pieces(request: MetricRequest, objects: Iterator[str], measured: Measured) -> Iterator[bytes]:
-    return values.pieces(
+    return formats.value_list(
         request.version,
         request.metric,
         objects,

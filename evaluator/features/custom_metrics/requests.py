@@ -10,8 +10,8 @@ from http import HTTPStatus
 from urllib.parse import unquote
 
 from evaluator.core.access.user import Attributes, ResourceAttributes
-from evaluator.features.custom_metrics.formats import discovery, paths
-from evaluator.features.custom_metrics.formats.paths import GROUP, NAMESPACES, ROOT, MetricRequest
+from evaluator.features.custom_metrics import discovery, formats
+from evaluator.features.custom_metrics.formats import GROUP, NAMESPACES, ROOT, MetricRequest
 from plimsoll.http.types import RejectedRequestError, Request
 from plimsoll.labels.selector import Labels, Requirement, parse_selector
 
@@ -50,7 +50,7 @@ def metric_request(path: str) -> MetricRequest:
     if path.startswith(f"{ROOT}/"):
         try:
             below = path[len(ROOT) + 1 :].split("/")
-            found = paths.parse([unquote(segment, errors="strict") for segment in below])
+            found = formats.parse_path([unquote(segment, errors="strict") for segment in below])
         except UnicodeDecodeError as error:
             raise RejectedRequestError(
                 HTTPStatus.BAD_REQUEST, "a path that is not UTF-8"

@@ -6,6 +6,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter
+
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
@@ -15,7 +17,6 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.evictions import plan as evictions
-from evaluator.features.evictions.metrics import EvictionMetrics
 from evaluator.features.evictions.plan import Eviction, EvictionRate
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
@@ -24,6 +25,18 @@ log = logs.get(__name__)
 
 _REST = 0.1
 """Seconds between two plans: any reading may change them."""
+
+
+class EvictionMetrics:
+    """The metrics of evictions."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.evictions = Counter(
+            "plimsoll_evictions",
+            "Evictions requested, by policy and result.",
+            ["namespace", "policy", "result"],
+            registry=registry,
+        )
 
 
 class EvictionController:

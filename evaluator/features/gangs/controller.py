@@ -15,7 +15,6 @@ from typing import Protocol
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.features.gangs import gauges
 from evaluator.features.gangs.core.decide import deciding
 from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.packing import Capacity
@@ -27,7 +26,7 @@ from evaluator.features.gangs.core.types import (
     GangRelease,
     GangTimings,
 )
-from evaluator.features.gangs.metrics import GangMetrics
+from evaluator.features.gangs.metrics import GangMetrics, bind_gauges
 from evaluator.features.gangs.ungater import UngateResult
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -125,7 +124,7 @@ class GangController:
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._excluded_nodes: Sequence[tuple[object, ...]] = ()
         self.listeners: list[Callable[[], None]] = []
-        gauges.show(metrics, index, self.newest, clock)
+        bind_gauges(metrics, index, self.newest, clock)
 
     @property
     def decisions(self) -> GangDecisions:

@@ -11,7 +11,7 @@ from evaluator.core.kube.pod_events import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.pod_record import Key, PodRecord
-from evaluator.features.gangs.core import events
+from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangDecisions, GangVerdict
 from evaluator.features.gangs.metrics import GangMetrics
@@ -117,8 +117,8 @@ class GangEventRecorder:
             looked += 1
             if seen.get(key) != reported:
                 seen[key] = reported
-                pods = events.concerned(gang, verdict)
-                queue.want(key, pods, events.notes(verdict, reported[2]), self._clock())
+                pods = messages.concerned(gang, verdict)
+                queue.want(key, pods, messages.notes(verdict, reported[2]), self._clock())
                 looked += len(pods)
             if looked >= _STEP:
                 looked = 0
@@ -132,7 +132,7 @@ class GangEventRecorder:
         for key, pod in native.items():
             if seen.get(key) is not pod:
                 seen[key] = pod
-                self._writer.queue.want(key, [pod], [events.native()], self._clock())
+                self._writer.queue.want(key, [pod], [messages.native()], self._clock())
         for key in seen.keys() - native.keys():
             del seen[key]
             self._writer.queue.forget(key)

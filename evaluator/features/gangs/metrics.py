@@ -1,6 +1,12 @@
 """The metrics of gangs and of the webhook."""
 
+from collections.abc import Callable
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.types import GangDecisions, GangState
 
 
 class GangMetrics:
@@ -66,3 +72,29 @@ class GangMetrics:
             ["reason", "result"],
             registry=registry,
         )
+
+
+def bind_gauges(
+    metrics: GangMetrics,
+    index: GangIndex,
+    decisions: Callable[[], GangDecisions],
+    clock: Callable[[], float],
+) -> None:
+    """Bind the gauges to the latest decisions; `clock` returns Unix time."""
+
+    def count(state: GangState) -> int:
+        return sum(verdict.state is state for verdict in decisions().verdicts.values())
+
+    def gated() -> int:
+        return len(index.native) + sum(len(gang.gated) for gang in index.gangs)
+
+    def oldest_wait() -> float:
+        """Gangs without a creation time are left out."""
+        verdicts = decisions().verdicts.values()
+        waiting = [verdict.since for verdict in verdicts if verdict.state.waits and verdict.since]
+        return max(0.0, clock() - min(waiting)) if waiting else 0.0
+
+    for state in GangState:
+        metrics.gangs.labels(state.value).set_function(partial(count, state))
+    metrics.gang_pods_gated.set_function(gated)
+    metrics.gang_oldest_wait.set_function(oldest_wait)

@@ -13,7 +13,7 @@ from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.report import Facts, Window
 from evaluator.features.gangs.core import explain as explain_gangs
 from evaluator.features.gangs.core.explain import GangExplainer
-from evaluator.features.gangs.pods.membership import GATE, GROUP_LABEL
+from evaluator.features.gangs.core.membership import GATE, GROUP_LABEL
 from plimsoll.http.pieces import unhurried
 
 _TEMPLATES = Path(__file__).parent / "templates"

@@ -12,12 +12,11 @@ from typing import NamedTuple
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.gangs.core import ungate
+from evaluator.features.gangs.core import labels, ungate
+from evaluator.features.gangs.core.membership import GROUP_LABEL
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_among
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics
-from evaluator.features.gangs.pods import labels
-from evaluator.features.gangs.pods.membership import GROUP_LABEL
 from plimsoll import logs, rfc3339
 from plimsoll.decode import UNREADABLE
 

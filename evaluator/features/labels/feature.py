@@ -1,11 +1,12 @@
 """Node labels of violated rules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
 from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
+from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
@@ -13,8 +14,37 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.removal import Removal
-from evaluator.features.labels.conflicts import ConflictsByLabel, problems
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
+
+
+class ConflictsByLabel:
+    """All current label conflicts."""
+
+    def __init__(self, conflicts: Iterable[LabelConflict]) -> None:
+        self._by_label: dict[str, list[LabelConflict]] = {}
+        for conflict in conflicts:
+            self._by_label.setdefault(conflict.key, []).append(conflict)
+
+    def of(self, decision: Decision) -> Iterator[LabelConflict]:
+        """Yield the conflicts with labels that the policy sets."""
+        if not self._by_label:
+            return
+        policy, labels = decision.policy, decision.labels
+        rules = (rule for strategy in policy.strategies.values() for rule in strategy.rules)
+        keys = [policy.key.name, *(label.key for rule in rules for label in rule.labels)]
+        for key in dict.fromkeys(keys):
+            for conflict in self._by_label.get(key, ()):
+                if labels.get(conflict.node, {}).get(key) == conflict.value:
+                    yield conflict
+
+
+def problems(conflicts: Iterable[LabelConflict]) -> tuple[str, ...]:
+    """Return a sentence for each conflict."""
+    return tuple(
+        f"label {conflict.key} on {conflict.node} is owned by another field manager (value "
+        f"{conflict.theirs!r}): not set"
+        for conflict in conflicts
+    )
 
 
 class LabelledNodes(Effects):

@@ -1,25 +1,219 @@
 """Decides which nodes get which taints and conditions, from the decisions and what the nodes have now."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Reindex
+from evaluator.core.model.node_index import Floats, Mask, NodeMask, Reindex, union
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
+from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.features.node_actions.annotations import TaintsAndConditions
-from evaluator.features.node_actions.limit import ClusterLimit
-from evaluator.features.node_actions.policy import ActingPolicy
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.annotations import (
+    CONDITION,
+    TAINT,
+    TaintEffect,
+    TaintsAndConditions,
+)
+from evaluator.features.node_actions.limit import ClusterLimit, choose, matchable
+from evaluator.features.node_actions.report import condition_conflicts
 from evaluator.features.node_actions.types import (
+    VALUE,
     ActionPlan,
     ActionSettings,
     Observed,
     ObservedMasks,
     PolicyActions,
+    taint_name,
 )
+
+
+class ActingPolicy:
+    """The actions of one policy."""
+
+    def __init__(
+        self,
+        decision: Decision,
+        decisions: Decisions,
+        where: ObservedMasks,
+        settings: ActionSettings,
+    ) -> None:
+        self.key = decision.policy.key
+        self._actions = decision.policy.actions.part(TaintsAndConditions)
+        self._settings = settings
+        self._where = where
+        self._nodes = nodes = decisions.table.nodes
+        states = decision.states
+        self._violated = {
+            name: states[name].found.violated for name in names.STRONGEST_FIRST if name in states
+        }
+        self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
+        self._violating = union(self._violated.values(), nodes)
+        self._kept = decisions.table.unreported(decision.policy.metrics)
+        self._matchable = matchable(decision, self._violating, decisions.table)
+        self._taint = names.taint_key(settings.prefix, decision.policy.key)
+        self.condition = self._actions.condition
+        self._sets_taint = settings.taints and TAINT in self._actions.kinds
+        self.sets_condition = (
+            settings.conditions
+            and CONDITION in self._actions.kinds
+            and names.permitted(self.condition, settings.condition_types)
+        )
+        self._foreign = where.foreign(self.condition) if self.sets_condition else {}
+        self._evicts = settings.evict and StrategyName.DESCHEDULE in states
+
+    @property
+    def _hard(self) -> bool:
+        return self._sets_taint and self._actions.effect.hard
+
+    @property
+    def _limits_taints(self) -> bool:
+        return self._sets_taint and (self._actions.effect.hard or self._actions.limits_all)
+
+    def present(self, before: PolicyActions | None, reindex: Reindex) -> Mask:
+        """Return the nodes that count for the cluster's limit: with a hard taint, or of a policy that evicts with any limited one.
+
+        Evictions leave no trace on the node.
+        """
+        found = self._nodes.none
+        if self._hard or (self._evicts and self._limits_taints):
+            found = self._where.tainted(self._taint, hard=self._hard)
+        if self._evicts and before is not None and before.choice is not None:
+            found = found | (reindex.mask(before.choice.acted) & self._evicting)
+        return found
+
+    def plan(
+        self, before: PolicyActions | None, reindex: Reindex, cluster: ClusterLimit, now: float
+    ) -> PolicyActions:
+        since = self._since(before, reindex, now)
+        limit = self._actions.limit.of(self._matchable)
+        made = PolicyActions(self._nodes, self._violating, since, limit, self._matchable)
+        if not self._limits_taints and not self._evicts:
+            return made
+        present = self.present(before, reindex)
+        wanted = self._evicting
+        if self._limits_taints:
+            if not self._hard:
+                present = present | self._where.tainted(self._taint)
+            wanted = self._violating | (present & self._kept)
+        within = cluster if self._hard or self._evicts else None
+        choice = choose(wanted, present, since, most=limit, cluster=within)
+        if within is not None:
+            within.add(choice.acted)
+        return replace(made, choice=choice)
+
+    def _since(self, before: PolicyActions | None, reindex: Reindex, now: float) -> Floats:
+        """Return when each node began or ceased to violate the policy: as its condition says, so that all replicas agree."""
+        if before is None:
+            changed, since = self._violating, np.where(self._violating, now, np.nan)
+        else:
+            changed = reindex.mask(before.violating) ^ self._violating
+            since = np.where(changed, now, reindex.values(before.since))
+        for node, known in self._where.conditions.get(self._actions.condition, {}).items():
+            position = self._nodes.position.get(node)
+            if position is None or known.since is None:
+                continue
+            if (known.status == "True") == bool(self._violating[position]):
+                since[position] = known.since
+        return since
+
+    def taints(self, made: PolicyActions) -> list[LabelAssignment]:
+        """Return the taints of this policy; nodes without a verdict keep theirs."""
+        if not self._sets_taint:
+            return []
+        masks: dict[TaintEffect, Mask] = {}
+        if self._hard:
+            assert made.choice is not None
+            acted = made.choice.acted & self._violating
+            masks[TaintEffect.NO_SCHEDULE] = acted
+            if self._actions.effect is TaintEffect.NO_EXECUTE and self._settings.no_execute:
+                masks[TaintEffect.NO_EXECUTE] = acted & self._evicting
+        else:
+            limited = self._actions.limits_all and made.choice is not None
+            soft = (
+                self._violating & made.choice.acted if limited and made.choice else self._violating
+            )
+            # A taint that every node has says nothing.
+            masks[TaintEffect.PREFER_NO_SCHEDULE] = self._nodes.none if soft.all() else soft
+        found = []
+        for effect in TaintEffect:
+            present = self._where.taints.get((self._taint, effect.value), self._nodes.none)
+            mask = (masks.get(effect, self._nodes.none) & ~self._kept) | (present & self._kept)
+            name = taint_name(self._taint, effect.value)
+            found.append(LabelAssignment(name, VALUE, NodeMask(self._nodes, mask)))
+        return found
+
+    def conditions(
+        self, made: PolicyActions, before: ActionPlan, reindex: Reindex
+    ) -> list[LabelAssignment]:
+        """Return the conditions of this policy: True where it is violated, False where it was.
+
+        Nodes on which another field manager owns the condition are left out.
+        """
+        kind = self._actions.condition
+        free = ~union(self._foreign.values(), self._nodes)
+        present = self._where.condition(kind)
+        past = assignments_of(before.conditions).by_label
+        ever = union(
+            [*present.values(), *(reindex.mask(m.mask) for (k, _), m in past.items() if k == kind)],
+            self._nodes,
+        )
+        wanted: dict[str, Mask] = {}
+        unnamed = made.violating
+        for strategy in names.STRONGEST_FIRST:
+            violated = self._violated.get(strategy, self._nodes.none)
+            wanted[names.violated(strategy)] = unnamed & violated
+            unnamed = unnamed & ~violated
+        wanted[names.NOT_VIOLATED] = ever & ~made.violating
+        found = []
+        for value, where in wanted.items():
+            kept = present.get(value, self._nodes.none) & self._kept
+            mask = (where & ~self._kept) | kept
+            found.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask & free)))
+        return found
+
+    def conflicts(self) -> list[str]:
+        """Return which nodes have the condition from another field manager, one sentence for each."""
+        return condition_conflicts(self.condition, self._foreign, self._nodes)
+
+    def problems(self, owners: Mapping[str, PolicyKey]) -> list[str]:
+        """Return the actions that are not taken because of flags or other policies."""
+        kinds, kind = self._actions.kinds, self._actions.condition
+        found = []
+        if TAINT in kinds and not self._settings.taints:
+            found.append(
+                "plimsoll.io/actions: taint: the evaluator runs without --taints: no taint is set"
+            )
+        if CONDITION in kinds and not self._settings.conditions:
+            found.append(
+                "plimsoll.io/actions: condition: the evaluator runs without --conditions: no condition is set"
+            )
+        if (
+            CONDITION in kinds
+            and self._settings.conditions
+            and not names.permitted(kind, self._settings.condition_types)
+        ):
+            found.append(
+                f"plimsoll.io/condition-type: {kind} does not begin with {names.DOMAIN} and --conditionTypes of the evaluator "
+                "does not permit it: no condition is set"
+            )
+        if (
+            self._sets_taint
+            and self._actions.effect is TaintEffect.NO_EXECUTE
+            and not self._settings.no_execute
+        ):
+            found.append(
+                "plimsoll.io/taint-effect: the evaluator runs without --allowNoExecute: NoSchedule is set instead"
+            )
+        owner = owners.get(kind, self.key)
+        if self.sets_condition and owner != self.key:
+            found.append(
+                f"condition {kind} is set by policy {owner}: name another in plimsoll.io/condition-type"
+            )
+        return found
 
 
 def planning(

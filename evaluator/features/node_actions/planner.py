@@ -5,23 +5,59 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.steps import Steps
-from evaluator.features.node_actions.conditions import foreign_conditions, own_conditions
-from evaluator.features.node_actions.metrics import NodeActionMetrics
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
-from evaluator.features.node_actions.taints import own_taints
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
+from evaluator.features.node_actions.writes import foreign_conditions, own_conditions, own_taints
 from plimsoll.wakeup import WakeUp
 
 _REST = 0.02
 """Seconds between two plans."""
 _SLICE = 0.001
 """Seconds of work before yielding to the event loop."""
+
+
+class NodeActionMetrics:
+    """The metrics of taints and conditions, and of the limits of nodes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.taint_writes = Counter(
+            "plimsoll_taint_writes",
+            "Writes of node taints by result.",
+            ["result"],
+            registry=registry,
+        )
+        self.condition_writes = Counter(
+            "plimsoll_condition_writes",
+            "Writes of node conditions by result.",
+            ["result"],
+            registry=registry,
+        )
+        self.tainted_nodes = Gauge(
+            "plimsoll_tainted_nodes",
+            "Nodes with a taint of Plimsoll.",
+            registry=registry,
+        )
+        self.acted_nodes = PolicyGauge(
+            "plimsoll_policy_acted_nodes",
+            "Nodes with a hard taint of a policy, or from which its pods are evicted.",
+            ["namespace", "policy"],
+            registry=registry,
+        )
+        self.held_back_nodes = PolicyGauge(
+            "plimsoll_policy_held_back_nodes",
+            "Violating nodes that are not acted on because of max-nodes or --maxActedNodes.",
+            ["namespace", "policy"],
+            registry=registry,
+        )
 
 
 class NodeActionPlanner:
@@ -47,7 +83,7 @@ class NodeActionPlanner:
         self._decider = decider
         self._metrics = metrics
         self.settings = settings
-        self._clock = clock
+        self.clock = clock
         self.prefixes = own_prefixes(settings.prefix)
         self.latest = ActionPlan()
         self.ready = False
@@ -124,7 +160,7 @@ class NodeActionPlanner:
                 taints[node] = taints.get(node, frozenset()) | adding
         observed = Observed(taints, self._conditions, self._foreign)
         steps = planning(
-            self._decider.latest, observed, self.latest, self._settings(), now=self._clock()
+            self._decider.latest, observed, self.latest, self._settings(), now=self.clock()
         )
         self.latest = await _in_slices(steps)
         self.ready = True

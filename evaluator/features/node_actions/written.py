@@ -8,9 +8,9 @@ from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.types import Policy
 from evaluator.core.writes.removal import NodeOperations, Removal
-from evaluator.features.node_actions import conditions, names, taints
+from evaluator.features.node_actions import names, writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
-from evaluator.features.node_actions.conditions import own_conditions
+from evaluator.features.node_actions.writes import own_conditions
 from plimsoll import rfc3339
 from plimsoll.flags import option
 
@@ -31,7 +31,7 @@ def of_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
                 "reason": condition.reason,
                 "since": None if condition.since is None else rfc3339.seconds(condition.since),
             }
-            for kind, condition in sorted(conditions.own_conditions(node).items())
+            for kind, condition in sorted(writes.own_conditions(node).items())
         ],
     }
 
@@ -64,11 +64,11 @@ class RemovalOptions(FeatureOptions):
 def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
     """Yield the writes that remove conditions that our field manager owns, and taints with our prefixes."""
     name, prefixes = node.metadata.name, names.own_prefixes(options.taint_prefix)
-    if states := conditions.compare(node, {}):
+    if states := writes.compare_conditions(node, {}):
         kinds = ", ".join(sorted(states.before))
         yield Removal(f"condition {kinds}", NodeOperations(name, states.removal, "/status"))
-    if patch := taints.compare(node, {}, prefixes):
-        keys = sorted({key for key, _ in taints.own_taints(node, prefixes)})
+    if patch := writes.compare_taints(node, {}, prefixes):
+        keys = sorted({key for key, _ in writes.own_taints(node, prefixes)})
         yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))
 
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from prometheus_client import CollectorRegistry, Counter
+
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
@@ -18,7 +20,6 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue import readmitted
-from evaluator.features.requeue.metrics import RequeueMetrics
 from evaluator.features.requeue.plan import (
     RejectedPod,
     RejectedPods,
@@ -37,6 +38,20 @@ _PAUSE = 0.05
 """Seconds per requeued pod before the next plan. A pod that was bound meanwhile wakes the others by itself."""
 _ROUND = 0.02
 """Seconds between two plans, so that a burst of events costs few plans."""
+
+
+class RequeueMetrics:
+    """The metrics of requeued pods."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.nudges = Counter(
+            "plimsoll_nudges",
+            "Rejected pods requeued because a node may take them, by result.",
+            ["result"],
+            registry=registry,
+        )
+        for result in ("ok", "error"):
+            self.nudges.labels(result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,26 @@
 """Requeues rejected pods as soon as their policy permits a node again."""
 
+from dataclasses import dataclass
+
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
 from evaluator.core.wiring import Wired
-from evaluator.features.requeue.controller import RequeueController
-from evaluator.features.requeue.metrics import RequeueMetrics
-from evaluator.features.requeue.options import RequeueOptions
+from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
+from plimsoll.flags import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequeueOptions(FeatureOptions):
+    """Requeueing of rejected pods."""
+
+    nudge: bool = option(
+        "nudge",
+        True,
+        "requeue a rejected pod, by an annotation on it, as soon as its policy permits a node again; without it "
+        "kube-scheduler retries within 5 minutes",
+    )
 
 
 def wire(core: Core, options: RequeueOptions) -> Wired:

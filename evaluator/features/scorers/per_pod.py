@@ -18,9 +18,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.scorers import derived
-from evaluator.features.scorers import derived_readings as scorer_metrics
-from evaluator.features.scorers.derived import DERIVED_METRICS
-from evaluator.features.scorers.derived_readings import Scoring
+from evaluator.features.scorers.derived import DERIVED_METRICS, Scoring
 from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 MOST_REMEMBERED = 64
@@ -51,9 +49,7 @@ class PerPodDecisions:
         if found is None:
             values = derived.values(sorted(metrics), self._scorers, cluster, pod)
             nodes = decisions.table.nodes
-            over_nodes = {
-                name: scorer_metrics.over(v, cluster, nodes) for name, v in values.items()
-            }
+            over_nodes = {name: derived.over(v, cluster, nodes) for name, v in values.items()}
             if len(self._known) >= MOST_REMEMBERED:
                 del self._known[next(iter(self._known))]
             found = self._known[key] = for_values(decision, decisions.table, over_nodes)
@@ -88,7 +84,7 @@ def for_values(decision: Decision, table: MetricTable, values: Mapping[str, Floa
 
 
 def _prepared(name: str, table: MetricTable, values: Floats) -> MetricColumn:
-    return MetricColumn(name, scorer_metrics.with_values(table.columns[name], values), table.nodes)
+    return MetricColumn(name, derived.with_values(table.columns[name], values), table.nodes)
 
 
 def _violation_reasons(

@@ -11,9 +11,13 @@ from http import HTTPStatus
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.protocol import codec, podview
 from evaluator.core.protocol.http import ErrorResponder, RouteGroup
-from evaluator.features.scorers import results
-from evaluator.features.scorers.metrics import ScoringMetrics
-from evaluator.features.scorers.runner import CachedResult, ScorerError, ScorerRunner
+from evaluator.features.scorers import runner
+from evaluator.features.scorers.runner import (
+    CachedResult,
+    ScorerError,
+    ScorerRunner,
+    ScoringMetrics,
+)
 from plimsoll import VERSION, logs
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response
@@ -119,7 +123,7 @@ def _paths(
 
 def _filter(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> Parts:
     refusals = cached.result.refusals.get(target.name, ()) if target.name else ()
-    failed = results.refused(cached.view.nodes, refusals, args.names)
+    failed = runner.refused(cached.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
     log.info(
         "Filtered nodes for %s: %d of %d pass",
@@ -137,7 +141,7 @@ def _prioritize(target: ScorerRequest, args: codec.Args, cached: CachedResult) -
     scores = cached.result.scores.get(target.name) if target.name else None
     if scores is None:
         return codec.encode_priorities(())
-    return codec.encode_priorities(results.scored(cached.view.nodes, scores, args.names))
+    return codec.encode_priorities(runner.scored(cached.view.nodes, scores, args.names))
 
 
 async def _bind(_request: Request) -> Response:

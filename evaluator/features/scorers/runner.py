@@ -6,18 +6,17 @@ snapshot does not change.
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import Amounts, PodView, Resource
-from evaluator.features.scorers.demand import Demands
-from evaluator.features.scorers.metrics import ScoringMetrics
-from evaluator.features.scorers.plugin import Scorer, ScorerResult
-from evaluator.features.scorers.results import check
-from evaluator.features.scorers.snapshot import ClusterSnapshot
+from evaluator.features.scorers.plugin import BEST, Scorer, ScorerResult, Scores
+from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
@@ -25,6 +24,81 @@ log = logs.get(__name__)
 
 _MOST_CACHED = 32
 """Cached results: about 0.5 MB each with 5,000 nodes."""
+
+
+class ScoringMetrics:
+    """The metrics of scorers."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.scorer_requests = Counter(
+            "plimsoll_scorer_requests",
+            "Requests of kube-scheduler to a scorer by verb, HTTP status and whether a cached result was used.",
+            ["scorer", "verb", "code", "outcome"],
+            registry=registry,
+        )
+        self.scorer_seconds = Histogram(
+            "plimsoll_scorer_duration_seconds",
+            "Time of a scorer to assess all nodes for one pod.",
+            ["scorer"],
+            buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+            registry=registry,
+        )
+        self.scorer_missing_nodes = Gauge(
+            "plimsoll_scorer_missing_nodes",
+            "Nodes without an input that a scorer needs, at its last assessment.",
+            ["scorer"],
+            registry=registry,
+        )
+
+
+def check_result(found: ScorerResult, scorer: Scorer, nodes: int) -> None:
+    """Validate a result for `nodes` nodes. Raises ValueError or TypeError; AttributeError if it is not made of arrays."""
+    masks = [refusal.where for refusals in found.refusals.values() for refusal in refusals]
+    if found.missing is not None:
+        masks.append(found.missing)
+    for mask in masks:
+        if mask.dtype != np.bool_:
+            raise TypeError(f"a mask of {mask.dtype}")
+    for array in (*masks, *found.scores.values(), *found.facts.values()):
+        if array.shape != (nodes,):
+            raise ValueError(f"an array of {array.shape} for {nodes} nodes")
+    _check_names("predicates", found.refusals, scorer.predicates)
+    _check_names("priorities", found.scores, scorer.priorities)
+    for name, scores in found.scores.items():
+        _check_scores(name, scores)
+
+
+def _check_names(what: str, used: Iterable[str], own: Iterable[str]) -> None:
+    if others := sorted({*used} - {*own}):
+        raise ValueError(f"{what} that are not its own: {', '.join(others)}")
+
+
+def _check_scores(name: str, scores: Scores) -> None:
+    if not np.issubdtype(scores.dtype, np.integer):
+        raise TypeError(f"scores of {name} that are not integers")
+    if scores.size and not 0 <= scores.min() <= scores.max() <= BEST:
+        raise ValueError(f"scores of {name} outside 0..{BEST}")
+
+
+def refused(
+    nodes: NodeIndex, refusals: Sequence[NodeRejection], names: Sequence[str]
+) -> dict[str, str]:
+    """Return the rejected nodes among `names` with their first reason. Unknown nodes are not rejected."""
+    found: dict[str, str] = {}
+    positions = nodes.find(names)
+    for refusal in refusals:
+        hit = (positions >= 0) & refusal.where[positions] if len(nodes) else positions >= 0
+        for position in hit.nonzero()[0].tolist():
+            found.setdefault(names[position], refusal.reason)
+    return found
+
+
+def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the scores of `names`, in order; unknown nodes are left out, which the scheduler reads as 0."""
+    position = nodes.position
+    known = [name for name in names if name in position]
+    selected: list[int] = scores[nodes.find(known)].tolist()
+    return list(zip(known, selected, strict=True))
 
 
 class SnapshotSource(Protocol):
@@ -121,7 +195,7 @@ class ScorerRunner:
         scorer = self.scorers[name]
         try:
             found = scorer.score(view, pod)
-            check(found, scorer, len(view.nodes))
+            check_result(found, scorer, len(view.nodes))
             return found
         except Exception as error:
             # A bug affects every pod: tracebacks are rate-limited, the request counter has all failures.

@@ -20,11 +20,7 @@ from evaluator.core.model.resources import RESOURCES
 from evaluator.core.model.usage_metrics import ANNOTATIONS, METRICS
 from evaluator.core.readings.merged import Readings
 from evaluator.features.scorers.learning.rewards import Rewards
-from evaluator.features.scorers.snapshot import (
-    ClusterSnapshot,
-    measured_congestion,
-    measured_usage,
-)
+from evaluator.features.scorers.snapshot import ClusterSnapshot, measured_congestion, measured_usage
 
 PERIOD = 0.1
 """Seconds between two refreshes of the readings."""

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from evaluator.core.model.pod_spec_view import Gate
-from evaluator.features.gangs.pods import labels as gang_labels
-from evaluator.features.gangs.pods.membership import GATE, PRIORITY_LABEL
+from evaluator.features.gangs.core import labels as gang_labels
+from evaluator.features.gangs.core.membership import GATE, PRIORITY_LABEL
 from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 

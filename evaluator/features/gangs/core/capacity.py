@@ -14,9 +14,9 @@ from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.model.resources import RESOURCES, ExtendedResources
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.eligibility import Eligibility
+from evaluator.features.gangs.core.membership import PlacementConstraints, membership_of
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import gang_of
-from evaluator.features.gangs.pods.membership import PlacementConstraints, membership_of
 
 _NO_ROOM = (np.nan,) * len(RESOURCES)
 _NO_USAGE = NodeUsage()

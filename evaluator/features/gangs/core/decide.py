@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core import messages
+from evaluator.features.gangs.core.membership import shape, shapes
 from evaluator.features.gangs.core.packing import Capacity, Packing, Shortage
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.reservations import Reservations
@@ -21,7 +22,6 @@ from evaluator.features.gangs.core.types import (
     GangTimings,
     GangVerdict,
 )
-from evaluator.features.gangs.pods.shape import shape, shapes
 
 _MOST_GONE = 1000
 """Admitted gangs remembered without any pods: their controllers may be about to replace all of them."""

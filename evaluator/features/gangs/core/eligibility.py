@@ -19,7 +19,7 @@ from evaluator.core.model.node_index import Mask, NodeIndex, fixed
 from evaluator.core.model.pod import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import ViolationReasons
-from evaluator.features.gangs.pods.membership import PlacementConstraints
+from evaluator.features.gangs.core.membership import PlacementConstraints
 
 K = TypeVar("K")
 

@@ -8,11 +8,10 @@ from typing import Any
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.features.gangs.core.explain_fit import Fit, requested_amounts
+from evaluator.features.gangs.core.membership import GATE, QoS, shapes
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangTimings, Reservation
-from evaluator.features.gangs.pods.membership import GATE, QoS
-from evaluator.features.gangs.pods.shape import shapes
 from plimsoll import rfc3339
 
 _NAMED = 10

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
+from evaluator.features.gangs.core.membership import PodShape
 from evaluator.features.gangs.core.packing import Capacity, Demand, Packing
-from evaluator.features.gangs.pods.shape import PodShape
 
 _LOOKED_AT = 10
 """The largest number of shapes in an explanation; the most frequent ones are kept."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.pod_record import Key, PodRecord
+from evaluator.features.gangs.core.membership import membership_of
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_beside, gang_of
-from evaluator.features.gangs.pods.membership import membership_of
 
 
 class GangIndex:

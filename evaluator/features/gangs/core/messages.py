@@ -1,7 +1,12 @@
-"""Messages about gangs. Each is one sentence that changes only if the gang's situation does. No I/O."""
+"""Messages and Events about gangs. A message is one sentence that changes only if the gang's situation does. No I/O."""
 
+from collections.abc import Sequence
+
+from evaluator.core.model.events import EventSpec
+from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.packing import Shortage
 from evaluator.features.gangs.core.podgroup import PodGroup, about
+from evaluator.features.gangs.core.types import GangState, GangVerdict
 from plimsoll.text import counted
 
 SCHEDULED = "all pods have nodes"
@@ -11,6 +16,10 @@ TIMED_OUT = (
 )
 WORKS = "minAvailable pods have nodes; kube-scheduler has found none for the others yet"
 WAITS_FOR_TURN = "complete, waiting for its turn: other gangs go first"
+NORMAL, WARNING = "Normal", "Warning"
+
+_ALARMING = frozenset({GangState.TOO_LARGE, GangState.NOT_LIFTED, GangState.TIMED_OUT})
+"""States that need a person's attention; the others are ordinary waiting."""
 
 
 def incomplete(gang: PodGroup, *, admitted: bool) -> str:
@@ -64,3 +73,40 @@ def _pods(gang: PodGroup, shortage: Shortage) -> str:
 def _policies(gang: PodGroup) -> str:
     names = sorted({str(policy) for pod in gang.releasable if (policy := about(pod).policy)})
     return f"policy {' and '.join(names)}" if names else "a policy"
+
+
+def concerned(gang: PodGroup, verdict: GangVerdict) -> tuple[PodRecord, ...]:
+    """Return the pods to write events on: gated ones, and after a release those without a node.
+
+    Pods that never had our gate get no events.
+    """
+    if verdict.state.waits:
+        return gang.gated
+    return (*gang.gated, *gang.placing) if verdict.state is not GangState.SCHEDULED else ()
+
+
+def notes(verdict: GangVerdict, blockers: Sequence[str] = ()) -> tuple[EventSpec, ...]:
+    """Return the events for each of these pods, one per reason. `blockers`: why its missing pods are not created."""
+    kind = WARNING if verdict.state in _ALARMING else NORMAL
+    specs = [EventSpec(kind, f"Gang{verdict.state}", verdict.message)]
+    if blockers:
+        specs.append(EventSpec(WARNING, "GangCannotComplete", "; ".join(blockers)))
+    if verdict.problems:
+        specs.append(EventSpec(WARNING, "GangLabels", "; ".join(verdict.problems)))
+    return tuple(specs)
+
+
+def overdue(verdict: GangVerdict | None) -> EventSpec:
+    """Return the event for a pod that is ungated by --gateMaxAge before its gang is ready."""
+    why = f"; its gang was not ready: {verdict.message}" if verdict and verdict.state.waits else ""
+    sentence = f"ungated, as it was held for longer than --gateMaxAge{why}"
+    return EventSpec(WARNING, "GangOverdue", sentence)
+
+
+def native() -> EventSpec:
+    """Return the event for a pod with our gate that is in a group that Kubernetes itself schedules."""
+    sentence = (
+        "the pod has a spec.schedulingGroup and the gate plimsoll.io/gang: Kubernetes schedules its group, and the gate "
+        "is never removed; remove one of the two from its template"
+    )
+    return EventSpec(WARNING, "GangNative", sentence)

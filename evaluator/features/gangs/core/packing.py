@@ -16,8 +16,7 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
-from evaluator.features.gangs.pods.membership import PlacementConstraints
-from evaluator.features.gangs.pods.shape import PodShape
+from evaluator.features.gangs.core.membership import PlacementConstraints, PodShape
 
 Demand = Mapping[PodShape, int]
 """The number of pods by shape."""

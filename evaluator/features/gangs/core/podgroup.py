@@ -7,8 +7,13 @@ from typing import NamedTuple
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
-from evaluator.features.gangs.pods.membership import Membership, QoS, membership_of
-from evaluator.features.gangs.pods.shape import PodShape, shapes
+from evaluator.features.gangs.core.membership import (
+    Membership,
+    PodShape,
+    QoS,
+    membership_of,
+    shapes,
+)
 from plimsoll.text import counted
 
 _NO_MEMBERSHIP = Membership()

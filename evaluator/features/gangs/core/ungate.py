@@ -7,9 +7,9 @@ import msgspec
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import Gate
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.core.types import GangReason, GangRelease
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 
 Operation = Mapping[str, Any]
 """An operation of a JSON patch (RFC 6902)."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import msgspec
 
 from evaluator.core.model.pod_spec_view import OwnerReference
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.diagnosis import create_failures
-from evaluator.features.gangs.pods.membership import Owner
 
 KINDS = {
     ("batch/v1", "Job"): "jobs",

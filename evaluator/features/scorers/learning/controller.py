@@ -14,10 +14,14 @@ from typing import Any, Protocol
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.scorers.learning import codec as reward_codec
-from evaluator.features.scorers.learning.codec import StateError
 from evaluator.features.scorers.learning.outcomes import OutcomeTracker
-from evaluator.features.scorers.learning.rewards import PodOutcome, Rewards
+from evaluator.features.scorers.learning.rewards import (
+    PodOutcome,
+    Rewards,
+    StateError,
+    decode_rewards,
+    encode_rewards,
+)
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
@@ -127,7 +131,7 @@ class RewardController:
             self._later("learned values cannot be read: all nodes score the same", error, 0.0)
             return
         try:
-            self.rewards = self._written = reward_codec.decode(data, self.rewards)
+            self.rewards = self._written = decode_rewards(data, self.rewards)
         except StateError as error:
             log.warning(
                 "learned values are unreadable and dropped", config_map=self._name, error=str(error)
@@ -143,9 +147,7 @@ class RewardController:
                 await self._read()
             meta = {**self._meta, **({"resourceVersion": self._version} if self._version else {})}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-            found = await self._store.write_config_map(
-                body | {"data": reward_codec.encode(rewards)}
-            )
+            found = await self._store.write_config_map(body | {"data": encode_rewards(rewards)})
         except NotLeaderError:
             return
         except KubeError as error:

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex
+from plimsoll.decode import UNREADABLE
 
 START = 1.0
 """Initial value of a kind on existing nodes."""
@@ -23,6 +25,9 @@ _RECORD, _AROUND = 24, 16
 
 _Kind = tuple[str, Mapping[str, float]]
 """A kind and its values."""
+KEY = "rewards.json"
+"""Key in the ConfigMap's data."""
+_DIGITS = 12
 
 
 class PodOutcome(NamedTuple):
@@ -122,3 +127,50 @@ def _within(remaining: int, kinds: Iterable[_Kind]) -> Iterator[_Kind]:
         if remaining < 0:
             return
         yield kind, values
+
+
+class _State(msgspec.Struct):
+    nodes: list[str]
+    kinds: dict[str, dict[int, float]]
+
+
+class StateError(Exception):
+    """The ConfigMap does not contain valid rewards; the message says why."""
+
+
+def encode_rewards(rewards: Rewards) -> dict[str, str]:
+    """Return the rewards as a ConfigMap's data."""
+    nodes = sorted(rewards.nodes)
+    number = {node: position for position, node in enumerate(nodes)}
+    kinds = {
+        kind: {number[n]: round(v, _DIGITS) for n, v in values.items() if n in number}
+        for kind, values in rewards.kinds.items()
+    }
+    return {KEY: msgspec.json.encode(_State(nodes, kinds)).decode()}
+
+
+def decode_rewards(data: Mapping[str, object], blank: Rewards) -> Rewards:
+    """Return the rewards that `encode_rewards` wrote, with the settings of `blank`; `blank` itself without data. Raises StateError."""
+    if (text := data.get(KEY)) is None:
+        return blank
+    try:
+        state = msgspec.json.decode(str(text), type=_State)
+        kinds = {
+            kind: {_node(state, number): _value(value) for number, value in values.items()}
+            for kind, values in state.kinds.items()
+        }
+    except (*UNREADABLE, ValueError) as error:
+        raise StateError(f"{KEY}: {error}") from error
+    return replace(blank, nodes=frozenset(state.nodes), kinds=kinds)
+
+
+def _node(state: _State, number: int) -> str:
+    if not 0 <= number < len(state.nodes):
+        raise ValueError(f"there is no node {number}")
+    return state.nodes[number]
+
+
+def _value(value: float) -> float:
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{value} is not a value from 0 to 1")
+    return value

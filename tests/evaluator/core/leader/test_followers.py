@@ -19,8 +19,7 @@ from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.features.evictions.controller import EvictionController
-from evaluator.features.evictions.metrics import EvictionMetrics
+from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 from evaluator.features.status.controller import StatusController
 

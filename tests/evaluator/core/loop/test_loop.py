@@ -18,7 +18,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import NotReadyError
 from evaluator.core.readings.store import Store
-from evaluator.features.scorers.derived_readings import ScorerMetrics, Scoring
+from evaluator.features.scorers.derived import ScorerMetrics, Scoring
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot
 from tests.patience import PATIENCE

@@ -11,15 +11,13 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions import plan as evictions
-from evaluator.features.evictions.controller import EvictionController
-from evaluator.features.evictions.metrics import EvictionMetrics
+from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.gangs.core.types import GangDecisions
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
 from evaluator.features.requeue import plan as requeue
-from evaluator.features.requeue.controller import RequeueController
-from evaluator.features.requeue.metrics import RequeueMetrics
+from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
 from evaluator.features.status.pod_controller import StatusMetrics

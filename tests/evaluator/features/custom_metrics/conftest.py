@@ -10,10 +10,8 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
-from evaluator.features.custom_metrics.api import CustomMetricsApi
-from evaluator.features.custom_metrics.lists import MetricLists
-from evaluator.features.custom_metrics.metrics import ApiMetrics
-from evaluator.features.custom_metrics.pods_by_namespace import PodsByNamespace
+from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi
+from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace
 from evaluator.features.custom_metrics.readings import CurrentReadings
 from plimsoll.http.types import Parts, Request
 from wire.codec import Delta

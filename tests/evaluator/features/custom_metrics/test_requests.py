@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.features.custom_metrics.formats.paths import VERSIONS, MetricRequest
+from evaluator.features.custom_metrics.formats import VERSIONS, MetricRequest
 from evaluator.features.custom_metrics.requests import attributes_of, metric_request
 from plimsoll.http.types import RejectedRequestError, Request
 

@@ -13,8 +13,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.features.evictions.controller import EvictionController
-from evaluator.features.evictions.metrics import EvictionMetrics
+from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 
 KEY = PolicyKey("default", "demo")

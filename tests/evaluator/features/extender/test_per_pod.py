@@ -10,7 +10,7 @@ from evaluator.core.model.pod_demand import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.protocol import podview
 from evaluator.core.readings.store import Store
-from evaluator.features.scorers.derived_readings import ScorerMetrics, Scoring
+from evaluator.features.scorers.derived import ScorerMetrics, Scoring
 from evaluator.features.scorers.per_pod import PerPodDecisions
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot

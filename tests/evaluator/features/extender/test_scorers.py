@@ -7,13 +7,11 @@ import pytest
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import Resource
-from evaluator.features.scorers.demand import Demands
-from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.routes import ScorerRoutes
-from evaluator.features.scorers.runner import ScorerRunner
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.runner import ScorerRunner, ScoringMetrics
+from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")

@@ -10,7 +10,7 @@ from evaluator.core.protocol.codec import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
 from evaluator.features.extender.verbs import Result
-from evaluator.features.scorers.derived_readings import OFF, ScorerMetrics
+from evaluator.features.scorers.derived import OFF, ScorerMetrics
 from wire.codec import Delta
 
 NODES = ("a", "b", "c")

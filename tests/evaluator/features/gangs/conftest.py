@@ -9,15 +9,15 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.features.gangs.core.decide import decide
-from evaluator.features.gangs.core.packing import Capacity
-from evaluator.features.gangs.core.podgroup import PodGroup, gang_of
-from evaluator.features.gangs.pods.membership import (
+from evaluator.features.gangs.core.membership import (
     GATE,
     Membership,
     Owner,
     PlacementConstraints,
     QoS,
 )
+from evaluator.features.gangs.core.packing import Capacity
+from evaluator.features.gangs.core.podgroup import PodGroup, gang_of
 from tests.evaluator.features.gangs.outcomes import NOW, SEEN, TERMS
 from tests.evaluator.features.gangs.replicas import PODS, Replica, node
 

@@ -9,9 +9,9 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
+from evaluator.features.gangs.core.membership import Membership, Owner, PlacementConstraints, QoS
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_of
-from evaluator.features.gangs.pods.membership import Membership, Owner, PlacementConstraints, QoS
 
 CPU = 1000
 ROOMY = 110

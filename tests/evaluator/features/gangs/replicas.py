@@ -11,12 +11,12 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.policy.decide import Decisions
-from evaluator.features.gangs.build import GangManager
+from evaluator.features.gangs.core import labels
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.feature import GangManager
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
-from evaluator.features.gangs.pods import labels
-from evaluator.features.gangs.pods.membership import GATE
 from tests.patience import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"

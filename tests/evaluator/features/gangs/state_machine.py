@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.membership import QoS
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
-from evaluator.features.gangs.pods.membership import QoS
 from tests.evaluator.features.gangs.invariants import FINALLY, INVARIANTS, LONG, Decision, History
 from tests.evaluator.features.gangs.model import WHERES, Cluster, Pod
 

@@ -8,8 +8,8 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.gangs.controller import ANOTHER, UNLISTED
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.types import GangState
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from tests.evaluator.features.gangs.replicas import PODS, bind, free, going, node, pods
 
 

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.features.gangs.core.events import native, overdue
+from evaluator.features.gangs.core.messages import native, overdue
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics

@@ -9,9 +9,9 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.membership import Membership, Owner, QoS
 from evaluator.features.gangs.core.podgroup import PodGroup, about
 from evaluator.features.gangs.core.types import GangReason, GangState
-from evaluator.features.gangs.pods.membership import Membership, Owner, QoS
 from tests.evaluator.features.gangs import invariants
 from tests.evaluator.features.gangs.model import ANYWHERE
 from tests.evaluator.features.gangs.state_machine import GangMachine

@@ -3,8 +3,8 @@
 import pytest
 
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus, SchedulingGate
+from evaluator.features.gangs.core.membership import GATE, GROUP_LABEL
 from evaluator.features.gangs.feature import NO_GANGS
-from evaluator.features.gangs.pods.membership import GATE, GROUP_LABEL
 
 FOREIGN = "example.com/quota"
 

@@ -1,7 +1,7 @@
 """Replacements of admitted pods are released at once; other pods of the same name are not."""
 
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangState
-from evaluator.features.gangs.pods.membership import Owner
 from tests.evaluator.features.gangs.outcomes import NOW, gang, message, released, remembered, state
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangState, GangTimings
-from evaluator.features.gangs.pods.membership import Owner
 
 NOW = 200.0
 TRAIN = GangKey("default", "train")

@@ -4,10 +4,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evaluator.features.gangs.core.decide import decide
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import gang_among, gang_of
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangTimings
 from evaluator.features.gangs.core.ungate import due
-from evaluator.features.gangs.pods.membership import Owner
 from tests.examples import examples
 
 NOW = 1000.0

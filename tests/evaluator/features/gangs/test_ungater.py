@@ -3,10 +3,10 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
+from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE
 from evaluator.features.gangs.ungater import Ungater
 
 TRAIN = GangKey("default", "train")

@@ -14,10 +14,10 @@ from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
 from evaluator.core.tls.reload import TlsError
-from evaluator.features.gangs import webhook_port as gang_webhook
+from evaluator.features.gangs import webhook
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
-from evaluator.features.gangs.pods.membership import GATE
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 
@@ -84,7 +84,7 @@ async def start(pair):
         async def started(cert=pair[0], key=pair[1], **flags):
             metrics = Metrics()
             told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
-            server = gang_webhook.server(
+            server = webhook.server(
                 told.of(CoreOptions), told.of(GangOptions), metrics, GangMetrics(metrics.registry)
             )
             (address,) = await server.listen([Address("127.0.0.1", 0)])
@@ -137,7 +137,7 @@ class TestAccess:
     async def test_held_connections_do_not_block_an_api_server(self, port, authority, dial):
         idle = [await dial(port.number, authority.client()) for _ in range(80)]
         is_gated(await port.ask(authority.client()))
-        assert len(idle) > gang_webhook.limits(Settings().limits).connections
+        assert len(idle) > webhook.limits(Settings().limits).connections
 
 
 class TestCertificates:
@@ -243,10 +243,10 @@ class TestResponses:
 def test_webhook_port_is_off_by_default():
     metrics = Metrics()
     own_metrics = GangMetrics(metrics.registry)
-    assert gang_webhook.server(CoreOptions(), GangOptions(), metrics, own_metrics) is None
+    assert webhook.server(CoreOptions(), GangOptions(), metrics, own_metrics) is None
 
 
 def test_timeouts_come_from_the_flags_and_sizes_fit_pods():
-    told = gang_webhook.limits(Limits(header=1.5, body=2.5))
+    told = webhook.limits(Limits(header=1.5, body=2.5))
     assert (told.header, told.body) == (1.5, 2.5)
     assert 3 << 20 < told.body_bytes < told.bodies_bytes < Limits().body_bytes

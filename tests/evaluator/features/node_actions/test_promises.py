@@ -11,7 +11,7 @@ from evaluator.core.model.steps import finished
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
-from evaluator.features.node_actions import taints
+from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.names import DOMAIN
 from evaluator.features.node_actions.plan import planning
@@ -79,7 +79,7 @@ class Cluster:
         for node, values in self.values.items():
             self.store.report(node, Delta(values, set()), self.clock)
         self.decisions = decide(POLICIES, NODES, self.store, now=self.clock, before=self.decisions)
-        own = {node: taints.own_taints(seen, (DOMAIN,)) for node, seen in self.seen.items()}
+        own = {node: writes.own_taints(seen, (DOMAIN,)) for node, seen in self.seen.items()}
         for node, patch in self.flying.items():
             own[node] |= patch.adds
         observed = Observed({node: found for node, found in own.items() if found})
@@ -93,7 +93,7 @@ class Cluster:
 
     def send(self, node, _metric=""):
         wanted = self.plan.taints.get(node, {})
-        patch = taints.compare(self.seen[node], wanted, (DOMAIN,))
+        patch = writes.compare_taints(self.seen[node], wanted, (DOMAIN,))
         if node not in self.flying and patch:
             self.flying[node] = patch
             self.patches += 1

@@ -9,11 +9,10 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
 from evaluator.core.replay import Period
-from evaluator.features.node_actions import conditions, taints
+from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import NodeLimit
-from evaluator.features.node_actions.metrics import NodeActionMetrics
-from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.replay import ActionReplay
 from evaluator.features.node_actions.types import VALUE, ActionSettings
 from evaluator.features.registry import VOCABULARY
@@ -84,8 +83,8 @@ class LiveActions:
         for name in NODES:
             node = self.cluster.nodes.objects[name]
             wanted = plan.taints.get(name, {})
-            patch = taints.compare(node, wanted, self.planner.prefixes)
-            state = conditions.compare(node, plan.conditions.get(name, {}))
+            patch = writes.compare_taints(node, wanted, self.planner.prefixes)
+            state = writes.compare_conditions(node, plan.conditions.get(name, {}))
             if patch is None and state is None:
                 continue
             changed = True

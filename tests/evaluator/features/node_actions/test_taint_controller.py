@@ -11,10 +11,9 @@ from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.features.node_actions.controller import NodeTaintController
 from evaluator.features.node_actions.limit import NodeLimit
-from evaluator.features.node_actions.metrics import NodeActionMetrics
-from evaluator.features.node_actions.planner import NodeActionPlanner
-from evaluator.features.node_actions.taint_controller import NodeTaintController
+from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket

@@ -17,8 +17,7 @@ from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
 from evaluator.features.gangs.feature import Shown as GangsShown
 from evaluator.features.node_actions.feature import Shown
-from evaluator.features.node_actions.metrics import NodeActionMetrics
-from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports

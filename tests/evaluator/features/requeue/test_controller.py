@@ -21,8 +21,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.features.requeue.controller import RequeueController
-from evaluator.features.requeue.metrics import RequeueMetrics
+from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
 from tests.examples import examples
 

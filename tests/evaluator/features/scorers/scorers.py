@@ -2,8 +2,7 @@
 
 from evaluator.features.scorers.plugin import Scorer, WhenMissing
 from evaluator.features.scorers.plugins.congestion import Congestion, CongestionOptions
-from evaluator.features.scorers.plugins.pigeon import Pigeon
-from evaluator.features.scorers.plugins.pigeon_options import Objective, PigeonOptions, TieOf
+from evaluator.features.scorers.plugins.pigeon import Objective, Pigeon, PigeonOptions, TieOf
 from evaluator.features.scorers.plugins.reward import Reward
 from evaluator.features.scorers.plugins.safe import Safe, SafeOptions
 from evaluator.features.scorers.plugins.template import Template

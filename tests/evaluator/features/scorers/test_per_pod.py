@@ -10,8 +10,7 @@ from evaluator.core.model.pod_demand import PodView, Resource
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
-from evaluator.features.scorers.derived import NO_REQUESTS
-from evaluator.features.scorers.derived_readings import ScorerMetrics, Scoring
+from evaluator.features.scorers.derived import NO_REQUESTS, ScorerMetrics, Scoring
 from evaluator.features.scorers.per_pod import MOST_REMEMBERED, PerPodDecisions
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot

@@ -8,11 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import PodView, Resource
-from evaluator.features.scorers.demand import Demands
-from evaluator.features.scorers.metrics import ScoringMetrics
 from evaluator.features.scorers.plugin import ScorerResult
-from evaluator.features.scorers.runner import ScorerError, ScorerRunner
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.runner import ScorerError, ScorerRunner, ScoringMetrics
+from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 
 NODES = NodeIndex(("a", "b"))
 

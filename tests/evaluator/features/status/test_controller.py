@@ -12,7 +12,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
 from evaluator.core.report import PolicyPart
-from evaluator.features.labels.conflicts import problems
+from evaluator.features.labels.feature import problems
 from evaluator.features.status.controller import StatusController
 from wire.codec import Delta
 

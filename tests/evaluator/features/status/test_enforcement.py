@@ -12,8 +12,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import oversized, parse
 from evaluator.core.readings.store import Store
 from evaluator.features.evictions import plan as evictions
-from evaluator.features.evictions.effects import EvictionEffects
-from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.evictions.plan import EvictionEffects, EvictionRate
 from evaluator.features.extender.feature import RefusedNodes
 from evaluator.features.labels.feature import LabelledNodes
 from evaluator.features.node_actions.report import ActionEffects

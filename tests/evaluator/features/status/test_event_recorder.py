@@ -16,7 +16,7 @@ from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
 from evaluator.core.report import PolicyPart
-from evaluator.features.labels.conflicts import problems
+from evaluator.features.labels.feature import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
 from evaluator.features.status.pod_controller import StatusMetrics
 from wire.codec import Delta

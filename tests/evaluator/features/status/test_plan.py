@@ -10,7 +10,7 @@ from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
 from evaluator.core.report import PolicyPart
-from evaluator.features.labels.conflicts import ConflictsByLabel, problems
+from evaluator.features.labels.feature import ConflictsByLabel, problems
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 

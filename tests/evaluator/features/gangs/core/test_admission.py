@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.features.gangs.core import admission
 from evaluator.features.gangs.core.admission import BadReviewError, Result
-from evaluator.features.gangs.pods.membership import GATE
+from evaluator.features.gangs.core.membership import GATE
 from tests.examples import examples
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

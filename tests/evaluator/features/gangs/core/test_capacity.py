@@ -20,9 +20,8 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.features.gangs.core.capacity import CapacityTracker
-from evaluator.features.gangs.pods.labels import decode
-from evaluator.features.gangs.pods.membership import GATE
-from evaluator.features.gangs.pods.shape import shape
+from evaluator.features.gangs.core.labels import decode
+from evaluator.features.gangs.core.membership import GATE, shape
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")

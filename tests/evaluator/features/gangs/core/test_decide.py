@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from evaluator.features.gangs.core.membership import Owner, QoS
 from evaluator.features.gangs.core.types import GangReason, GangState, GangTimings
-from evaluator.features.gangs.pods.membership import Owner, QoS
 from tests.evaluator.features.gangs.outcomes import TERMS, gang, message, released, state
 
 

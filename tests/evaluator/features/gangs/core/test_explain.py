@@ -15,9 +15,9 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec, SchedulingGate
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.explain import GangExplainer
+from evaluator.features.gangs.core.membership import QoS
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangReason, GangTimings
 from evaluator.features.gangs.feature import Shown
-from evaluator.features.gangs.pods.membership import QoS
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources

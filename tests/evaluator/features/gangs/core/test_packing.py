@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.resources import RESOURCES
+from evaluator.features.gangs.core.membership import PlacementConstraints, PodShape, shapes
 from evaluator.features.gangs.core.packing import Capacity, Packing
-from evaluator.features.gangs.pods.membership import PlacementConstraints
-from evaluator.features.gangs.pods.shape import PodShape, shapes
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 

@@ -2,9 +2,9 @@
 
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.decide import deciding
+from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangState
-from evaluator.features.gangs.pods.membership import Owner
 from tests.evaluator.features.gangs.outcomes import (
     NOW,
     SEEN,

@@ -4,10 +4,10 @@ import pytest
 
 from evaluator.core.model import pod_spec_view
 from evaluator.features.gangs.core import ungate
+from evaluator.features.gangs.core.membership import ADMITTED, GATE, Owner
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.core.ungate import due
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE, Owner
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
-from evaluator.features.scorers.learning import codec as reward_codec
 from evaluator.features.scorers.learning import rewards as module
 from evaluator.features.scorers.learning.controller import PAUSE, RewardController
-from evaluator.features.scorers.learning.rewards import Rewards
+from evaluator.features.scorers.learning.rewards import Rewards, decode_rewards, encode_rewards
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -66,7 +65,7 @@ async def written(api):
     found = (await api.get(PATH))["items"]
     if not (mine := [one for one in found if one["metadata"]["name"] == "r"]):
         return None
-    return reward_codec.decode(mine[0]["data"], Rewards())
+    return decode_rewards(mine[0]["data"], Rewards())
 
 
 async def test_restart_keeps_all_rewards(api, replica):
@@ -139,7 +138,7 @@ async def test_write_conflict_reads_again(api, replica):
 
 
 async def test_outcomes_wait_until_stored_rewards_are_read(stub_server, answer, replica):
-    state = reward_codec.encode(Rewards().among({"a", "b"}).observed("web", "a", 0))
+    state = encode_rewards(Rewards().among({"a", "b"}).observed("web", "a", 0))
     found = {"metadata": {"resourceVersion": "7"}, "data": state}
     stub_server.then(answer.refuses(503, message="not yet"), answer.says(200, found))
     stub_server.otherwise(answer.says(200, {"metadata": {"resourceVersion": "8"}}))
@@ -157,7 +156,7 @@ async def test_outcomes_wait_until_stored_rewards_are_read(stub_server, answer, 
 
 async def test_corrupt_rewards_are_replaced_and_logged_as_lost(api, replica, log_lines):
     lines = log_lines("json")
-    body = {"metadata": {"name": "r"}, "data": {reward_codec.KEY: "nonsense"}}
+    body = {"metadata": {"name": "r"}, "data": {module.KEY: "nonsense"}}
     await api.call("POST", PATH, {"apiVersion": "v1", "kind": "ConfigMap", **body})
     one = await replica(api.url)
     one.fails()

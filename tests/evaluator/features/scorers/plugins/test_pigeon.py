@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_demand import PodView, Resource
-from evaluator.features.scorers.demand import RESOURCES, Demands
 from evaluator.features.scorers.plugin import Scorer, WhenMissing
-from evaluator.features.scorers.plugins.pigeon import PRIORITY, Pigeon
-from evaluator.features.scorers.plugins.pigeon_options import Objective, PigeonOptions, TieOf
-from evaluator.features.scorers.snapshot import ClusterSnapshot
+from evaluator.features.scorers.plugins.pigeon import (
+    PRIORITY,
+    Objective,
+    Pigeon,
+    PigeonOptions,
+    TieOf,
+)
+from evaluator.features.scorers.snapshot import RESOURCES, ClusterSnapshot, Demands
 from plimsoll import flags
 from tests.examples import examples
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.features.custom_metrics.formats.discovery import Discovery
+from evaluator.features.custom_metrics.discovery import Discovery
 
 GROUP = "custom.metrics.k8s.io"
 NAMES = ("health_metric", "plimsoll:load")

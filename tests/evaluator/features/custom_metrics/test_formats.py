@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.sources.formats import metric_value_list
 from evaluator.core.sources.formats.answer import MeasurementTime
-from evaluator.features.custom_metrics.formats import values
+from evaluator.features.custom_metrics import formats
 
 NOW = 1_700_000_000
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -22,8 +22,8 @@ readings = st.dictionaries(
 
 def encoded(version, found, metric="load"):
     numbers, seconds = zip(*found.values(), strict=True)
-    objects = (values.described("Node", name) for name in found)
-    return b"".join(values.pieces(version, metric, objects, seconds, numbers))
+    objects = (formats.described("Node", name) for name in found)
+    return b"".join(formats.value_list(version, metric, objects, seconds, numbers))
 
 
 @given(readings, st.sampled_from(["v1beta1", "v1beta2"]), st.text(min_size=1, max_size=9))

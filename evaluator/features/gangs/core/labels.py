@@ -5,18 +5,19 @@ invalid or at most 1, there is no gang; an invalid priority is 0. Invalid labels
 """
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from evaluator.core.model import feasibility, pod_record
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.pod import Affinity, PodSpec, Toleration
-from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView
+from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView, Requests
 from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
-from evaluator.features.gangs.pods import qos
-from evaluator.features.gangs.pods.membership import (
+from evaluator.features.gangs.core.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
@@ -25,8 +26,9 @@ from evaluator.features.gangs.pods.membership import (
     Membership,
     Owner,
     PlacementConstraints,
+    QoS,
 )
-from plimsoll import rfc3339
+from plimsoll import quantity, rfc3339
 from plimsoll.labels import int64
 from plimsoll.text import shown
 
@@ -37,6 +39,15 @@ _UNCONSTRAINED = feasibility.constraint_key(PodSpec())
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 _decode_tolerations = msgspec.json.Decoder(list[Toleration] | None).decode
+_QOS_NAMES = {
+    "Guaranteed": QoS.GUARANTEED,
+    "Burstable": QoS.BURSTABLE,
+    "BestEffort": QoS.BEST_EFFORT,
+}
+_DECISIVE = (Resource.CPU, Resource.MEMORY)
+"""Other resources do not affect the class."""
+
+_Amounts = dict[Resource, Fraction]
 
 
 class Numbers(NamedTuple):
@@ -76,7 +87,7 @@ def membership(pod: PodSpecView) -> Membership | None:
         beside="" if found.minimum else group,
         priority=found.priority,
         problems=(*found.problems, *_admitted_problems(admitted_text)),
-        qos=qos.of(pod),
+        qos=qos_of(pod),
         owner=_owner(meta),
         gated=gated,
         foreign=tuple(gate for gate in gates if gate != GATE),
@@ -189,3 +200,59 @@ def _constraints(selector: bytes, affinity: bytes, tolerations: bytes) -> bytes:
 def _shared_constraints(constraints: bytes) -> PlacementConstraints:
     """Cached, so that equal constraints in different JSON share one object."""
     return PlacementConstraints(constraints)
+
+
+def qos_of(pod: PodSpecView) -> QoS:
+    """Return the class of a pod; invalid quantities count as absent."""
+    known = _QOS_NAMES.get(pod.status.qos_class)
+    return _computed(pod) if known is None else known
+
+
+def _computed(pod: PodSpecView) -> QoS:
+    spec = pod.spec
+    parts = [spec.resources] if _is_set(spec.resources) else []
+    if not parts:
+        containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+        parts = [container.resources for container in containers]
+    requests, limits, limited = _totals(part or Requests() for part in parts)
+    if not requests and not limits:
+        return QoS.BEST_EFFORT
+    return QoS.GUARANTEED if limited and requests == limits else QoS.BURSTABLE
+
+
+def _is_set(resources: Requests | None) -> bool:
+    return bool(resources and (resources.requests or resources.limits))
+
+
+def _totals(parts: Iterable[Requests]) -> tuple[_Amounts, _Amounts, bool]:
+    """Return the sums of requests and of limits, and whether every part limits both resources."""
+    requests: _Amounts = {}
+    limits: _Amounts = {}
+    limited = True
+    for part in parts:
+        _add(requests, _positive(part.requests))
+        limit = _positive(part.limits)
+        _add(limits, limit)
+        limited = limited and len(limit) == len(_DECISIVE)
+    return requests, limits, limited
+
+
+def _add(total: _Amounts, more: _Amounts) -> None:
+    for resource, value in more.items():
+        total[resource] = total.get(resource, Fraction()) + value
+
+
+def _positive(amounts: Mapping[str, Any] | None) -> _Amounts:
+    found = {
+        resource: _value(amounts[resource])
+        for resource in _DECISIVE
+        if amounts and resource in amounts
+    }
+    return {resource: value for resource, value in found.items() if value > 0}
+
+
+def _value(text: object) -> Fraction:
+    try:
+        return quantity.exact(str(text))
+    except ValueError:
+        return Fraction()

@@ -7,8 +7,8 @@ import pytest
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_spec_view import decode
-from evaluator.features.gangs.pods.labels import membership
-from evaluator.features.gangs.pods.membership import ADMITTED, GATE, Membership, Owner, QoS
+from evaluator.features.gangs.core.labels import membership
+from evaluator.features.gangs.core.membership import ADMITTED, GATE, Membership, Owner, QoS
 from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}

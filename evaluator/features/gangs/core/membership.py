@@ -1,5 +1,7 @@
 """The gang membership of a pod, and the gates that hold it. Times are Unix seconds."""
 
+from collections import Counter
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -7,6 +9,7 @@ import msgspec
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.model.resources import ExtendedResources, ResourceVector
 
 GATE = "plimsoll.io/gang"
 """The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
@@ -86,3 +89,24 @@ def membership_of(pod: PodRecord) -> Membership | None:
     """Return the membership of a cached pod; None for a pod that names no gang and does not have the gate."""
     found: Membership | None = pod.extra
     return found
+
+
+class PodShape(NamedTuple):
+    """The requests and constraints that decide where a pod fits."""
+
+    requests: ResourceVector
+    others: ExtendedResources
+    where: PlacementConstraints
+    policy: PolicyKey | None
+
+
+def shapes(pods: Iterable[PodRecord]) -> Counter[PodShape]:
+    """Return the number of pods of each shape."""
+    return Counter(map(shape, pods))
+
+
+def shape(pod: PodRecord) -> PodShape:
+    """Return the shape of a pod."""
+    about = membership_of(pod)
+    where, policy = (about.where, about.policy) if about else (PlacementConstraints(), None)
+    return PodShape(pod.requests, pod.others, where, policy)

@@ -1,27 +1,88 @@
-"""Compares the conditions of a node that are ours with the desired ones, as one server-side apply.
+"""The writes that give a node the desired taints and conditions, computed from what it has.
 
-The API server knows which conditions our field manager applied, and removes those that an apply leaves out. The last one
-is removed by a JSON patch: an apply without any condition would also remove every field of the status that has no owner,
-such as the capacity that the kubelet wrote when it created the node.
+Taints: `spec.taints` is an atomic list without owners, and server-side apply would own taints of others. So a JSON patch
+names the uid and resourceVersion that it was computed from, and only the elements that are ours.
+
+Conditions: server-side apply. The API server knows which conditions our field manager applied, and removes those that an
+apply leaves out. The last one is removed by a JSON patch: an apply without any condition would also remove every field of
+the status that has no owner, such as the capacity that the kubelet wrote when it created the node.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from evaluator.core.model.node import Node, NodeCondition
+from evaluator.core.model.node import Node, NodeCondition, Taint
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.features.node_actions import names
+from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.names import STRONGEST_FIRST
+from evaluator.features.node_actions.types import VALUE, OwnTaint, taint_name
 from plimsoll import rfc3339
 from plimsoll.quantity import readable
 from plimsoll.text import one_line
 
 _MOST_RULES = 5
 """Rules that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """A JSON patch (RFC 6902) of one node. `adds`: the taints that the node may get from it."""
+
+    node: str
+    operations: tuple[Mapping[str, Any], ...]
+    adds: frozenset[OwnTaint]
+    taints: str
+    """Our taints afterwards, for the log."""
+
+
+def own_taints(node: Node, prefixes: tuple[str, ...]) -> frozenset[OwnTaint]:
+    """Return our taints of a node: those with one of the key prefixes."""
+    taints = node.spec.taints or ()
+    return frozenset((t.key, t.effect) for t in taints if t.key.startswith(prefixes))
+
+
+def compare_taints(
+    node: Node, desired: Mapping[str, str], prefixes: tuple[str, ...]
+) -> NodePatch | None:
+    """Return the patch that gives a node the desired taints (`<key>:<effect>`); None if it has them."""
+    taints: Sequence[Taint] = node.spec.taints or ()
+    wanted = dict(desired)
+    remove = []
+    for index, taint in enumerate(taints):
+        if not taint.key.startswith(prefixes):
+            continue
+        name = taint_name(taint.key, taint.effect)
+        if wanted.get(name) == taint.value == VALUE:
+            del wanted[name]
+        else:
+            remove.append(index)
+    if not remove and not wanted:
+        return None
+    meta = node.metadata
+    adds = [_own_taint(name) for name in sorted(wanted)]
+    added = [{"key": key, "value": VALUE, "effect": effect} for key, effect in adds]
+    operations: list[Mapping[str, Any]] = [
+        {"op": "test", "path": "/metadata/uid", "value": meta.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version},
+        *({"op": "remove", "path": f"/spec/taints/{index}"} for index in reversed(remove)),
+    ]
+    if taints:
+        operations += [{"op": "add", "path": "/spec/taints/-", "value": taint} for taint in added]
+    elif added:
+        operations.append({"op": "add", "path": "/spec/taints", "value": added})
+    return NodePatch(
+        meta.name, tuple(operations), frozenset(adds), ",".join(sorted(desired)) or "none"
+    )
+
+
+def _own_taint(name: str) -> OwnTaint:
+    key, _, effect = name.rpartition(":")
+    return key, TaintEffect(effect).value
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +111,12 @@ class ConditionApply:
 
         `since` and `message` return the transition time (Unix seconds) and the message of a type.
         """
-        found: list[dict[str, Any]] = [{"type": kind} for kind in sorted(self.shared)]
+        applied: list[dict[str, Any]] = [{"type": kind} for kind in sorted(self.shared)]
         for kind, state in sorted(self.states.items()):
             status, _, reason = state.partition("/")
             old = self.before.get(kind)
             kept = old.since if old and old.status == status else None
-            found.append(
+            applied.append(
                 {
                     "type": kind,
                     "status": status,
@@ -64,7 +125,7 @@ class ConditionApply:
                     "lastTransitionTime": rfc3339.seconds(since(kind) if kept is None else kept),
                 }
             )
-        return found
+        return applied
 
 
 def own_conditions(node: Node) -> dict[str, NodeCondition]:
@@ -86,7 +147,7 @@ def foreign_conditions(node: Node) -> dict[str, str]:
     }
 
 
-def compare(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
+def compare_conditions(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
     """Return the apply that gives a node the desired conditions (type → status/reason); None if it has them."""
     present = own_conditions(node)
     if {kind: f"{c.status}/{c.reason}" for kind, c in present.items()} == desired and (
@@ -110,7 +171,7 @@ def _removal(node: Node) -> Iterator[Mapping[str, Any]]:
             yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
-def message(decision: Decision, table: MetricTable, node: str) -> str:
+def violation_message(decision: Decision, table: MetricTable, node: str) -> str:
     """Return why a node violates a policy: each rule with the reading."""
     position, policy = table.nodes.position.get(node), decision.policy
     rules = []

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from evaluator.features.custom_metrics.formats.paths import GROUP, NODES, PODS, ROOT, VERSIONS
+from evaluator.features.custom_metrics.formats import GROUP, NODES, PODS, ROOT, VERSIONS
 
 JSON = "application/json"
 _AGGREGATED = ("v2", "v2beta1")

@@ -1,11 +1,12 @@
-"""Reconciles the conditions of nodes that are ours with the plan; a write is a transition."""
+"""Reconciles the taints and conditions of nodes with the plan."""
 
 import json
 import math
 import random
 import re
-import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
@@ -15,23 +16,26 @@ from evaluator.core.model.node import Node
 from evaluator.core.report import Journal
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
-from evaluator.features.node_actions import conditions
-from evaluator.features.node_actions.conditions import ConditionApply
-from evaluator.features.node_actions.metrics import NodeActionMetrics
-from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions import writes
+from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
+from evaluator.features.node_actions.writes import ConditionApply, NodePatch
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
 
+Apply = TypeVar("Apply")
+
+_CONFLICTS = (409, 422)
+"""The node changed after it was read: 422 is a failed test of the patch."""
+_ATTEMPTS = 3
+"""Patches of a node that keeps changing; then it waits like any failed write."""
 _FIELD = re.compile(r"\.status\.conditions\[type=(\"(?:[^\"\\]|\\.)*\")\]")
 """The field of a conflict, as server-side apply writes it."""
 
 
-class NodeConditionController(NodeWriter[Node, ConditionApply]):
-    """Keeps our conditions of all nodes as planned."""
-
-    what = "conditions"
+class _ActionController(NodeWriter[Node, Apply]):
+    """Keeps one part of all nodes as the planner has it, once there is a plan."""
 
     def __init__(
         self,
@@ -45,11 +49,8 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
         journal: Journal | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        plan = NodePlan[Node, ConditionApply](
-            lambda _, node, desired: Comparison(conditions.compare(node, desired))
-        )
+        plan = NodePlan[Node, Apply](self._comparison)
         super().__init__(
             cluster,
             decider,
@@ -63,16 +64,78 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         self._kube = kube
         self._metrics = metrics
         self._planner = planner
-        self._clock = clock
+
+    def _comparison(self, _name: str, node: Node, desired: Mapping[str, str]) -> Comparison[Apply]:
+        return Comparison(self._compare(node, desired))
+
+    @abstractmethod
+    def _compare(self, node: Node, desired: Mapping[str, str]) -> Apply | None:
+        """Return the write that gives a node what is desired; None if it has it."""
 
     def _may_write(self) -> bool:
         return super()._may_write() and self._planner.ready
 
-    def _desired(self) -> Mapping[str, Mapping[str, str]]:
-        return self._planner.latest.conditions
-
     def _current(self, node: str) -> Node | None:
         return self._cluster.nodes.objects.get(node)
+
+
+class NodeTaintController(_ActionController[NodePatch]):
+    """Keeps our taints of all nodes as planned; without --taints, it takes off those that are left over."""
+
+    what = "taints"
+
+    def _compare(self, node: Node, desired: Mapping[str, str]) -> NodePatch | None:
+        return writes.compare_taints(node, desired, self._planner.prefixes)
+
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        return self._planner.latest.taints
+
+    async def _send(self, apply: NodePatch) -> Node:
+        """Patch the node; if it has changed, read it and compare again. Raises KubeError."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await self._patch(apply)
+            except KubeError as error:
+                if error.status not in _CONFLICTS:
+                    raise
+            node = await self._kube.list_node(apply.node)
+            if node is None:
+                raise KubeError(404, f"node {apply.node} was deleted")
+            desired = self._planner.latest.taints.get(apply.node, {})
+            again = self._compare(node, desired)
+            if again is None:
+                return node
+            apply = again
+        return await self._patch(apply)
+
+    async def _patch(self, apply: NodePatch) -> Node:
+        self._planner.in_flight[apply.node] = apply.adds
+        try:
+            return await self._kube.patch_node(apply.node, apply.operations)
+        except KubeError as error:
+            if not error.status:  # the response is lost; the patch may have arrived
+                self._planner.uncertain[apply.node] = apply.adds
+            raise
+        finally:
+            del self._planner.in_flight[apply.node]
+
+    def _count(self, result: str) -> None:
+        self._metrics.taint_writes.labels(result).inc()
+
+    def _shown(self, apply: NodePatch) -> str:
+        return apply.taints
+
+
+class NodeConditionController(_ActionController[ConditionApply]):
+    """Keeps our conditions of all nodes as planned; a write is a transition."""
+
+    what = "conditions"
+
+    def _compare(self, node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
+        return writes.compare_conditions(node, desired)
+
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        return self._planner.latest.conditions
 
     async def _send(self, apply: ConditionApply) -> Node:
         """Apply the conditions; on a conflict, apply again without the conflicting ones."""
@@ -97,13 +160,13 @@ class NodeConditionController(NodeWriter[Node, ConditionApply]):
         policy = plan.policies.get(plan.owners[kind]) if kind in plan.owners else None
         position = plan.nodes.position.get(node)
         since = math.nan if policy is None or position is None else float(policy.since[position])
-        return self._clock() if math.isnan(since) else since
+        return self._planner.clock() if math.isnan(since) else since
 
     def _message(self, kind: str, node: str) -> str:
         decisions = self._decider.latest
         owner = self._planner.latest.owners.get(kind)
         decision = decisions.policies.get(owner) if owner else None
-        return conditions.message(decision, decisions.table, node) if decision else ""
+        return writes.violation_message(decision, decisions.table, node) if decision else ""
 
     def _count(self, result: str) -> None:
         self._metrics.condition_writes.labels(result).inc()

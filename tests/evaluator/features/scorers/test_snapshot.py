@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluator.core.model.pod_demand import PodView, Resource
-from evaluator.features.scorers.demand import REMEMBERED, WINDOW, Demands, demand
+from evaluator.features.scorers.snapshot import REMEMBERED, WINDOW, Demands, demand
 
 MI, GI = 2.0**20, 2.0**30
 
