@@ -47,7 +47,7 @@ from evaluator.features.status.controller import transitions
 from evaluator.features.status.event_plan import ReportedState, previously_reported
 from evaluator.features.status.plan import statuses
 from evaluator.tools.check import main
-from evaluator.tools.check.describe import describe
+from evaluator.tools.check.report import describe
 from evaluator.tools.configure_scheduler import configuration, staticpod
 from plimsoll import quantity
 from plimsoll.decode import UNREADABLE

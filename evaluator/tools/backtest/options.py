@@ -8,7 +8,8 @@ from evaluator.core.feature import Replayable
 from evaluator.core.replay import StartReplay
 from evaluator.core.sources.options import header, web_address
 from evaluator.features.registry import FEATURES
-from evaluator.tools.backtest import gate, times
+from evaluator.tools.backtest import gate
+from evaluator.tools.backtest.inputs import source
 from plimsoll import flags
 from plimsoll.commandline import Parser
 
@@ -197,7 +198,7 @@ def _of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _positive(value: str) -> float:
-    seconds = times.span(value)
+    seconds = source.span(value)
     if seconds <= 0:
         raise ValueError("must be more than 0")
     return seconds

@@ -8,8 +8,7 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.node_conditions import PREFIX
 from evaluator.features.registry import VOCABULARY
-from evaluator.tools.check import documents, schema
-from evaluator.tools.check.main import manifests
+from evaluator.tools.check import manifests
 from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import SentenceError
@@ -56,12 +55,12 @@ def _check(policy: Policy, *, any_metric: bool) -> None:
 
 
 def _objects(name: str) -> Iterator[Mapping[str, Any]]:
-    files = [*manifests(name)] if name != "-" and Path(name).is_dir() else [name]
+    files = [*manifests.files_in(name)] if name != "-" and Path(name).is_dir() else [name]
     for file in files:
         try:
             text = userfile.read_text(file)
-            for obj in documents.objects(text):
-                if isinstance(obj, Mapping) and obj.get("kind") == schema.KIND:
+            for obj in manifests.objects(text):
+                if isinstance(obj, Mapping) and obj.get("kind") == manifests.KIND:
                     meta = obj.get("metadata")
                     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
                         raise PoliciesError(f"{file}: a policy without a name")

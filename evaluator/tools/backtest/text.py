@@ -1,5 +1,7 @@
-"""Writes a report as text of at most 80 lines."""
+"""Writes a report as text for people, and its intervals as CSV."""
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ _RULES, _NODES, _INTERVALS = 6, 5, 3
 """Rules of a policy, nodes of a policy and intervals of a node that are shown."""
 
 Json = Mapping[str, Any]
+_CSV_COLUMNS = ("strategy", "rule", "start", "end", "worst", "byMissing", "beganBefore", "ongoing")
 
 
 def as_text(report: Json) -> str:
@@ -178,3 +181,23 @@ def _span(seconds: float) -> str:
     """Return a duration in whole seconds, with days."""
     days, rest = divmod(round(seconds), 86400)
     return f"{days}d{format_duration(rest) if rest else ''}" if days else format_duration(rest)
+
+
+def as_csv(report: Mapping[str, Any]) -> str:
+    """Return one line per interval; flags are 1 or 0, and `worst` is empty without a reading."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["namespace", "policy", "node", *_CSV_COLUMNS])
+    for policy in report["policies"]:
+        for node, found in policy["nodes"].items():
+            for one in found["intervals"]:
+                flags = [int(one.get(name, False)) for name in _CSV_COLUMNS[5:]]
+                values = [one[name] for name in _CSV_COLUMNS[:5]]
+                row = [policy["namespace"], policy["name"], node, *values]
+                writer.writerow([*map(_cell, row), *flags])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a value without control characters: tables are shown on terminals."""
+    return printable(value) if isinstance(value, str) else value

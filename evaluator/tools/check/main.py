@@ -1,6 +1,5 @@
 """Checks manifests of policies and of pods without a cluster, and prints what each rule means."""
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,19 +9,16 @@ from evaluator.core.catalog.load import shipped
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
 from evaluator.features.registry import VOCABULARY
-from evaluator.tools.check import documents, metrics, schema, workloads
+from evaluator.tools.check import manifests, metrics, workloads
 from evaluator.tools.check.advice import advice
-from evaluator.tools.check.describe import describe
-from evaluator.tools.check.findings import Findings, as_json, as_text
 from evaluator.tools.check.live import NOTHING_KNOWN, LiveError, ask
+from evaluator.tools.check.report import Findings, as_json, as_text, describe
 from evaluator.tools.check.workloads import Workload
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 from plimsoll.text import one_line
 
-_MANIFESTS = (".yaml", ".yml", ".json")
-"""File name suffixes that `kubectl apply --filename FOLDER` reads."""
 _NO_OBJECT = "a document is not a Kubernetes object"
 _NOTHING = "no TASPolicy found, and no pod that names one"
 PROGRAM = "plimsoll-evaluator check"
@@ -104,16 +100,9 @@ def _check_named(name: str) -> Iterator[Checked]:
     if not Path(name).is_dir():
         yield from check_file(name)
         return
-    for file in manifests(name):
+    for file in manifests.files_in(name):
         # The file was not named explicitly: rules and dashboards may be stored beside manifests.
         yield from (one for one in check_file(file) if one.findings.errors != [_NO_OBJECT])
-
-
-def manifests(root: str) -> Iterator[str]:
-    """Yield the manifests in a folder and its subfolders, sorted by name; symbolic links to folders are not followed."""
-    for folder, subfolders, files in os.walk(root):
-        subfolders.sort()
-        yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_MANIFESTS))
 
 
 def check_file(name: str) -> list[Checked]:
@@ -131,15 +120,15 @@ def check_text(name: str, text: str) -> list[Checked]:
     """Return the objects of a text and the findings in them; objects before a syntax error are checked."""
     found: list[Checked] = []
     try:
-        for obj in documents.objects(text):
-            if names := documents.recorded(obj):
+        for obj in manifests.objects(text):
+            if names := manifests.recorded(obj):
                 found.append(Checked(Findings(name), recorded=names))
             elif not isinstance(obj, Mapping) or not obj.get("kind"):
                 found.append(Checked(Findings(name, [_NO_OBJECT])))
-            elif obj["kind"] == schema.KIND:
+            elif obj["kind"] == manifests.KIND:
                 found.append(_check_policy(name, obj))
-            elif str(obj.get("apiVersion")).startswith(schema.GROUP):
-                kind = f"unknown kind {obj['kind']!r} in {schema.GROUP}: the only kind is {schema.KIND}"
+            elif str(obj.get("apiVersion")).startswith(manifests.GROUP):
+                kind = f"unknown kind {obj['kind']!r} in {manifests.GROUP}: the only kind is {manifests.KIND}"
                 found.append(Checked(Findings(name, [kind])))
             elif (pods := workloads.workload(obj)) and pods.concerns_policies:
                 found.append(_check_workload(name, obj, pods))
@@ -149,10 +138,10 @@ def check_text(name: str, text: str) -> list[Checked]:
 
 
 def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
-    schema_errors = list(schema.flaws(obj))
+    schema_errors = list(manifests.flaws(obj))
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
-        return Checked(Findings(name, schema_errors, kind=schema.KIND))
+        return Checked(Findings(name, schema_errors, kind=manifests.KIND))
     policy = parse.parse(
         {**obj, "metadata": {**meta, "generation": 0, "uid": ""}}, vocabulary=VOCABULARY
     )
@@ -163,7 +152,7 @@ def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
         [*schema_errors, *(other_problems if schema_errors else policy.problems)],
         list(advice(policy, obj)),
         list(describe(policy)),
-        schema.KIND,
+        manifests.KIND,
         str(meta.get("namespace") or ""),
         meta["name"],
     )

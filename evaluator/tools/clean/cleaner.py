@@ -1,17 +1,21 @@
-"""Removes what features wrote from all nodes, node by node."""
+"""Removes what the evaluator wrote: from all nodes, node by node, and the status of all policies."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
-from evaluator.core.kube.resources import NODES
+from evaluator.core.kube.resources import NODES, POLICIES
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.writes.removal import Removal
+from plimsoll.decode import UNREADABLE
 from plimsoll.ratelimit import TokenBucket
 
 PASSES = 5
@@ -28,6 +32,19 @@ RemovalsOf = Callable[[Node], Iterator[Removal]]
 """Yields the writes that remove what one feature wrote to a node."""
 Report = Callable[[str, Sequence[str]], None]
 """Receives a node's name and what is removed from it."""
+_NOT_FOUND = 404
+_WRITTEN = frozenset(
+    [
+        "compliance",
+        "message",
+        "violatingNodes",
+        "enforcement",
+        "pods",
+        "observedGeneration",
+        "conditions",
+    ]
+)
+"""The fields of a status that the evaluator writes (`PolicyStatus.body`); others stay."""
 
 
 class IncompleteError(Exception):
@@ -128,3 +145,47 @@ class NodeCleaner:
         return await self._kube.patch_node(
             write.node, write.operations, subresource=write.subresource
         )
+
+
+class _Policy(msgspec.Struct):
+    class Meta(msgspec.Struct):
+        name: str
+        namespace: str
+
+    metadata: Meta
+    status: dict[str, msgspec.Raw] | None = None
+
+
+async def remove_statuses(kube: Kube, *, dry_run: bool) -> AsyncIterator[PolicyKey]:
+    """Remove the status of each policy that has one, or only find them; yield the policies. Raises KubeError."""
+    async for policy in _policies(kube):
+        key = PolicyKey(policy.metadata.namespace, policy.metadata.name)
+        fields = _WRITTEN & (policy.status or {}).keys()
+        if fields and not dry_run:
+            try:
+                await kube.patch_policy_status(key, dict.fromkeys(sorted(fields)))
+            except KubeError as error:
+                if error.status == _NOT_FOUND:  # deleted since the list
+                    continue
+                raise
+        if fields:
+            yield key
+
+
+async def _policies(kube: Kube) -> AsyncIterator[_Policy]:
+    """Yield all policies; none without their CRD."""
+    more = ""
+    while True:
+        try:
+            page = await kube.list_page(POLICIES, more)
+        except KubeError as error:
+            if error.status == _NOT_FOUND:
+                return
+            raise
+        for raw in page.items:
+            try:
+                yield msgspec.json.decode(raw, type=_Policy)
+            except UNREADABLE:
+                continue  # without a status that the evaluator has written
+        if not (more := page.more):
+            return

@@ -13,9 +13,8 @@ from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.options import CoreOptions
 from evaluator.features.registry import FEATURES
-from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf
+from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf, remove_statuses
 from evaluator.tools.clean.evaluators import Evaluators, StillRunningError
-from evaluator.tools.clean.policies import remove_statuses
 from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option

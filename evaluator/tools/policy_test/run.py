@@ -10,10 +10,11 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import STRATEGIES
 from evaluator.core.policy.types import Policy
 from evaluator.core.sources.formats.node_join import named
-from evaluator.tools.backtest import policies, times
+from evaluator.tools.backtest import policies
+from evaluator.tools.backtest.inputs import source
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.tools.backtest.policies import PoliciesError
-from evaluator.tools.policy_test import notation
+from evaluator.tools.policy_test import document
 from evaluator.tools.policy_test.document import Case, Expectation, TestFile, TestFileError
 from evaluator.tools.replay.replay import Replay, Timing
 from evaluator.tools.replay.samples import Recording, Series, merged
@@ -28,14 +29,14 @@ def failures(file: TestFile) -> Iterator[str]:
         wanted = policies.read(file.policy_files, any_metric=True)
     except PoliciesError as error:
         raise TestFileError(str(error)) from error
-    step = _parsed("evaluation_interval", times.span, file.evaluation_interval)
-    stale_after = _parsed("stale_after", times.span, file.stale_after)
+    step = _parsed("evaluation_interval", source.span, file.evaluation_interval)
+    stale_after = _parsed("stale_after", source.span, file.stale_after)
     if not 0 < step <= stale_after:
         raise TestFileError("evaluation_interval must be more than 0 and at most stale_after")
     for number, case in enumerate(file.tests, start=1):
         where = case.name or f"test {number}"
         interval = (
-            _parsed(f"{where}: interval", times.span, case.interval) if case.interval else step
+            _parsed(f"{where}: interval", source.span, case.interval) if case.interval else step
         )
         if not interval > 0:
             raise TestFileError(f"{where}: interval must be more than 0")
@@ -56,7 +57,7 @@ def _recording(
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")
         for metric in {name, name.removeprefix("node_")} & metrics:
-            found[metric].append((node, _parsed(label, notation.values, one.values)))
+            found[metric].append((node, _parsed(label, document.values, one.values)))
     nodes = NodeIndex(sorted({node for own in found.values() for node, _ in own}))
     return Recording(
         nodes,
@@ -82,7 +83,9 @@ def _run(
     where: str, case: Case, wanted: Sequence[Policy], recording: Recording, timing: Timing
 ) -> Iterator[str]:
     replay = Replay(wanted, recording.nodes, timing, start=0.0)
-    timed = [(_parsed(f"{where}: eval_time", times.span, e.eval_time), e) for e in case.policy_test]
+    timed = [
+        (_parsed(f"{where}: eval_time", source.span, e.eval_time), e) for e in case.policy_test
+    ]
     decisions = Decisions()
     for at, expected in sorted(timed, key=lambda pair: pair[0]):
         for step in replay.run(recording, at):

@@ -17,8 +17,7 @@ from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.tools.replay import grid
-from evaluator.tools.replay.grid import Comparison, Rows
-from evaluator.tools.replay.readings import RecordedReadings
+from evaluator.tools.replay.grid import Comparison, RecordedReadings, Rows
 from evaluator.tools.replay.samples import Recording, Samples, empty
 
 _CELLS = 1 << 20

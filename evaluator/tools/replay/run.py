@@ -8,11 +8,10 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.types import Policy, Strategy
 from evaluator.core.replay import Period, ReplayTotals, StartReplay
-from evaluator.tools.replay.coverage import Coverage
 from evaluator.tools.replay.intervals import Track, tracks
 from evaluator.tools.replay.replay import Block, Replay, Step, Timing
 from evaluator.tools.replay.samples import Recording
-from evaluator.tools.replay.totals import PolicyTotals
+from evaluator.tools.replay.totals import Coverage, PolicyTotals
 
 Resources = Mapping[str, Mapping[str, float]]
 """Node → resource → allocatable amount."""

@@ -1,6 +1,7 @@
 """Sums over time for one policy: nodes in violation at once, changes per node and hour, writes to nodes."""
 
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -9,9 +10,10 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.column import Counts, Floats
+from evaluator.core.readings.column import Counts, Floats, is_fresh
 from evaluator.core.replay import Period
-from evaluator.tools.replay.replay import Step
+from evaluator.tools.replay import grid
+from evaluator.tools.replay.replay import Block, Step
 
 _HOUR = 3600.0
 
@@ -97,3 +99,57 @@ class PolicyTotals:
         """Return the number of nodes that was not exceeded for a share of the time."""
         total = self.at_once.sum()
         return int(np.searchsorted(self.at_once.cumsum(), share * total)) if total else 0
+
+
+class Coverage:
+    """Missing readings by metric; gaps of the source are counted apart."""
+
+    def __init__(self, period: Period, stale_after: float, nodes: int) -> None:
+        self._period = period
+        self._stale_after = stale_after
+        self._nodes = nodes
+        self.missing_seconds: dict[str, float] = {}
+        """Node-seconds without a usable reading outside gaps, by metric."""
+        self.seconds = 0.0
+        """Seconds of the range outside gaps."""
+        self.gaps: list[tuple[float, float]] = []
+        """Times without a fresh reading of any node (Unix seconds)."""
+
+    def block(self, block: Block) -> None:
+        """Add a block of moments."""
+        moments = block.moments
+        lengths = np.diff(moments.clip(self._period.begin, self._period.end))
+        any_fresh = grid.fresh_nodes(block.rows, moments, self._stale_after)[:-1]
+        self.seconds += float(lengths @ any_fresh)
+        for begin, end in zip(
+            moments[:-1][~any_fresh & (lengths > 0)].tolist(),
+            moments[1:][~any_fresh & (lengths > 0)].tolist(),
+            strict=True,
+        ):
+            self._add_gap(max(begin, self._period.begin), min(end, self._period.end))
+        for metric, rows in block.rows.items():
+            usable = (
+                is_fresh(rows.at, moments[:, None], self._stale_after)
+                & (rows.counts == 1)
+                & ~np.isnan(rows.values)
+            )
+            lacking = self._nodes - np.count_nonzero(usable[:-1], axis=1)
+            self.missing_seconds[metric] = self.missing_seconds.get(metric, 0.0) + float(
+                lengths @ (lacking * any_fresh)
+            )
+
+    def _add_gap(self, begin: float, end: float) -> None:
+        if self.gaps and self.gaps[-1][1] == begin:
+            begin = self.gaps.pop()[0]
+        self.gaps.append((begin, end))
+
+    @property
+    def gap_seconds(self) -> float:
+        """The length of all gaps."""
+        return sum(end - begin for begin, end in self.gaps)
+
+    def missing_share(self, metrics: Iterable[str]) -> float:
+        """Return the share of readings of these metrics that are missing, gaps of the source left out; NaN without data."""
+        found = [self.missing_seconds.get(metric, np.nan) for metric in metrics]
+        total = self.seconds * self._nodes * len(found)
+        return sum(found) / total if total else np.nan

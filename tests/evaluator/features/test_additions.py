@@ -237,7 +237,7 @@ def test_added_strategy_is_explained_and_described(fifth):
     fifth.run("""
         from evaluator.features.pages.explain.nodes import nodes
         from evaluator.features.pages.explain.policy import explain, row
-        from evaluator.tools.check.describe import describe
+        from evaluator.tools.check.report import describe
 
         made, readings = policy({"reboot": RULES}), store(a=90.0, b=10.0)
         decisions = decide([made], ["a", "b"], readings, now=1.0)
@@ -296,7 +296,7 @@ def test_added_action_is_parsed(cordoning):
 def test_added_action_is_described_and_restores_violations(cordoning):
     cordoning.run("""
         from evaluator.tools.check.advice import advice
-        from evaluator.tools.check.describe import describe
+        from evaluator.tools.check.report import describe
 
         strategies = {"dontschedule": {**RULES, "clearAfter": "5m"}}
         made = policy(strategies, actions="cordon", cordon_until="never")

@@ -9,24 +9,51 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.rules import Rules
 from evaluator.tools.backtest.inputs.source import BacktestError, Request
+from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Samples
 from plimsoll import VERSION
 from plimsoll.files import userfile
 
+Metrics = Mapping[str, Samples]
+Part = tuple[float, Callable[[], Metrics]]
+"""The end of a part (Unix seconds, included), and a function that reads its samples; it may raise BacktestError."""
 _VERSION = 2
 _ENDS = 1 << 16
 """Bytes of the begin and the end of a file that are hashed."""
+
+
+class Sample(NamedTuple):
+    """When a sample was taken (Unix seconds), and its series as text."""
+
+    time: float
+    series: str
+
+    def __str__(self) -> str:
+        return f"{self.series} at {self.time:.15g}"
+
+
+@dataclass(frozen=True)
+class Content:
+    """What files contain. `parts` yields consecutive parts."""
+
+    first: Sample
+    last: Sample
+    nodes: NodeIndex
+    allocatable: Resources
+    parts: Callable[[], Iterator[Part]]
+    close: Callable[[], None] = lambda: None
+    """Deletes temporary files."""
 
 
 def folder_of(cached: str, files: Sequence[str], request: Request, rules: Rules) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.readings.column import is_fresh
 from evaluator.tools.backtest.inputs import cache
-from evaluator.tools.backtest.inputs.content import Content, Metrics, Part, Sample
+from evaluator.tools.backtest.inputs.cache import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable, TextSeries
 from evaluator.tools.backtest.inputs.recording import (
     Joined,

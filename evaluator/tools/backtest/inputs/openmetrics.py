@@ -3,20 +3,24 @@
 Names and labels are parsed by `plimsoll.recording.series`, as in all that is recorded.
 """
 
+import functools
 import math
+import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, NamedTuple
 
+import msgspec
 import numpy as np
 
 from evaluator.core.readings.column import Floats
-from evaluator.tools.backtest.inputs import runs
-from evaluator.tools.backtest.inputs.runs import Run
 from plimsoll.recording import series
 from plimsoll.text import SentenceError
 
+_IN_NUMBERS = b"0123456789+-.eE"
+_SEPARATED = bytes.maketrans(b" ", b",")
+_decoder = msgspec.json.Decoder(list[float])
 _BLOCK = 1 << 18
 """Bytes read at a time: what is made of them fits into a processor's cache."""
 _SHORTEST = 64
@@ -24,6 +28,44 @@ EARLIEST, LATEST = -6e10, 1e11
 """Unix times of the years 68 and 5138; larger numbers are milliseconds."""
 _MOST = 4_000_000
 _COMMENT = ord("#")
+
+
+class Run(NamedTuple):
+    """Consecutive lines of one series: where they end in their block, how many they are, and `value time` of each line."""
+
+    end: int
+    lines: int
+    text: bytes
+
+    def numbers(self) -> Floats | None:
+        """Return values and times, shape (lines, 2); None if one is not a number of JSON, such as 01 or 1e999."""
+        listed = self.text[1:-1].translate(_SEPARATED, b"\n")
+        try:
+            found = _decoder.decode(b"[" + listed + b"]")
+        except msgspec.DecodeError:
+            return None
+        return np.fromiter(found, np.float64, 2 * self.lines).reshape(-1, 2)
+
+
+def find_run(block: bytes, begin: int, head: bytes, shortest: int) -> Run | None:
+    """Return the run of lines from `begin` on that begin with `head`; None if it has other lines among them, or too few lines,
+    or if anything but two numbers follows a head.
+    """
+    last = block.rfind(b"\n" + head + b" ", begin)
+    end = block.index(b"\n", last + 1 if last >= 0 else begin) + 1
+    lines = block.count(b"\n", begin, end)
+    if lines < shortest:
+        return None
+    text, heads = _ends_before(head).subn(b"\n", block[begin + len(head) : end])
+    if heads != lines - 1 or text.translate(None, _IN_NUMBERS) != b"  \n" * lines:
+        return None
+    return Run(end, lines, text)
+
+
+@functools.lru_cache(maxsize=8)
+def _ends_before(head: bytes) -> re.Pattern[bytes]:
+    """Return the pattern of the end of a line and the next head; bytes.replace() takes twice as long for long heads."""
+    return re.compile(re.escape(b"\n" + head))
 
 
 class OpenMetricsError(SentenceError):
@@ -117,7 +159,7 @@ class SeriesTable:
                 begin, number = line_end, number + 1
                 continue
             head = block[begin : line_end - 1].rsplit(b" ", 2)[0]
-            run = runs.find(block, begin, head, self._shortest)
+            run = find_run(block, begin, head, self._shortest)
             if run is None or not self._add_run(name, number + 1, head, run):
                 rest = block[begin:].split(b"\n")[:-1]
                 self._read_lines(name, number, rest)

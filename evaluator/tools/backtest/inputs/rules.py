@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from evaluator.tools.backtest.inputs.source import BacktestError
-from evaluator.tools.check import documents
-from evaluator.tools.check.main import manifests
+from evaluator.tools.check import manifests
 from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
 
@@ -83,7 +82,7 @@ def among(policies: Sequence[str], names: Collection[str]) -> Rules:
     for policy in policies:
         path = Path(policy)
         if policy != "-":
-            own = manifests(policy) if path.is_dir() else [policy]
+            own = manifests.files_in(policy) if path.is_dir() else [policy]
             found.update((file, _useful(file, names)) for file in own)
     used = {file: records for file, records in found.items() if records}
     return Rules([*used], frozenset[str]().union(*used.values()))
@@ -98,7 +97,7 @@ def _useful(file: str, names: Collection[str]) -> frozenset[str]:
 def _recorded(file: str) -> frozenset[str]:
     try:
         text = userfile.read_text(file)
-        return frozenset[str]().union(*map(documents.recorded, documents.objects(text)))
+        return frozenset[str]().union(*map(manifests.recorded, manifests.objects(text)))
     except OSError as error:
         raise BacktestError(f"{file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

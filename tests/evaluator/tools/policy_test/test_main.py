@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.tools.policy_test import main, notation
+from evaluator.tools.policy_test import document, main
 from tests.evaluator.conftest import make_tas
 
 
@@ -51,13 +51,13 @@ A, B = 'load1{node="a"}', 'node_load1{instance="b:9100"}'
     ],
 )
 def test_the_notation_is_that_of_promtool(text, expected):
-    assert notation.values(text) == expected
+    assert document.values(text) == expected
 
 
 @pytest.mark.parametrize("text", ["x", "1+2", "1x", "_1", "stale3", "1,2", "0x9999999"])
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"not a value|more than 1000000 values"):
-        notation.values(text)
+        document.values(text)
 
 
 def test_violating_nodes_reasons_and_labels_are_compared(run):

@@ -1,17 +1,62 @@
-"""Validates TASPolicy manifests against the CRD's schema: unknown fields, and values of wrong types."""
+"""Manifest files and their objects, and the CRD's schema of TASPolicy: unknown fields, and values of wrong types.
 
+A file is YAML with several documents, or JSON. Lists of objects are flattened.
+"""
+
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+from plimsoll import strictyaml
 
 GROUP = "telemetry.intel.com"
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "TASPolicy"
 
+_SUFFIXES = (".yaml", ".yml", ".json")
+"""File name suffixes that `kubectl apply --filename FOLDER` reads."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _DURATION = re.compile(r"0|([0-9]{1,7}([.][0-9]{1,3})?(h|m|s|ms))+", re.ASCII)
 
 Check = Callable[[object], str | None]
+
+
+def files_in(root: str) -> Iterator[str]:
+    """Yield the manifests in a folder and its subfolders, sorted by name; symbolic links to folders are not followed."""
+    for folder, subfolders, files in os.walk(root):
+        subfolders.sort()
+        yield from (str(Path(folder, file)) for file in sorted(files) if file.endswith(_SUFFIXES))
+
+
+def objects(text: str) -> Iterator[object]:
+    """Yield every object of a text, including items of lists; skip empty documents. Raises `strictyaml.MalformedError`."""
+    for document in strictyaml.load_all_json(text, allow_nan=True):
+        yield from _flattened(document)
+
+
+def recorded(document: object) -> frozenset[str]:
+    """Return the series that a file of recording rules records; empty for other documents."""
+    groups = document.get("groups") if isinstance(document, dict) else None
+    rules = (
+        rule
+        for group in (groups if isinstance(groups, list) else ())
+        if isinstance(group, dict) and isinstance(group.get("rules"), list)
+        for rule in group["rules"]
+        if isinstance(rule, dict)
+    )
+    return frozenset(name for rule in rules if isinstance(name := rule.get("record"), str))
+
+
+def _flattened(document: object) -> Iterator[object]:
+    """Yield an object, or the items of a list as `kubectl get -o yaml` prints it."""
+    items = document.get("items") if isinstance(document, dict) else None
+    if isinstance(items, list):
+        for item in items:
+            yield from _flattened(item)
+    elif document is not None:
+        yield document
 
 
 def _text(value: object) -> str | None:
