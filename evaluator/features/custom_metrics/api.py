@@ -99,11 +99,11 @@ class CustomMetricsApi:
             raise _unavailable("the metrics of policies are not known yet")
         if served is not self._discovery.metrics:
             self._discovery = Discovery(served)
-        found = self._discovery.find(request.path, preference(request.headers, "accept"))
-        headers = (("etag", found.etag), ("vary", "Accept"))
-        if discovery.unchanged(found, request.headers.get("if-none-match", "")):
-            return Response(HTTPStatus.NOT_MODIFIED, b"", found.content_type, headers)
-        return Response(HTTPStatus.OK, found.body, found.content_type, headers)
+        document = self._discovery.find(request.path, preference(request.headers, "accept"))
+        headers = (("etag", document.etag), ("vary", "Accept"))
+        if discovery.unchanged(document, request.headers.get("if-none-match", "")):
+            return Response(HTTPStatus.NOT_MODIFIED, b"", document.content_type, headers)
+        return Response(HTTPStatus.OK, document.body, document.content_type, headers)
 
     async def _metric(self, request: Request) -> Response:
         wanted, chosen = metric_request(request.path), selectors(request)

@@ -154,15 +154,15 @@ def _document(content: Mapping[str, Any], content_type: str = JSON) -> Document:
 def _openapi() -> dict[str, Document]:
     """Return OpenAPI documents without paths: kube-apiserver logs an error each minute for a service that has none."""
     info = {"title": "Plimsoll custom metrics", "version": "unversioned"}
-    found = {"/openapi/v2": _document({"swagger": "2.0", "info": info, "paths": {}})}
+    documents = {"/openapi/v2": _document({"swagger": "2.0", "info": info, "paths": {}})}
     index = {}
     for version in VERSIONS:
         path = f"/openapi/v3{ROOT}/{version}"
-        found[path] = _document({"openapi": "3.0.0", "info": info, "paths": {}})
-        tag = found[path].etag.strip('"')
+        documents[path] = _document({"openapi": "3.0.0", "info": info, "paths": {}})
+        tag = documents[path].etag.strip('"')
         index[f"{ROOT}/{version}".removeprefix("/")] = {"serverRelativeURL": f"{path}?hash={tag}"}
-    found["/openapi/v3"] = _document({"paths": index})
-    return found
+    documents["/openapi/v3"] = _document({"paths": index})
+    return documents
 
 
 OPENAPI: Mapping[str, Document] = _openapi()

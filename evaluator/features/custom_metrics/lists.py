@@ -118,8 +118,8 @@ class MetricLists:
             return await self._list(request, selectors, _NODE, some)
         if request.resource == PODS and request.namespace:
             pods = self._pods.of(request.namespace)
-            found = [*pods.values()] if request.every else _one(pods.get(request.name))
-            return await self._list(request, selectors, _POD, found)
+            requested = [*pods.values()] if request.every else _one(pods.get(request.name))
+            return await self._list(request, selectors, _POD, requested)
         raise MetricNotFoundError(request, "only nodes, and pods of a namespace, have metrics here")
 
     async def _of_all_nodes(self, request: MetricRequest) -> Sequence[bytes]:
@@ -189,16 +189,16 @@ def _batches(
     for begin in range(0, len(objects), size):
         some = objects[begin : begin + size]
         matching = (
-            [one for one in some if matches(selector, kind.labels(one))] if selector else some
+            [item for item in some if matches(selector, kind.labels(item))] if selector else some
         )
-        found = current.nodes.find([kind.node(one) for one in matching])
-        known = (found >= 0).nonzero()[0]
-        having = known[usable[found[known]]]
+        positions = current.nodes.find([kind.node(item) for item in matching])
+        known = (positions >= 0).nonzero()[0]
+        having = known[usable[positions[known]]]
         yield _Batch(
             matching,
             [matching[number] for number in having.tolist()],
-            found[having],
-            current.not_finite(found[known]),
+            positions[having],
+            current.not_finite(positions[known]),
         )
 
 
@@ -210,8 +210,8 @@ def _all_measured(request: MetricRequest, current: Current) -> Measured:
     return current.measured(positions)
 
 
-def _one(found: T | None) -> list[T]:
-    return [] if found is None else [found]
+def _one(item: T | None) -> list[T]:
+    return [] if item is None else [item]
 
 
 def _pieces(request: MetricRequest, objects: Iterator[str], measured: Measured) -> Iterator[bytes]:

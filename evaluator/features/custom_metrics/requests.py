@@ -50,13 +50,13 @@ def metric_request(path: str) -> MetricRequest:
     if path.startswith(f"{ROOT}/"):
         try:
             below = path[len(ROOT) + 1 :].split("/")
-            found = formats.parse_path([unquote(segment, errors="strict") for segment in below])
+            request = formats.parse_path([unquote(segment, errors="strict") for segment in below])
         except UnicodeDecodeError as error:
             raise RejectedRequestError(
                 HTTPStatus.BAD_REQUEST, "a path that is not UTF-8"
             ) from error
-        if found is not None:
-            return found
+        if request is not None:
+            return request
     raise RejectedRequestError(
         HTTPStatus.NOT_FOUND, "the server could not find the requested resource"
     )

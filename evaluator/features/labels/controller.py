@@ -80,8 +80,8 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
         return self._decider.latest.labels
 
     def _current(self, node: str) -> NodeLabels | None:
-        found = self._cluster.nodes.objects.get(node)
-        return found.node_labels if found else None
+        cached = self._cluster.nodes.objects.get(node)
+        return cached.node_labels if cached else None
 
     def _compared(self, steps: list[Step]) -> None:
         """Publish conflicts once for all nodes."""
@@ -94,7 +94,7 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
     def _publish_conflicts(self) -> None:
         # Sorted: statuses are made of it, and every replica must write the same.
         by_node = sorted(self._plan.conflicts.items())
-        self.conflicts = tuple(itertools.chain.from_iterable(found for _, found in by_node))
+        self.conflicts = tuple(itertools.chain.from_iterable(conflicts for _, conflicts in by_node))
         self._metrics.label_conflicts.set(len(self.conflicts))
         for listener in self.listeners:
             listener()

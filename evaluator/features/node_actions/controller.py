@@ -182,4 +182,4 @@ def conflicting_types(error: KubeError) -> set[str]:
         for cause in error.causes
         if cause.get("reason") == "FieldManagerConflict"
     )
-    return {json.loads(found[1]) for found in fields if found}
+    return {json.loads(match[1]) for match in fields if match}

@@ -71,7 +71,7 @@ class NodeActionOptions(FeatureOptions):
     @property
     def permitted_conditions(self) -> tuple[str, ...]:
         """The types and patterns of --conditionTypes."""
-        return tuple(one for given in self.condition_types for one in given.split(","))
+        return tuple(name for given in self.condition_types for name in given.split(","))
 
 
 class Shown:

@@ -95,18 +95,19 @@ def condition_type(policy: str) -> str:
 def permitted(condition: str, types: Collection[str]) -> bool:
     """Return whether a policy may set a condition: with our prefix always, else if one of `types` matches."""
     return condition.startswith(DOMAIN) or any(
-        condition.startswith(one[:-1]) if one.endswith("*") else condition == one for one in types
+        condition.startswith(kind[:-1]) if kind.endswith("*") else condition == kind
+        for kind in types
     )
 
 
 def condition_types(text: str) -> str:
     """Check comma-separated condition types; `*` at the end stands for any characters. Raises ValueError."""
-    types = [one.strip() for one in text.split(",")]
-    for one in types:
-        begin = f"{one[:-1]}x" if one.endswith("*") else one
+    types = [kind.strip() for kind in text.split(",")]
+    for kind in types:
+        begin = f"{kind[:-1]}x" if kind.endswith("*") else kind
         if flaw := condition_flaw(begin):
             raise ValueError(
-                f"not a condition type: {shown(one)}: {flaw}; write it like KernelDeadlock or example.com/*"
+                f"not a condition type: {shown(kind)}: {flaw}; write it like KernelDeadlock or example.com/*"
             )
     return ",".join(types)
 

@@ -78,12 +78,12 @@ class ActingPolicy:
 
         Evictions leave no trace on the node.
         """
-        found = self._nodes.none
+        acted = self._nodes.none
         if self._hard or (self._evicts and self._limits_taints):
-            found = self._where.tainted(self._taint, hard=self._hard)
+            acted = self._where.tainted(self._taint, hard=self._hard)
         if self._evicts and before is not None and before.choice is not None:
-            found = found | (reindex.mask(before.choice.acted) & self._evicting)
-        return found
+            acted = acted | (reindex.mask(before.choice.acted) & self._evicting)
+        return acted
 
     def plan(
         self, before: PolicyActions | None, reindex: Reindex, cluster: ClusterLimit, now: float
@@ -138,13 +138,13 @@ class ActingPolicy:
             )
             # A taint that every node has says nothing.
             masks[TaintEffect.PREFER_NO_SCHEDULE] = self._nodes.none if soft.all() else soft
-        found = []
+        assigned = []
         for effect in TaintEffect:
             present = self._where.taints.get((self._taint, effect.value), self._nodes.none)
             mask = (masks.get(effect, self._nodes.none) & ~self._kept) | (present & self._kept)
             name = taint_name(self._taint, effect.value)
-            found.append(LabelAssignment(name, VALUE, NodeMask(self._nodes, mask)))
-        return found
+            assigned.append(LabelAssignment(name, VALUE, NodeMask(self._nodes, mask)))
+        return assigned
 
     def conditions(
         self, made: PolicyActions, before: ActionPlan, reindex: Reindex
@@ -168,12 +168,12 @@ class ActingPolicy:
             wanted[names.violated(strategy)] = unnamed & violated
             unnamed = unnamed & ~violated
         wanted[names.NOT_VIOLATED] = ever & ~made.violating
-        found = []
+        assigned = []
         for value, where in wanted.items():
             kept = present.get(value, self._nodes.none) & self._kept
             mask = (where & ~self._kept) | kept
-            found.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask & free)))
-        return found
+            assigned.append(LabelAssignment(kind, value, NodeMask(self._nodes, mask & free)))
+        return assigned
 
     def conflicts(self) -> list[str]:
         """Return which nodes have the condition from another field manager, one sentence for each."""
@@ -182,13 +182,13 @@ class ActingPolicy:
     def problems(self, owners: Mapping[str, PolicyKey]) -> list[str]:
         """Return the actions that are not taken because of flags or other policies."""
         kinds, kind = self._actions.kinds, self._actions.condition
-        found = []
+        sentences = []
         if TAINT in kinds and not self._settings.taints:
-            found.append(
+            sentences.append(
                 "plimsoll.io/actions: taint: the evaluator runs without --taints: no taint is set"
             )
         if CONDITION in kinds and not self._settings.conditions:
-            found.append(
+            sentences.append(
                 "plimsoll.io/actions: condition: the evaluator runs without --conditions: no condition is set"
             )
         if (
@@ -196,7 +196,7 @@ class ActingPolicy:
             and self._settings.conditions
             and not names.permitted(kind, self._settings.condition_types)
         ):
-            found.append(
+            sentences.append(
                 f"plimsoll.io/condition-type: {kind} does not begin with {names.DOMAIN} and --conditionTypes of the evaluator "
                 "does not permit it: no condition is set"
             )
@@ -205,15 +205,15 @@ class ActingPolicy:
             and self._actions.effect is TaintEffect.NO_EXECUTE
             and not self._settings.no_execute
         ):
-            found.append(
+            sentences.append(
                 "plimsoll.io/taint-effect: the evaluator runs without --allowNoExecute: NoSchedule is set instead"
             )
         owner = owners.get(kind, self.key)
         if self.sets_condition and owner != self.key:
-            found.append(
+            sentences.append(
                 f"condition {kind} is set by policy {owner}: name another in plimsoll.io/condition-type"
             )
-        return found
+        return sentences
 
 
 def planning(
@@ -240,18 +240,18 @@ def planning(
     acting: list[ActingPolicy] = []
     for key, decision in decisions.enforced.items():
         if _acts(decision, settings):
-            one = ActingPolicy(decision, decisions, where, settings)
-            cluster.add(one.present(before.policies.get(key), reindex))
-            acting.append(one)
+            policy = ActingPolicy(decision, decisions, where, settings)
+            cluster.add(policy.present(before.policies.get(key), reindex))
+            acting.append(policy)
             yield
-    for one in acting:
-        made = one.plan(before.policies.get(one.key), reindex, cluster, now)
+    for policy in acting:
+        made = policy.plan(before.policies.get(policy.key), reindex, cluster, now)
         yield
-        taints += one.taints(made)
-        if one.sets_condition and owners.setdefault(one.condition, one.key) == one.key:
-            conditions += one.conditions(made, before, reindex)
-        policies[one.key] = replace(
-            made, problems=tuple(one.problems(owners)), conflicts=tuple(one.conflicts())
+        taints += policy.taints(made)
+        if policy.sets_condition and owners.setdefault(policy.condition, policy.key) == policy.key:
+            conditions += policy.conditions(made, before, reindex)
+        policies[policy.key] = replace(
+            made, problems=tuple(policy.problems(owners)), conflicts=tuple(policy.conflicts())
         )
         yield
     reused = yield from LabelAssignments(nodes, taints).reuse(before.taints)

@@ -141,8 +141,8 @@ class NodeActionPlanner:
 
     def may_evict(self, policy: PolicyKey, node: str) -> bool:
         """Return whether a policy may evict pods from a node, within the limits."""
-        found = self.latest.policies.get(policy)
-        return found is not None and found.may_evict(node)
+        actions = self.latest.policies.get(policy)
+        return actions is not None and actions.may_evict(node)
 
     async def run(self) -> None:
         """Plan until cancelled."""
@@ -172,10 +172,10 @@ class NodeActionPlanner:
         return replace(self.settings, evict=self._evicts()) if self._evicts else self.settings
 
     def _show(self, plan: ActionPlan) -> None:
-        limited = {key: one for key, one in plan.policies.items() if one.choice}
-        for key, one in limited.items():
-            self._metrics.acted_nodes.set(key, one.acted)
-            self._metrics.held_back_nodes.set(key, one.held_back)
+        limited = {key: actions for key, actions in plan.policies.items() if actions.choice}
+        for key, actions in limited.items():
+            self._metrics.acted_nodes.set(key, actions.acted)
+            self._metrics.held_back_nodes.set(key, actions.held_back)
         for key in self._shown - limited.keys():
             self._metrics.acted_nodes.remove(key)
             self._metrics.held_back_nodes.remove(key)

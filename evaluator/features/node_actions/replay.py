@@ -165,7 +165,12 @@ class ActionReplay:
             return 0
         mine, earlier = (
             LabelAssignments(
-                self._nodes, [one for one in some.assignments if one.key.partition(":")[0] in own]
+                self._nodes,
+                [
+                    assignment
+                    for assignment in some.assignments
+                    if assignment.key.partition(":")[0] in own
+                ],
             )
             for some in (after, before)
         )
@@ -173,7 +178,7 @@ class ActionReplay:
 
     def _conditions(self, plan: ActionPlan, now: float) -> dict[str, dict[str, NodeCondition]]:
         """Return the conditions of a plan as written to nodes: with times of whole seconds."""
-        found: dict[str, dict[str, NodeCondition]] = {}
+        conditions: dict[str, dict[str, NodeCondition]] = {}
         for kind, state, nodes in plan.conditions.assignments:
             status, _, reason = state.partition("/")
             since = plan.policies[plan.owners[kind]].since
@@ -183,8 +188,8 @@ class ActionReplay:
                 at = float(since[self._nodes.position[node]])
                 written = rfc3339.parse(rfc3339.seconds(now if np.isnan(at) else at))
                 kept = old.since if old and old.status == status else written
-                found.setdefault(kind, {})[node] = NodeCondition(kind, status, reason, kept)
-        return found
+                conditions.setdefault(kind, {})[node] = NodeCondition(kind, status, reason, kept)
+        return conditions
 
     def finish(self) -> None:
         """Add the time up to the end of the range."""
@@ -206,21 +211,21 @@ class ActionReplay:
 
 def _inputs(decisions: Decisions) -> list[object]:
     """Return the objects that a plan depends on; equal parts of decisions are the same objects."""
-    found: list[object] = []
-    for one in decisions.policies.values():
-        found += [one.dontschedule, one.deschedule, one.unreported]
-    found += [column.unusable for column in decisions.table.prepared.values()]
-    return found
+    inputs: list[object] = []
+    for decision in decisions.policies.values():
+        inputs += [decision.dontschedule, decision.deschedule, decision.unreported]
+    inputs += [column.unusable for column in decisions.table.prepared.values()]
+    return inputs
 
 
 def _taints(assignments: LabelAssignments) -> Mapping[str, frozenset[OwnTaint]]:
     """Return the taints of each node."""
-    found: dict[str, set[OwnTaint]] = {}
+    by_node: dict[str, set[OwnTaint]] = {}
     for name, _, nodes in assignments.assignments:
         key, _, effect = name.rpartition(":")
         for node in nodes.names:
-            found.setdefault(node, set()).add((key, effect))
-    return {node: frozenset(taints) for node, taints in found.items()}
+            by_node.setdefault(node, set()).add((key, effect))
+    return {node: frozenset(taints) for node, taints in by_node.items()}
 
 
 def replay(options: ReplayOptions) -> StartReplay:

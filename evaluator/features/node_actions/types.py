@@ -113,7 +113,7 @@ class ObservedMasks:
             if (position := nodes.position.get(node)) is not None:
                 for taint in taints:
                     positions.setdefault(taint, []).append(position)
-        self.taints = {taint: self._mask(found) for taint, found in positions.items()}
+        self.taints = {taint: self._mask(where) for taint, where in positions.items()}
 
     def _mask(self, positions: Sequence[int]) -> Mask:
         mask = np.zeros(len(self._nodes), dtype=bool)
@@ -130,25 +130,25 @@ class ObservedMasks:
     @property
     def hard(self) -> Mask:
         """The nodes with a hard taint of any policy."""
-        found = (
+        masks = (
             mask
             for (_, effect), mask in self.taints.items()
             if effect != TaintEffect.PREFER_NO_SCHEDULE
         )
-        return union(found, self._nodes)
+        return union(masks, self._nodes)
 
     def foreign(self, kind: str) -> dict[str, Mask]:
         """Return the nodes on which others own a condition, by field manager."""
-        found: dict[str, list[int]] = {}
+        by_manager: dict[str, list[int]] = {}
         for node, manager in self._foreign.get(kind, {}).items():
             if (position := self._nodes.position.get(node)) is not None:
-                found.setdefault(manager, []).append(position)
-        return {manager: self._mask(positions) for manager, positions in found.items()}
+                by_manager.setdefault(manager, []).append(position)
+        return {manager: self._mask(positions) for manager, positions in by_manager.items()}
 
     def condition(self, kind: str) -> dict[str, Mask]:
         """Return where a condition has which status and reason."""
-        found: dict[str, list[int]] = {}
+        by_value: dict[str, list[int]] = {}
         for node, condition in self.conditions.get(kind, {}).items():
             if (position := self._nodes.position.get(node)) is not None:
-                found.setdefault(f"{condition.status}/{condition.reason}", []).append(position)
-        return {value: self._mask(positions) for value, positions in found.items()}
+                by_value.setdefault(f"{condition.status}/{condition.reason}", []).append(position)
+        return {value: self._mask(positions) for value, positions in by_value.items()}

@@ -44,7 +44,9 @@ def of_policy(node: Node | None, policy: Policy, prefixes: tuple[str, ...]) -> d
     kind = actions.condition if CONDITION in actions.kinds else None
     return {
         "taints": [taint for taint in written["taints"] if taint["key"] in keys],
-        "conditions": [one for one in written["conditions"] if one["type"] == kind],
+        "conditions": [
+            condition for condition in written["conditions"] if condition["type"] == kind
+        ],
     }
 
 

@@ -83,10 +83,10 @@ class ExplainPages:
     async def _pod(self, name: str) -> Response:
         pods = self._reports.pods
         try:
-            found = await pods.find(name)
+            pod = await pods.find(name)
         except PageError as failure:
             return responses.error(str(failure), failure.status)
-        return await self._answer(lambda: pods.pod(found))
+        return await self._answer(lambda: pods.pod(pod))
 
     async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
         async with self._reports.building.hold():
@@ -178,8 +178,8 @@ class BrowserPages:
 
     async def _pod(self, name: str, window: Window) -> Page:
         reports = self._reports.pods
-        found = await reports.find(name)
-        return Page("pod.html", "Pod", "pods", lambda: reports.pod(found, window), name)
+        pod = await reports.find(name)
+        return Page("pod.html", "Pod", "pods", lambda: reports.pod(pod, window), name)
 
     def _overview(self, _names: Sequence[str], window: Window) -> Page:
         few = replace(window, size=_POLICIES)

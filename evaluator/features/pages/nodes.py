@@ -20,8 +20,8 @@ class NodeReports:
 
     async def listed(self) -> Report:
         """Report on all nodes: the policies that they violate, and their labels."""
-        found = await stepwise(explain_nodes.nodes(self._decider.latest))
-        return Report(self._sources.waiting(), objects={"nodes": found})
+        nodes = await stepwise(explain_nodes.nodes(self._decider.latest))
+        return Report(self._sources.waiting(), objects={"nodes": nodes})
 
     async def page(self, window: Window) -> Report:
         """Report on the nodes of a page: those that differ first."""
@@ -44,7 +44,7 @@ class NodeReports:
         if name not in decisions.table.nodes.position:
             raise PageError(f"no node {name[:SHOWN]}")
         with self._decider.readings() as readings:
-            found = await stepwise(
+            policies = await stepwise(
                 explain_nodes.node(
                     name, decisions, readings, now=sources.clock(), since=sources.since
                 )
@@ -61,4 +61,4 @@ class NodeReports:
             "failingRules": failing_rules.of_node(sources.failing_rules, name, sources.clock()),
             **joined(part.node(name) for part in sources.parts()),
         }
-        return Report(head, objects={"policies": found})
+        return Report(head, objects={"policies": policies})

@@ -98,7 +98,7 @@ class PodReports:
         decision: Decision | None = decisions.policies.get(key) if key else None
         if decision and record is not None and sources.judge is not None:
             decision = sources.judge.decision(record) or decision
-        refused = {name: one["refusedBy"] for name, one in scores.items() if one["refusedBy"]}
+        refused = {name: score["refusedBy"] for name, score in scores.items() if score["refusedBy"]}
         context = PodContext(
             decisions,
             self._cluster.nodes.objects,
@@ -108,27 +108,27 @@ class PodReports:
             waiting_for=tuple(self._decider.waiting_for),
         )
         with self._decider.readings() as readings:
-            found = await stepwise(
+            explanation = await stepwise(
                 explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
             )
-        if found.head["policy"] and (named := decisions.policies.get(key) if key else None):
-            found.head["policy"]["problems"] = sources.problems(named)
-        found.head.update(joined(part.pod(pod, found.head) for part in sources.parts()))
-        return found
+        if explanation.head["policy"] and (named := decisions.policies.get(key) if key else None):
+            explanation.head["policy"]["problems"] = sources.problems(named)
+        explanation.head.update(joined(part.pod(pod, explanation.head) for part in sources.parts()))
+        return explanation
 
     async def page(self, window: Window) -> Report:
         """Report on the pods of a page that name a policy: those without a node first."""
         every = list(self._cluster.pods.objects.values())
         total = sum(await unhurried(window.covers(pod.metadata.namespace) for pod in every))
         names = await unhurried(_listed(pod, window) for pod in every)
-        found = sorted(one for one in names if one is not None)
+        ordered = sorted(entry for entry in names if entry is not None)
         await unhurried([])
         rows = [
             {"pod": name, **about(pod)}
-            for _, name, key in window.of(found)
+            for _, name, key in window.of(ordered)
             if (pod := self._cluster.pods.objects.get(key)) is not None
         ]
-        head = {**self._sources.waiting(), "window": window.described(len(found), total)}
+        head = {**self._sources.waiting(), "window": window.described(len(ordered), total)}
         return Report(head, arrays={"pods": rows})
 
 
@@ -153,9 +153,9 @@ def _reasons(scores: Mapping[str, dict[str, Any]]) -> set[str]:
     """Return the texts that extenders refuse nodes with."""
     return {
         reason
-        for one in scores.values()
-        for by in one["refusedBy"]
-        for reason in one["extenders"][by]["refused"].values()
+        for score in scores.values()
+        for by in score["refusedBy"]
+        for reason in score["extenders"][by]["refused"].values()
     }
 
 

@@ -44,23 +44,25 @@ class PolicyReports:
         """List the policies and, for one namespace, the pods that name one."""
         decisions = self._decider.latest
         known = {
-            key: one for key, one in decisions.policies.items() if namespace in {"", key.namespace}
+            key: decision
+            for key, decision in decisions.policies.items()
+            if namespace in {"", key.namespace}
         }
-        found = await unhurried(explain.overview(known, decisions.table))
-        for key, row in zip(known, found, strict=False):  # the rows end at a limit
+        rows = await unhurried(explain.overview(known, decisions.table))
+        for key, row in zip(known, rows, strict=False):  # the rows end at a limit
             row["problems"] = self._sources.problems(known[key])
         head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
-        if (more := len(known) - len(found)) > 0:
+        if (more := len(known) - len(rows)) > 0:
             head["policiesMore"] = more
         if not namespace:
-            return Report({**head, "see": see}, arrays={"policies": found})
+            return Report({**head, "see": see}, arrays={"policies": rows})
         pods = await unhurried(itertools.islice(self._pods_of(namespace), _MOST_PODS))
-        if not found and not pods:
+        if not rows and not pods:
             raise PageError(
                 f"namespace {namespace[:SHOWN]} has no policy and no pod that names one; "
                 "/explain lists all policies"
             )
-        return Report({"namespace": namespace, **head}, arrays={"policies": found, "pods": pods})
+        return Report({"namespace": namespace, **head}, arrays={"policies": rows, "pods": pods})
 
     def _pods_of(self, namespace: str) -> Iterator[dict[str, Any]]:
         for (of, _), pod in tuple(self._cluster.pods.objects.items()):
@@ -74,10 +76,10 @@ class PolicyReports:
         keys = overview.matching(known, window.search)
         shown = window.of(keys)
         with self._decider.readings() as readings:
-            found = await stepwise(
+            rows = await stepwise(
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
-        for key, row in zip(shown, found, strict=True):
+        for key, row in zip(shown, rows, strict=True):
             row["problems"] = self._sources.problems(decisions.policies[key])
         head = {
             **self._sources.waiting(),
@@ -86,7 +88,7 @@ class PolicyReports:
             "apiServer": self._api_server(),
             "window": window.described(len(keys), len(known)),
         }
-        return Report(head, arrays={"policies": found})
+        return Report(head, arrays={"policies": rows})
 
     def _evaluator(self) -> dict[str, Any]:
         sources = self._sources
@@ -117,9 +119,11 @@ class PolicyReports:
         decisions = self._decider.latest
         if node and node not in decisions.table.nodes.position:
             raise PageError(f"no node {node[:SHOWN]}")
-        found = await self._explained(decisions, key, node=node)
-        found.head["problems"] = self._sources.problems(decisions.policies[key])
-        return Report({**self._sources.waiting(), **found.head}, objects={"nodes": found.nodes})
+        explained = await self._explained(decisions, key, node=node)
+        explained.head["problems"] = self._sources.problems(decisions.policies[key])
+        return Report(
+            {**self._sources.waiting(), **explained.head}, objects={"nodes": explained.nodes}
+        )
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
         """Report on a policy with the nodes that differ: those of a page."""
@@ -130,10 +134,10 @@ class PolicyReports:
         codes = await stepwise(states.states_of(decision, decisions.table))
         positions = await stepwise(policy_nodes.chosen(codes, names, window))
         shown = NodeIndex(names[position] for position in window.of(positions.tolist()))
-        found = await self._explained(decisions, key, shown=shown)
+        explained = await self._explained(decisions, key, shown=shown)
         entries = await stepwise(
             policy_nodes.with_states(
-                found.nodes,
+                explained.nodes,
                 decision,
                 codes,
                 names,
@@ -145,7 +149,7 @@ class PolicyReports:
         )
         head = {
             **sources.waiting(),
-            **{name: value for name, value in found.head.items() if name != "nodesMore"},
+            **{name: value for name, value in explained.head.items() if name != "nodesMore"},
             **policy_nodes.head(codes, window, len(positions)),
             "problems": sources.found_problems(decision),
             "status": wording.status(self._cluster.status_of(key)),
@@ -174,7 +178,7 @@ class PolicyReports:
         for effect in effects:
             await unhurried(effect.catching_up(decisions))
         with self._decider.readings() as readings:
-            found = await stepwise(
+            explanation = await stepwise(
                 explain.explain(
                     decisions,
                     key,
@@ -185,9 +189,9 @@ class PolicyReports:
                     shown=shown,
                 )
             )
-        if found is None:
+        if explanation is None:
             raise self._unknown(key)
-        return found
+        return explanation
 
     def _unknown(self, key: PolicyKey) -> PageError:
         known = self._sources.known(key.namespace)
@@ -199,9 +203,9 @@ class PolicyReports:
             raise PageError(f"at most {explain_metrics.MOST} metrics", HTTPStatus.BAD_REQUEST)
         names = dict.fromkeys(name[:SHOWN] for name in metrics)
         table = self._decider.latest.table
-        found = explain_metrics.explain(names, table, self._decider.similar.to)
+        explained = explain_metrics.explain(names, table, self._decider.similar.to)
         head = {**self._sources.waiting(), "nodeCount": len(table.nodes)}
-        return Report(head, objects={"metrics": found})
+        return Report(head, objects={"metrics": explained})
 
     async def rules(self, window: Window) -> Report:
         """Report on the rules that fail on nodes, and the metrics that policies use: those that cannot be read first."""

@@ -72,12 +72,12 @@ async def as_json(report: Report) -> Response:
     Entries are made and encoded in slices. The body stays in pieces: joining megabytes takes milliseconds.
     """
     lists = [
-        (name, b"{}", await unhurried(itertools.starmap(entry, found)))
-        for name, found in report.objects.items()
+        (name, b"{}", await unhurried(itertools.starmap(entry, entries)))
+        for name, entries in report.objects.items()
     ]
     lists += [
-        (name, b"[]", await unhurried(map(msgspec.json.encode, found)))
-        for name, found in report.arrays.items()
+        (name, b"[]", await unhurried(map(msgspec.json.encode, entries)))
+        for name, entries in report.arrays.items()
     ]
     return _json(report.head, lists)
 

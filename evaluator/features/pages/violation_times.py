@@ -32,10 +32,10 @@ class ViolationTimes:
 
     def since(self, key: PolicyKey, name: StrategyName, node: str) -> float | None:
         """Return since when a node violates a strategy; None if it does not."""
-        found, position = self._began.get((key, name)), self._nodes.position.get(node)
-        if found is None or position is None or not found.violated[position]:
+        began, position = self._began.get((key, name)), self._nodes.position.get(node)
+        if began is None or position is None or not began.violated[position]:
             return None
-        return float(found.at[np.searchsorted(found.positions, position)])
+        return float(began.at[np.searchsorted(began.positions, position)])
 
     def update(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Take over new decisions of `now`, one policy per step."""

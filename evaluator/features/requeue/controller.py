@@ -127,9 +127,9 @@ class RequeueController:
         delay: float | None = None
         while True:
             await self._wakeup.wait(delay)
-            found, pause, delay = await self._candidates(), _ROUND, None
+            candidates, pause, delay = await self._candidates(), _ROUND, None
             if self._is_leader():
-                plan = requeue.plan(found, timings=self._pace, now=self._clock())
+                plan = requeue.plan(candidates, timings=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:
                     delay, pause = 0.0, await self._requeue_due(plan)
@@ -144,12 +144,12 @@ class RequeueController:
         self._readmitted = readmitted.remember(
             self._readmitted, {}, now=now, memory=self._pace.memory
         )
-        found = await self._collect(now)
+        candidates = await self._collect(now)
         if feasible.behind:
             for _ in feasible.catching_up():
                 await asyncio.sleep(0)
-            found = await self._collect(now)
-        return found
+            candidates = await self._collect(now)
+        return candidates
 
     def _start_over(self, now: float) -> None:
         """The clock was set back: drop state with times in the future."""
@@ -162,15 +162,15 @@ class RequeueController:
         """The requeue candidates of all policies. Only changed policies are recomputed, yielding to the event loop."""
         waiting = self._cluster.waiting
         self._states = {key: state for key, state in self._states.items() if waiting.version(key)}
-        found: list[RequeueCandidate] = []
+        candidates: list[RequeueCandidate] = []
         for key, readmitted_nodes in self._readmitted.items():
             before = self._states.get(key, _PolicyState())
             state = self._update(key, readmitted_nodes, before, now)
             if state is not before:
                 self._states[key] = state
                 await asyncio.sleep(0)
-            found += state.candidates
-        return found
+            candidates += state.candidates
+        return candidates
 
     def _update(
         self, key: PolicyKey, readmitted_nodes: ReadmittedNodes, state: "_PolicyState", now: float
@@ -230,7 +230,7 @@ class RequeueController:
     def _note(self, before: RejectedPod, after: RejectedPod) -> None:
         if (state := self._states.get(before.policy)) is not None:
             known = state.refused.items()
-            refused = {uid: after if one is before else one for uid, one in known}
+            refused = {uid: after if reason is before else reason for uid, reason in known}
             self._states[before.policy] = replace(state, refused=refused, basis=())
 
 

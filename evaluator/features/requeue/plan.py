@@ -71,7 +71,7 @@ RejectedPods = Mapping[str, RejectedPod]
 
 def find_rejected(pods: Iterable[Pod], known: RejectedPods, now: float) -> dict[str, RejectedPod]:
     """Return the pods waiting because of a policy, with their known state."""
-    found: dict[str, RejectedPod] = {}
+    rejected_pods: dict[str, RejectedPod] = {}
     for pod in pods:
         policy, text = _rejection(pod)
         if policy is None:
@@ -83,8 +83,8 @@ def find_rejected(pods: Iterable[Pod], known: RejectedPods, now: float) -> dict[
         # Another replica, or this one before a restart, may have requeued it.
         if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
             rejected = rejected.after_requeue(at)
-        found[uid] = replace(rejected, pod=pod)
-    return found
+        rejected_pods[uid] = replace(rejected, pod=pod)
+    return rejected_pods
 
 
 def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:
@@ -122,7 +122,7 @@ def requeue_candidates(
     """
     if decision is not None and decision.unreported:
         return []  # the extender would answer 503
-    found: list[RequeueCandidate] = []
+    candidates: list[RequeueCandidate] = []
     known: dict[int, list[float]] = {}
     for rejected in rejected_pods:
         feasible = feasible_nodes.for_pod(rejected.pod)
@@ -131,8 +131,8 @@ def requeue_candidates(
         later = bisect.bisect_right(times, max(rejected.requeued, rejected.since - _IN_FLIGHT))
         if later < len(times):
             start = max(times[later] + timings.settle, rejected.backoff_ends(timings))
-            found.append(RequeueCandidate(start, rejected))
-    return found
+            candidates.append(RequeueCandidate(start, rejected))
+    return candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +143,13 @@ class RequeuePlan:
     again: float | None
 
 
-def plan(found: Iterable[RequeueCandidate], *, timings: RequeueTimings, now: float) -> RequeuePlan:
+def plan(
+    candidates: Iterable[RequeueCandidate], *, timings: RequeueTimings, now: float
+) -> RequeuePlan:
     """Return the plan: highest priority first, then oldest. The others follow after these."""
     due: list[RejectedPod] = []
     later: list[float] = []
-    for candidate in found:
+    for candidate in candidates:
         if candidate.start <= now:
             due.append(candidate.rejected)
         else:

@@ -61,7 +61,7 @@ ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
     """Return, per enforced policy, the nodes that it refused before and does not refuse now."""
-    found: dict[PolicyKey, NodeMask] = {}
+    allowed: dict[PolicyKey, NodeMask] = {}
     nodes = after.table.nodes
     reindex = Reindex(before.table.nodes, nodes)
     for key, was in before.enforced.items():
@@ -71,8 +71,8 @@ def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMa
         refused = violators(now.dontschedule if now else {}, nodes)
         readmitted = reindex.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
         if readmitted.any():
-            found[key] = NodeMask(nodes, readmitted)
-    return found
+            allowed[key] = NodeMask(nodes, readmitted)
+    return allowed
 
 
 def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, ReadmittedNodes]:

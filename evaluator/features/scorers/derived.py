@@ -82,7 +82,7 @@ def values(
     Runs each scorer once. Raises DerivedMetricError.
     """
     results: dict[str, ScorerResult] = {}
-    found = {}
+    by_name = {}
     for name in names:
         metric = DERIVED_METRICS[name]
         scorer = scorers.get(metric.scorer)
@@ -90,8 +90,8 @@ def values(
             continue
         if metric.scorer not in results:
             results[metric.scorer] = _result(metric.scorer, scorer, view, pod)
-        found[name] = metric.read(results[metric.scorer])
-    return found
+        by_name[name] = metric.read(results[metric.scorer])
+    return by_name
 
 
 def _result(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:

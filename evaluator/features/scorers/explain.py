@@ -62,16 +62,18 @@ def node_facts(view: ClusterSnapshot, node: str) -> dict[str, Any]:
     }
     return {
         **{
-            field: {str(name): _number(float(values[position])) for name, values in found.items()}
-            for field, found in amounts.items()
+            field: {
+                str(name): _number(float(values[position])) for name, values in by_resource.items()
+            }
+            for field, by_resource in amounts.items()
         },
         "usage": {
             str(resource): {
-                "free": _number(float(one.free[position])),
-                "deviation": _number(float(one.deviation[position])),
-                "forecast": _number(float(one.forecast[position])),
+                "free": _number(float(usage.free[position])),
+                "deviation": _number(float(usage.deviation[position])),
+                "forecast": _number(float(usage.forecast[position])),
             }
-            for resource, one in view.usage.items()
+            for resource, usage in view.usage.items()
         },
         "congestion": None
         if view.congestion is None
@@ -120,8 +122,12 @@ def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
         "kind": pod.kind,
         "requests": _amounts(pod.requests),
         "extenders": {
-            one.name: {"filter": one.filter, "prioritize": one.priority, "weight": one.weight}
-            for one in opinions
+            opinion.name: {
+                "filter": opinion.filter,
+                "prioritize": opinion.priority,
+                "weight": opinion.weight,
+            }
+            for opinion in opinions
         },
         "total": f"the sum of score x weight x {SCALE} over the extenders: what kube-scheduler adds to the scores of its "
         "own plugins; null where a filter refuses the node",
@@ -140,9 +146,9 @@ def _where(nodes: NodeIndex, names: Sequence[str]) -> Mask:
 def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
     """Return the nodes that no filter refuses."""
     left = nodes.all
-    for one in opinions:
-        for refusal in one.result.refusals.get(one.filter, ()):
-            left = left & ~_where(nodes, one.nodes.at(refusal.where))
+    for opinion in opinions:
+        for refusal in opinion.result.refusals.get(opinion.filter, ()):
+            left = left & ~_where(nodes, opinion.nodes.at(refusal.where))
     return left
 
 
@@ -154,7 +160,7 @@ def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
     names = opinions[0].nodes if opinions else NodeIndex()
     for start in range(0, len(names), _BLOCK):
         block = names[start : start + _BLOCK]
-        columns = [_of_block(one, block) for one in opinions]
+        columns = [_of_block(opinion, block) for opinion in opinions]
         for name, *entries in zip(block, *columns, strict=True):
             yield name, _of_node(opinions, entries)
 
@@ -163,27 +169,29 @@ def _of_node(
     opinions: Sequence[Opinion], entries: Sequence[dict[str, Any] | None]
 ) -> dict[str, Any]:
     """Return all opinions on one node, and their sum. None marks an extender without this node."""
-    found = {
-        one.name: entry for one, entry in zip(opinions, entries, strict=True) if entry is not None
+    by_extender = {
+        opinion.name: entry
+        for opinion, entry in zip(opinions, entries, strict=True)
+        if entry is not None
     }
     refused = [
-        one.name
-        for one in opinions
-        if one.name in found and one.filter in found[one.name]["refused"]
+        opinion.name
+        for opinion in opinions
+        if opinion.name in by_extender and opinion.filter in by_extender[opinion.name]["refused"]
     ]
-    total = sum(entry["adds"] for entry in found.values())
-    return {"extenders": found, "refusedBy": refused, "total": None if refused else total}
+    total = sum(entry["adds"] for entry in by_extender.values())
+    return {"extenders": by_extender, "refusedBy": refused, "total": None if refused else total}
 
 
-def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
+def _of_block(opinion: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
     """Return one opinion on a block of nodes."""
-    if not one.nodes:
+    if not opinion.nodes:
         return [None for _ in block]
-    positions = one.nodes.find(block)
-    facts = {name: values[positions].tolist() for name, values in one.result.facts.items()}
-    scores = {name: values[positions].tolist() for name, values in one.result.scores.items()}
-    refused = _refused(one.result, positions.tolist())
-    missing = one.result.missing
+    positions = opinion.nodes.find(block)
+    facts = {name: values[positions].tolist() for name, values in opinion.result.facts.items()}
+    scores = {name: values[positions].tolist() for name, values in opinion.result.scores.items()}
+    refused = _refused(opinion.result, positions.tolist())
+    missing = opinion.result.missing
     missing_rows = [False] * len(block) if missing is None else missing[positions].tolist()
     return [
         {
@@ -191,7 +199,9 @@ def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]
             "refused": refused[row],
             "scores": {name: values[row] for name, values in scores.items()},
             "missing": missing_rows[row],
-            "adds": scores[one.priority][row] * one.weight * SCALE if one.priority in scores else 0,
+            "adds": scores[opinion.priority][row] * opinion.weight * SCALE
+            if opinion.priority in scores
+            else 0,
         }
         if position >= 0
         else None
@@ -201,13 +211,15 @@ def _of_block(one: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]
 
 def _refused(result: ScorerResult, positions: Sequence[int]) -> list[dict[str, str]]:
     """Return, per node, the predicates that refuse it with their first reason."""
-    found: list[dict[str, str]] = [{} for _ in positions]
+    by_position: list[dict[str, str]] = [{} for _ in positions]
     for predicate, refusals in result.refusals.items():
         for refusal in refusals:
-            for reasons, hit in zip(found, refusal.where[list(positions)].tolist(), strict=True):
+            for reasons, hit in zip(
+                by_position, refusal.where[list(positions)].tolist(), strict=True
+            ):
                 if hit:
                     reasons.setdefault(predicate, refusal.reason)
-    return found
+    return by_position
 
 
 def _number(value: float) -> float | str | None:

@@ -47,7 +47,9 @@ class ScorerHost:
         rewards: Callable[[], Rewards],
     ) -> None:
         self._options = options
-        self.metrics_used = frozenset(metric for one in scorers.values() for metric in one.metrics)
+        self.metrics_used = frozenset(
+            metric for scorer in scorers.values() for metric in scorer.metrics
+        )
         """Metrics that agents report for the scorers."""
         self._metrics = metrics
         self.inventory = inventory

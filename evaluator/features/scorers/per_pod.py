@@ -45,15 +45,15 @@ class PerPodDecisions:
         if self._of is None or self._of[0] is not decisions or self._of[1] is not cluster:
             self._of, self._known = (decisions, cluster), {}
         key = _request_key(decision, pod)
-        found = self._known.get(key)
-        if found is None:
+        evaluated = self._known.get(key)
+        if evaluated is None:
             values = derived.values(sorted(metrics), self._scorers, cluster, pod)
             nodes = decisions.table.nodes
             over_nodes = {name: derived.over(v, cluster, nodes) for name, v in values.items()}
             if len(self._known) >= MOST_REMEMBERED:
                 del self._known[next(iter(self._known))]
-            found = self._known[key] = for_values(decision, decisions.table, over_nodes)
-        return found
+            evaluated = self._known[key] = for_values(decision, decisions.table, over_nodes)
+        return evaluated
 
 
 def _request_key(decision: Decision, pod: PodView) -> _RequestKey:
@@ -72,7 +72,7 @@ def _amounts(amounts: Amounts) -> frozenset[tuple[str, float]]:
 
 def for_values(decision: Decision, table: MetricTable, values: Mapping[str, Floats]) -> Decision:
     """Return a decision with these values of per-pod metrics, over the table's nodes; other rules keep their results."""
-    columns = {name: _prepared(name, table, found) for name, found in values.items()}
+    columns = {name: _prepared(name, table, numbers) for name, numbers in values.items()}
     return replace(
         decision,
         violations={

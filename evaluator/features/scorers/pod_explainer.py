@@ -44,8 +44,8 @@ class PolicyLookup:
         decision = decisions.enforced.get(policy) if policy else None
         if decision is None:
             return None
-        found = self._per_pod.decision(decision, decisions, record.view)
-        return found, decisions.table.nodes
+        for_pod = self._per_pod.decision(decision, decisions, record.view)
+        return for_pod, decisions.table.nodes
 
 
 def no_policy(_pod: PodRecord) -> None:
@@ -101,6 +101,6 @@ class PodExplainer:
                 explain.of_scorer(name, scorer, cached.view, cached.result, weight=weight)
             )
             yield opinions[-1]
-        if (found := self.policy_of(pod)) is not None:
+        if (policy := self.policy_of(pod)) is not None:
             weight = self.weights.get(POLICIES, 1)
-            yield explain.of_policy(*found, opinions, weight=weight)
+            yield explain.of_policy(*policy, opinions, weight=weight)

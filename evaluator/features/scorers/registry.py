@@ -108,14 +108,14 @@ class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions
 
     def _weight_mistakes(self) -> list[str]:
         names = [name for name, _ in _pairs(self.scorer_weights)]
-        found = [
+        sentences = [
             f"--scorerWeights: {name!r} is neither among --scorers nor {POLICIES!r}"
             for name in dict.fromkeys(names)
             if name not in (*self.enabled_scorers, POLICIES)
         ]
         if len(set(names)) < len(names):
-            found.append("--scorerWeights: an extender has one weight")
-        return found
+            sentences.append("--scorerWeights: an extender has one weight")
+        return sentences
 
 
 Factory = Callable[[ScorerOptions], Scorer]
@@ -142,13 +142,13 @@ class ScorersError(Exception):
 
 def load(options: ScorerOptions) -> dict[str, Scorer]:
     """Return the enabled scorers by name, in the order of the flags. Raises ScorersError."""
-    found = {name: _make(name, options) for name in options.enabled_scorers}
+    scorers = {name: _make(name, options) for name in options.enabled_scorers}
     for kind, names in (
-        ("predicate", [(name, found[name].predicates) for name in found]),
-        ("priority", [(name, found[name].priorities) for name in found]),
+        ("predicate", [(name, scorers[name].predicates) for name in scorers]),
+        ("priority", [(name, scorers[name].priorities) for name in scorers]),
     ):
         _check_names(kind, names)
-    return found
+    return scorers
 
 
 def known() -> list[str]:

@@ -51,20 +51,20 @@ class ScoringMetrics:
         )
 
 
-def check_result(found: ScorerResult, scorer: Scorer, nodes: int) -> None:
+def check_result(result: ScorerResult, scorer: Scorer, nodes: int) -> None:
     """Validate a result for `nodes` nodes. Raises ValueError or TypeError; AttributeError if it is not made of arrays."""
-    masks = [refusal.where for refusals in found.refusals.values() for refusal in refusals]
-    if found.missing is not None:
-        masks.append(found.missing)
+    masks = [refusal.where for refusals in result.refusals.values() for refusal in refusals]
+    if result.missing is not None:
+        masks.append(result.missing)
     for mask in masks:
         if mask.dtype != np.bool_:
             raise TypeError(f"a mask of {mask.dtype}")
-    for array in (*masks, *found.scores.values(), *found.facts.values()):
+    for array in (*masks, *result.scores.values(), *result.facts.values()):
         if array.shape != (nodes,):
             raise ValueError(f"an array of {array.shape} for {nodes} nodes")
-    _check_names("predicates", found.refusals, scorer.predicates)
-    _check_names("priorities", found.scores, scorer.priorities)
-    for name, scores in found.scores.items():
+    _check_names("predicates", result.refusals, scorer.predicates)
+    _check_names("priorities", result.scores, scorer.priorities)
+    for name, scores in result.scores.items():
         _check_scores(name, scores)
 
 
@@ -84,13 +84,13 @@ def refused(
     nodes: NodeIndex, refusals: Sequence[NodeRejection], names: Sequence[str]
 ) -> dict[str, str]:
     """Return the rejected nodes among `names` with their first reason. Unknown nodes are not rejected."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     positions = nodes.find(names)
     for refusal in refusals:
         hit = (positions >= 0) & refusal.where[positions] if len(nodes) else positions >= 0
         for position in hit.nonzero()[0].tolist():
-            found.setdefault(names[position], refusal.reason)
-    return found
+            reasons.setdefault(names[position], refusal.reason)
+    return reasons
 
 
 def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
@@ -171,8 +171,8 @@ class ScorerRunner:
             self._demands = self._demands.seen(pod)
         view = self.view(name)
         key = (name, pod.kind, _hashable(pod.requests), view.demands)
-        if (found := self._cached.get(key)) is not None:
-            return replace(found, remembered=True)
+        if (known := self._cached.get(key)) is not None:
+            return replace(known, remembered=True)
         cached = self._cached[key] = CachedResult(view, self._measure(name, view, pod))
         if len(self._cached) > _MOST_CACHED:
             self._cached.popitem(last=False)
@@ -185,18 +185,18 @@ class ScorerRunner:
 
     def _measure(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         begun = time.perf_counter()
-        found = self._run_scorer(name, view, pod)
+        result = self._run_scorer(name, view, pod)
         self._metrics.scorer_seconds.labels(name).observe(time.perf_counter() - begun)
-        missing = 0 if found.missing is None else int(np.count_nonzero(found.missing))
+        missing = 0 if result.missing is None else int(np.count_nonzero(result.missing))
         self._metrics.scorer_missing_nodes.labels(name).set(missing)
-        return found
+        return result
 
     def _run_scorer(self, name: str, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         scorer = self.scorers[name]
         try:
-            found = scorer.score(view, pod)
-            check_result(found, scorer, len(view.nodes))
-            return found
+            result = scorer.score(view, pod)
+            check_result(result, scorer, len(view.nodes))
+            return result
         except Exception as error:
             # A bug affects every pod: tracebacks are rate-limited, the request counter has all failures.
             self._failures.log("scorer failed", scorer=name, pod=pod.name, error=str(error))

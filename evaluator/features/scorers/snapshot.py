@@ -65,14 +65,14 @@ def demand(pod: PodView) -> Floats:
 
     Minimums apply to pods without requests: 10m CPU, 16 MiB of memory if less than 1 MiB is requested, and 1 pod.
     """
-    found = np.array([pod.requests.get(resource, 0.0) for resource in RESOURCES]) / UNITS
-    found = np.clip(found, 0.0, LARGEST)
-    if found[0] < _LEAST_CPU:
-        found[0] = _LEAST_CPU
-    if found[1] < 1.0:
-        found[1] = _LEAST_MEMORY
-    found[2] = 1.0
-    return found
+    amounts = np.array([pod.requests.get(resource, 0.0) for resource in RESOURCES]) / UNITS
+    amounts = np.clip(amounts, 0.0, LARGEST)
+    if amounts[0] < _LEAST_CPU:
+        amounts[0] = _LEAST_CPU
+    if amounts[1] < 1.0:
+        amounts[1] = _LEAST_MEMORY
+    amounts[2] = 1.0
+    return amounts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,8 +185,8 @@ def measured_usage(
 
 def measured_congestion(readings: Mapping[str, Floats]) -> Floats | None:
     """Return the network congestion, 0 to 1; None if the metric is not collected."""
-    found = readings.get(usage_metrics.CONGESTION)
-    return None if found is None else _plausible(found)
+    congestion = readings.get(usage_metrics.CONGESTION)
+    return None if congestion is None else _plausible(congestion)
 
 
 def _of(

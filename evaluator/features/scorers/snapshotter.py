@@ -108,15 +108,15 @@ class Snapshotter:
 
     def _read(self, nodes: NodeIndex, now: float) -> Mapping[str, Floats]:
         before, unreported = self._view.readings, False
-        found = {}
+        readings = {}
         for metric in self._metrics:
             column = self._readings.column(metric, nodes, now)
             unreported |= bool(column.unreported.any())
             values = np.where(column.usable, column.values, np.nan)
-            found[metric] = _kept(before.get(metric), values)
+            readings[metric] = _kept(before.get(metric), values)
         if self._cluster.nodes.synced:
             self._pending &= unreported
-        return before if _same(found, before) else found
+        return before if _same(readings, before) else readings
 
     def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
         """Replace these parts of the snapshot if any differs."""
@@ -183,8 +183,10 @@ def _put(
     if not positions.size:
         return before
     numbers = np.array(list(rows), dtype=np.float64)
-    found = {name: _with_at(before[name], positions, numbers[:, i]) for i, name in enumerate(names)}
-    return before if _same(found, before) else found
+    rows_after = {
+        name: _with_at(before[name], positions, numbers[:, i]) for i, name in enumerate(names)
+    }
+    return before if _same(rows_after, before) else rows_after
 
 
 def _with_at(before: Floats, positions: Positions, values: Floats) -> Floats:

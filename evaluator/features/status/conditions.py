@@ -36,8 +36,8 @@ def conditions(
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
     valid = _valid(decision.policy, problems)
-    found = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
-    return (valid, *_of_strategies(decision, table), found)
+    metrics = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
+    return (valid, *_of_strategies(decision, table), metrics)
 
 
 def _valid(policy: Policy, problems: Sequence[str]) -> PolicyCondition:
@@ -123,7 +123,9 @@ def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects])
             nodes = listed(labelled, len(table.nodes))
             message += f"; when it is observed or deleted, its labels are taken off {nodes}"
         return PolicyCondition(ENFORCED, "True", "Enforced", message)
-    phrases = [one.phrase for part in effects for one in part.of(decision, table) if one.names]
+    phrases = [
+        effect.phrase for part in effects for effect in part.of(decision, table) if effect.names
+    ]
     would = "; ".join(phrases) or "change nothing now"
     return PolicyCondition(
         ENFORCED, "False", "Observed", f"only observed, by {policy.observed_by}; would {would}"

@@ -76,8 +76,8 @@ class StatusController:
     def pods_changed(self) -> None:
         """Reconcile soon if a status counts pods: that of an observed policy that would evict."""
         if any(
-            one.policy.observed and StrategyName.DESCHEDULE in one.policy.strategies
-            for one in self._decider.latest.policies.values()
+            decision.policy.observed and StrategyName.DESCHEDULE in decision.policy.strategies
+            for decision in self._decider.latest.policies.values()
         ):
             self.wake()
 

@@ -61,7 +61,7 @@ def reported_state(
     """Return the current state of a policy: its decision, the parts of features, and events of metrics that were not found."""
     problems = (*_problems(decision, parts), *(x for part in parts for x in part.problems))
     return ReportedState(
-        frozenset(n for n, found in decision.states.items() if found.found.violated.any()),
+        frozenset(n for n, state in decision.states.items() if state.found.violated.any()),
         frozenset(map(problem, problems)),
         decision.policy.observed,
         not_found,

@@ -93,8 +93,8 @@ def _status(
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
     observed = ["only observed"] if decision.policy.observed else []
-    found = {"problem": len(problems), "warning": len(decision.policy.warnings)}
-    counts = [counted(number, noun) for noun, number in found.items() if number]
+    numbers = {"problem": len(problems), "warning": len(decision.policy.warnings)}
+    counts = [counted(number, noun) for noun, number in numbers.items() if number]
     summary = [f"{' and '.join(counts)}, see the condition Valid"] if counts else []
     return PolicyStatus(
         compliance,

@@ -90,8 +90,8 @@ def verdict(report: Mapping[str, Any], conditions: Sequence[FailIf]) -> tuple[in
         f"{policy['namespace']}/{policy['name']}: {why}"
         for policy in report["policies"]
         if report["samples"] and not policy["metricsWithoutData"]
-        for one in conditions
-        if (why := one.verdict(policy))
+        for fail_if in conditions
+        if (why := fail_if.verdict(policy))
     ]
     if over:
         return OVER, over

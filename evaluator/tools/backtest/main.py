@@ -77,18 +77,18 @@ def main(argv: Sequence[str]) -> int:
         source = _source(given, wanted)
         try:
             with gc_tuning.rare_collections():
-                found = _run(wanted, source, given, features)
+                result = _run(wanted, source, given, features)
         finally:
             source.close()
-        sys.stdout.write(_OUTPUTS[given.output](found))
+        sys.stdout.write(_OUTPUTS[given.output](result))
     except (BacktestError, OpenMetricsError, PoliciesError, QueriesError, TlsError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 2
     if not given.fail_if:
-        for line in gate.too_little_data(found):
+        for line in gate.too_little_data(result):
             sys.stderr.write(f"{PROGRAM}: too little data: {printable(line)}\n")
         return 0
-    status, reasons = gate.verdict(found, given.fail_if)
+    status, reasons = gate.verdict(result, given.fail_if)
     for line in reasons:
         why = "over the limit" if status == gate.OVER else "too little data"
         sys.stderr.write(f"{PROGRAM}: {why}: {printable(line)}\n")
@@ -139,12 +139,12 @@ def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
     """Return the recording rules of --rules.file, else those in files and folders of the policies. Raises BacktestError."""
     if given.rules:
         return rules.named(given.rules, names)
-    found = rules.among([*given.files, *given.compare], names)
-    if found.records:
+    own = rules.among([*given.files, *given.compare], names)
+    if own.records:
         sys.stderr.write(
-            f"{PROGRAM}: {', '.join(sorted(found.records))} by the recording rules of {printable(', '.join(found.files))}\n"
+            f"{PROGRAM}: {', '.join(sorted(own.records))} by the recording rules of {printable(', '.join(own.files))}\n"
         )
-    return found
+    return own
 
 
 def _run(
@@ -171,20 +171,20 @@ def _run(
     main_run = backtest(wanted, show=True)
     other = backtest(policies.read(given.compare)) if given.compare else None
     tried = [*variants(wanted)] if given.sensitivity else []
-    runs = [backtest(one.policies) for one in tried]
+    runs = [backtest(run.policies) for run in tried]
     everything = [main_run, *([other] if other else []), *runs]
     for part, until in source.parts():
-        for one in everything:
-            one.run(part, until)
+        for run in everything:
+            run.run(part, until)
     if progress:
         progress.clear()
-    found = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
+    result = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
     if other:
-        found["compared"] = report(other.result(source.allocatable))["policies"]
+        result["compared"] = report(other.result(source.allocatable))["policies"]
     if tried:
-        results = [one.result(source.allocatable) for one in runs]
-        found["sensitivity"] = sensitivity(tried, results, longest(wanted))
-    return found
+        results = [run.result(source.allocatable) for run in runs]
+        result["sensitivity"] = sensitivity(tried, results, longest(wanted))
+    return result
 
 
 _OUTPUTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {

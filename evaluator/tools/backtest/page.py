@@ -76,16 +76,16 @@ def _strip(intervals: Sequence[Mapping[str, Any]], begin: float, end: float) -> 
     """Return the strip of one node: per part of the range, the share of it in violation as opacity."""
     rects: list[str] = []
     for strategy, _ in reversed(_KEY):  # deschedule is drawn last, above the others
-        own = [one for one in intervals if one["strategy"] == strategy]
+        own = [interval for interval in intervals if interval["strategy"] == strategy]
         if not own:
             continue
         shares = [0.0] * COLUMNS
         scale = COLUMNS / max(end - begin, 1e-9)
-        for one in own:
+        for interval in own:
             _add(
                 shares,
-                (rfc3339.parse(one["start"]) - begin) * scale,
-                (rfc3339.parse(one["end"]) - begin) * scale,
+                (rfc3339.parse(interval["start"]) - begin) * scale,
+                (rfc3339.parse(interval["end"]) - begin) * scale,
             )
         rects += _rects(shares, strategy)
     count = counted(len(intervals), "interval")

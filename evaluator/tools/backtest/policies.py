@@ -23,18 +23,18 @@ def read(names: Sequence[str], *, any_metric: bool = False) -> list[Policy]:
 
     `any_metric`: also those with metrics that are not recorded.
     """
-    found: dict[Any, Policy] = {}
+    by_key: dict[Any, Policy] = {}
     for name in names:
         for obj in _objects(name):
             policy = parse(obj, vocabulary=VOCABULARY)
-            if policy.key in found:
+            if policy.key in by_key:
                 raise PoliciesError(f"{name}: policy {policy.key} appears twice")
-            found[policy.key] = policy
-    if not found:
+            by_key[policy.key] = policy
+    if not by_key:
         raise PoliciesError(f"{', '.join(names)}: no TASPolicy found")
-    for policy in found.values():
+    for policy in by_key.values():
         _check(policy, any_metric=any_metric)
-    return [*found.values()]
+    return [*by_key.values()]
 
 
 def _check(policy: Policy, *, any_metric: bool) -> None:

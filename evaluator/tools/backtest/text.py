@@ -21,7 +21,7 @@ def as_text(report: Json) -> str:
     """Return the report for people."""
     head = [*_head(report)]
     tail = [*_compared(report), *_sensitivity(report), "", report["note"]]
-    policies = [[*_policy(one, report)] for one in report["policies"]]
+    policies = [[*_policy(policy, report)] for policy in report["policies"]]
     body: list[str] = []
     room = MOST_LINES - len(head) - len(tail) - 1
     for number, full in enumerate(policies):
@@ -46,7 +46,7 @@ def _compared(report: Json) -> Iterator[str]:
     if others:
         yield ""
         yield "compared with --compare (nodes at once, node-hours, changes, worst hour of a node):"
-    own = {(one["namespace"], one["name"]): one for one in report["policies"]}
+    own = {(policy["namespace"], policy["name"]): policy for policy in report["policies"]}
     for other in others[:_SHOWN_COMPARED]:
         key = (other["namespace"], other["name"])
         before = f"{_figures(own[key])} here, " if key in own else ""
@@ -55,9 +55,9 @@ def _compared(report: Json) -> Iterator[str]:
         yield f"  ... and {len(others) - _SHOWN_COMPARED} more (--output json has all)"
 
 
-def _figures(one: Json) -> str:
-    flaps = one["flaps"]
-    return f"{one['nodesAtOnce']['max']}, {one['nodeHours']:.1f}, {flaps['changes']}, {flaps['worstNodeHour']}"
+def _figures(policy: Json) -> str:
+    flaps = policy["flaps"]
+    return f"{policy['nodesAtOnce']['max']}, {policy['nodeHours']:.1f}, {flaps['changes']}, {flaps['worstNodeHour']}"
 
 
 def _sensitivity(report: Json) -> Iterator[str]:
@@ -102,26 +102,26 @@ def _head(report: Json) -> Iterator[str]:
         )
 
 
-def _policy(one: Json, report: Json) -> Iterator[str]:
-    at_once, flaps = one["nodesAtOnce"], one["flaps"]
+def _policy(policy: Json, report: Json) -> Iterator[str]:
+    at_once, flaps = policy["nodesAtOnce"], policy["flaps"]
     yield ""
-    mode = ", only observed: as if it were enforced" if one["mode"] == "observe" else ""
-    yield f"policy {one['namespace']}/{one['name']}{mode}"
-    for problem in one["problems"][:3]:
+    mode = ", only observed: as if it were enforced" if policy["mode"] == "observe" else ""
+    yield f"policy {policy['namespace']}/{policy['name']}{mode}"
+    for problem in policy["problems"][:3]:
         yield f"  problem: {one_line(problem)}"
-    if one["metricsWithoutData"]:
-        yield f"  no data: no node has {', '.join(one['metricsWithoutData'])}"
+    if policy["metricsWithoutData"]:
+        yield f"  no data: no node has {', '.join(policy['metricsWithoutData'])}"
     yield (
         f"  nodes in violation at once: most {at_once['max']} of {report['nodes']} ({at_once['maxShare']:.0%}), "
-        f"p95 {at_once['p95']}; {one['nodeHours']:.1f} node-hours"
+        f"p95 {at_once['p95']}; {policy['nodeHours']:.1f} node-hours"
     )
-    yield from _limit(one)
+    yield from _limit(policy)
     yield (
         f"  changes: {flaps['changes']}, worst hour of a node {flaps['worstNodeHour']}"
         + "".join(f"; {n['node']} {n['changes']}" for n in flaps["worstNodes"][:3])
     )
-    if one["refused"]:
-        refused = one["refused"]
+    if policy["refused"]:
+        refused = policy["refused"]
         more = (
             f", {refused['coreHours']:.1f} core-hours, {refused['gibHours']:.1f} GiB-hours"
             if refused["coreHours"] is not None and refused["gibHours"] is not None
@@ -129,19 +129,19 @@ def _policy(one: Json, report: Json) -> Iterator[str]:
         )
         yield (
             f"  closed to new pods: {refused['nodeHours']:.1f} node-hours{more}; no node left for "
-            f"{one['noNodeMinutes']:.1f} minutes"
+            f"{policy['noNodeMinutes']:.1f} minutes"
         )
-    yield f"  would write: {_writes(**one['writes'])}"
-    share = one["missingShare"]
+    yield f"  would write: {_writes(**policy['writes'])}"
+    share = policy["missingShare"]
     yield f"  missing readings: {'all' if share is None else f'{share:.1%}'}"
-    for rule in one["rules"][:_RULES]:
+    for rule in policy["rules"][:_RULES]:
         yield (
             f"  {rule['strategy']} {rule['rule']}: {counted(rule['count'], 'time')} on {counted(rule['nodes'], 'node')}, "
             f"{_span(rule['totalSeconds'])} in all, longest {_span(rule['longestSeconds'])}"
         )
-    if len(one["rules"]) > _RULES:
-        yield f"  ... and {counted(len(one['rules']) - _RULES, 'more rule')}"
-    yield from _intervals(one["nodes"])
+    if len(policy["rules"]) > _RULES:
+        yield f"  ... and {counted(len(policy['rules']) - _RULES, 'more rule')}"
+    yield from _intervals(policy["nodes"])
 
 
 def _writes(nodesEmptied: int | None = None, **changes: int) -> str:  # noqa: N803 (the field of the report)
@@ -149,8 +149,8 @@ def _writes(nodesEmptied: int | None = None, **changes: int) -> str:  # noqa: N8
     return text if nodesEmptied is None else f"{text}; pods evicted from nodes {nodesEmptied} times"
 
 
-def _limit(one: Json) -> Iterator[str]:
-    limit = one["limit"]
+def _limit(policy: Json) -> Iterator[str]:
+    limit = policy["limit"]
     if limit is not None:
         tripped = (
             f"would have tripped {counted(limit['trips'], 'time')}, {limit['heldBackHours']:.1f} h over it"
@@ -163,16 +163,16 @@ def _limit(one: Json) -> Iterator[str]:
 def _intervals(nodes: Mapping[str, Any]) -> Iterator[str]:
     worst: Sequence[str] = sorted(nodes, key=lambda name: (-nodes[name]["seconds"], name))
     for name in worst[:_NODES]:
-        found = nodes[name]["intervals"]
-        yield f"  {name}: {_span(nodes[name]['seconds'])} in {counted(len(found), 'interval')}"
-        for one in found[:_INTERVALS]:
-            value = "no reading" if one["worst"] is None else f"worst {one['worst']:g}"
+        intervals = nodes[name]["intervals"]
+        yield f"  {name}: {_span(nodes[name]['seconds'])} in {counted(len(intervals), 'interval')}"
+        for interval in intervals[:_INTERVALS]:
+            value = "no reading" if interval["worst"] is None else f"worst {interval['worst']:g}"
             flags = "".join(
                 f", {text}"
                 for key, text in (("beganBefore", "began before"), ("ongoing", "ongoing"))
-                if one.get(key)
+                if interval.get(key)
             )
-            yield f"    {one['start']} to {one['end']} {one['strategy']}: {one['rule']}, {value}{flags}"
+            yield f"    {interval['start']} to {interval['end']} {interval['strategy']}: {interval['rule']}, {value}{flags}"
     if len(worst) > _NODES:
         yield f"  ... and {counted(len(worst) - _NODES, 'more node')}"
 
@@ -189,10 +189,10 @@ def as_csv(report: Mapping[str, Any]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["namespace", "policy", "node", *_CSV_COLUMNS])
     for policy in report["policies"]:
-        for node, found in policy["nodes"].items():
-            for one in found["intervals"]:
-                flags = [int(one.get(name, False)) for name in _CSV_COLUMNS[5:]]
-                values = [one[name] for name in _CSV_COLUMNS[:5]]
+        for node, node_facts in policy["nodes"].items():
+            for interval in node_facts["intervals"]:
+                flags = [int(interval.get(name, False)) for name in _CSV_COLUMNS[5:]]
+                values = [interval[name] for name in _CSV_COLUMNS[:5]]
                 row = [policy["namespace"], policy["name"], node, *values]
                 writer.writerow([*map(_cell, row), *flags])
     return text.getvalue()

@@ -98,8 +98,8 @@ def covers(stay_away: Strategy | None, leave: Strategy) -> bool:
         return False
     own, theirs = stay_away.rules, leave.rules
     if leave.all_of:  # all of these match
-        found = [any(implies(one, other) for one in theirs) for other in own]
-        return all(found) if stay_away.all_of else any(found)
+        rejected = [any(implies(one, other) for one in theirs) for other in own]
+        return all(rejected) if stay_away.all_of else any(rejected)
     each = all if stay_away.all_of else any
     return all(each(implies(one, other) for other in own) for one in theirs)
 

@@ -69,33 +69,33 @@ class LiveMetrics:
     def warnings(self, policy: Policy) -> Iterator[str]:
         """Yield a warning for each metric of a policy that no node has, or that has several series."""
         for metric in sorted(policy.base_metrics):
-            found = self.of(metric)
-            if found.not_found:
+            live = self.of(metric)
+            if live.not_found:
                 hint = (
-                    f"; similar metrics that nodes have: {', '.join(found.similar)}"
-                    if found.similar
+                    f"; similar metrics that nodes have: {', '.join(live.similar)}"
+                    if live.similar
                     else ""
                 )
-                yield f"{metric} is on none of {counted(found.nodes_without, 'node')}{hint}"
-            elif found.nodes_with_several:
+                yield f"{metric} is on none of {counted(live.nodes_without, 'node')}{hint}"
+            elif live.nodes_with_several:
                 yield (
-                    f"{metric} has several series on {found.nodes_with_several} of {counted(self.nodes, 'node')}, and counts as "
+                    f"{metric} has several series on {live.nodes_with_several} of {counted(self.nodes, 'node')}, and counts as "
                     f"missing there: {aggregation_hint(metric, '', uses_of(policy, metric))}"
                 )
 
     def notes(self, policy: Policy) -> Iterator[str]:
         """Yield the present values of each metric of a policy."""
         for metric in sorted(policy.base_metrics):
-            found = self.of(metric)
-            if not found.read:
+            live = self.of(metric)
+            if not live.read:
                 yield (
                     f"now: no policy in the cluster uses {metric}, so its presence is unknown; apply this policy with the "
                     "annotation plimsoll.io/enforcement: observe to see it"
                 )
-            elif found.lowest is not None and found.highest is not None:
-                low, high = readable(metric, found.lowest), readable(metric, found.highest)
+            elif live.lowest is not None and live.highest is not None:
+                low, high = readable(metric, live.lowest), readable(metric, live.highest)
                 values = low if low == high else f"{low} to {high}"
-                yield f"now: {metric} is {values} on {found.nodes_with} of {counted(self.nodes, 'node')}"
+                yield f"now: {metric} is {values} on {live.nodes_with} of {counted(self.nodes, 'node')}"
 
 
 NOTHING_KNOWN = LiveMetrics(0, {})
@@ -103,15 +103,15 @@ NOTHING_KNOWN = LiveMetrics(0, {})
 
 def ask(url: str, metrics: Sequence[str]) -> LiveMetrics:
     """Return what the evaluator at a URL knows of these metrics. Raises LiveError."""
-    found: dict[str, LiveMetric] = {}
+    by_name: dict[str, LiveMetric] = {}
     nodes = 0
     for begin in range(0, len(metrics), _AT_ONCE):
         page = _get(url, metrics[begin : begin + _AT_ONCE])
         if page.waiting_for:
             raise LiveError(f"{url} is not ready: waiting for {', '.join(page.waiting_for)}")
-        found |= page.metrics
+        by_name |= page.metrics
         nodes = page.node_count
-    return LiveMetrics(nodes, found)
+    return LiveMetrics(nodes, by_name)
 
 
 def _get(url: str, metrics: Sequence[str]) -> _Page:

@@ -118,23 +118,23 @@ def check_file(name: str) -> list[Checked]:
 
 def check_text(name: str, text: str) -> list[Checked]:
     """Return the objects of a text and the findings in them; objects before a syntax error are checked."""
-    found: list[Checked] = []
+    checked: list[Checked] = []
     try:
         for obj in manifests.objects(text):
             if names := manifests.recorded(obj):
-                found.append(Checked(Findings(name), recorded=names))
+                checked.append(Checked(Findings(name), recorded=names))
             elif not isinstance(obj, Mapping) or not obj.get("kind"):
-                found.append(Checked(Findings(name, [_NO_OBJECT])))
+                checked.append(Checked(Findings(name, [_NO_OBJECT])))
             elif obj["kind"] == manifests.KIND:
-                found.append(_check_policy(name, obj))
+                checked.append(_check_policy(name, obj))
             elif str(obj.get("apiVersion")).startswith(manifests.GROUP):
                 kind = f"unknown kind {obj['kind']!r} in {manifests.GROUP}: the only kind is {manifests.KIND}"
-                found.append(Checked(Findings(name, [kind])))
+                checked.append(Checked(Findings(name, [kind])))
             elif (pods := workloads.workload(obj)) and pods.concerns_policies:
-                found.append(_check_workload(name, obj, pods))
+                checked.append(_check_workload(name, obj, pods))
     except MalformedError as error:
-        found.append(Checked(Findings(name, [f"invalid YAML: {error}"])))
-    return found
+        checked.append(Checked(Findings(name, [f"invalid YAML: {error}"])))
+    return checked
 
 
 def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:

@@ -64,7 +64,7 @@ def _text(value: object) -> str | None:
 
 
 def _texts(value: object) -> str | None:
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return None
     return "must be a list of strings"
 

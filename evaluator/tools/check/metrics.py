@@ -98,16 +98,16 @@ def _targets(policy: Policy, catalog: Catalog, recorded: Collection[str]) -> Ite
 
 def _condition(metric: str) -> Iterator[str]:
     """Yield a warning if the metric of a node's condition is probably misspelt."""
-    if metric not in _CONDITIONS and (found := NearNames(_CONDITIONS).find(metric, 1, _SAME)):
-        yield f"{metric} is no usual condition of a node; similar: {found[0]}"
+    if metric not in _CONDITIONS and (near := NearNames(_CONDITIONS).find(metric, 1, _SAME)):
+        yield f"{metric} is no usual condition of a node; similar: {near[0]}"
 
 
 def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     """Yield a warning if the metric is probably misspelt. Others may come from text files or rules of the operator."""
-    found = [*similar(metric, near_names(recorded), 1), *catalog.similar(metric)]
-    if found:
+    near = [*similar(metric, near_names(recorded), 1), *catalog.similar(metric)]
+    if near:
         yield (
-            f"no shipped metric or rule is named {metric}; similar: {', '.join(found[:3])}. Ignore this if a text file or a "
+            f"no shipped metric or rule is named {metric}; similar: {', '.join(near[:3])}. Ignore this if a text file or a "
             "recording rule of yours exports it"
         )
 

@@ -61,10 +61,10 @@ class Findings:
         return f"{self.source}: {kind} {where}{self.name}"
 
 
-def as_text(found: Sequence[Findings]) -> str:
+def as_text(findings: Sequence[Findings]) -> str:
     """Return the report for people."""
-    lines = [line for one in found for line in one.lines()]
-    totals = _totals(found)
+    lines = [line for finding in findings for line in finding.lines()]
+    totals = _totals(findings)
     parts = [counted(totals["policies"], "policy", "policies")]
     if totals["workloads"]:
         parts.append(counted(totals["workloads"], "workload"))
@@ -72,20 +72,23 @@ def as_text(found: Sequence[Findings]) -> str:
     return "".join(f"{line}\n" for line in [*lines, ", ".join(parts)])
 
 
-def as_json(found: Sequence[Findings]) -> str:
+def as_json(findings: Sequence[Findings]) -> str:
     """Return the report as a JSON document."""
     return (
-        json.dumps({**_totals(found), "findings": [asdict(one) for one in found]}, indent=2) + "\n"
+        json.dumps(
+            {**_totals(findings), "findings": [asdict(finding) for finding in findings]}, indent=2
+        )
+        + "\n"
     )
 
 
-def _totals(found: Iterable[Findings]) -> dict[str, int]:
-    found = list(found)
+def _totals(findings: Iterable[Findings]) -> dict[str, int]:
+    findings = list(findings)
     return {
-        "policies": sum(one.is_policy for one in found),
-        "workloads": sum(bool(one.kind) and not one.is_policy for one in found),
-        "errors": sum(len(one.errors) for one in found),
-        "warnings": sum(len(one.warnings) for one in found),
+        "policies": sum(finding.is_policy for finding in findings),
+        "workloads": sum(bool(finding.kind) and not finding.is_policy for finding in findings),
+        "errors": sum(len(finding.errors) for finding in findings),
+        "warnings": sum(len(finding.warnings) for finding in findings),
     }
 
 

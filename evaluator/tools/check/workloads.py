@@ -50,16 +50,16 @@ def workload(obj: Mapping[str, Any]) -> Workload | None:
     group = str(obj.get("apiVersion")).partition("/")[0]
     if (path := _TEMPLATES.get((group, str(obj.get("kind"))))) is None:
         return None
-    found: Any = obj
+    part: Any = obj
     for step in path:
-        found = found.get(step) if isinstance(found, Mapping) else None
+        part = part.get(step) if isinstance(part, Mapping) else None
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, Mapping) else {}
     labels = meta.get("labels")
     own = labels.get(POLICY_LABEL) if path and isinstance(labels, Mapping) else ""
     where, namespace = ".".join(path), str(meta.get("namespace") or "")
     try:
-        template = msgspec.convert(found or {}, type=dict[str, Any])
+        template = msgspec.convert(part or {}, type=dict[str, Any])
         fields = {key: value for key, value in template.items() if value is not None}
         pod = msgspec.convert({"metadata": {}, **fields}, type=Pod)
     except msgspec.ValidationError as error:
@@ -69,23 +69,23 @@ def workload(obj: Mapping[str, Any]) -> Workload | None:
     return Workload(namespace, policy, pod.spec.requests_extender, where, str(own or ""))
 
 
-def warnings(found: Workload, policies: Mapping[PolicyKey, Policy]) -> Iterator[str]:
+def warnings(checked: Workload, policies: Mapping[PolicyKey, Policy]) -> Iterator[str]:
     """Yield why the pods' policy does not apply, as far as the given policies tell."""
-    if not found.policy:
-        if found.own_label:
+    if not checked.policy:
+        if checked.own_label:
             yield (
-                f"the label {POLICY_LABEL} is in metadata.labels and not in {found.template}.metadata.labels, so the pods "
+                f"the label {POLICY_LABEL} is in metadata.labels and not in {checked.template}.metadata.labels, so the pods "
                 "do not have it and no policy applies to them"
             )
-        elif found.requests:
+        elif checked.requests:
             yield f"its pods request {EXTENDER_RESOURCE} but have no label {POLICY_LABEL}, so no policy applies to them"
         return
-    key = PolicyKey(found.namespace, found.policy)
+    key = PolicyKey(checked.namespace, checked.policy)
     # Without a namespace, a manifest's namespace is that of kubectl.
     near = {
         k: p
         for k, p in policies.items()
-        if not found.namespace or k.namespace in ("", found.namespace)
+        if not checked.namespace or k.namespace in ("", checked.namespace)
     }
     same = [policy for other, policy in near.items() if other.name == key.name]
     if policies and not same:
@@ -94,5 +94,5 @@ def warnings(found: Workload, policies: Mapping[PolicyKey, Policy]) -> Iterator[
         names = {other.name for other in near}
         if elsewhere or names:
             yield sentence(key, why, names)
-    if not found.requests and (not same or any(map(needs_request, same))):
+    if not checked.requests and (not same or any(map(needs_request, same))):
         yield sentence(key, NotApplied.NO_REQUEST)

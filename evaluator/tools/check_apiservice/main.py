@@ -86,9 +86,9 @@ def main(argv: Sequence[str]) -> int:
     except (ConfigError, KubeError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
-    for one in verdicts:
-        sys.stdout.write(f"{one.sentence}\n")
-        sys.stdout.writelines(f"  - {step}\n" for step in one.steps)
+    for judged in verdicts:
+        sys.stdout.write(f"{judged.sentence}\n")
+        sys.stdout.writelines(f"  - {step}\n" for step in judged.steps)
     sentence, status = verdict.conclusion(verdicts)
     sys.stdout.write(f"{sentence}\n")
     return status
@@ -101,7 +101,7 @@ async def _judge(settings: CheckAPIServiceSettings) -> list[Verdict]:
         session = APISession(connection)
         ca = await _ca(session, settings)
         installed = Installation(settings.service, settings.secret, ca)
-        found = []
+        verdicts = []
         for version in verdict.VERSIONS:
             name = f"{version}.{verdict.GROUP}"
             path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}"
@@ -109,8 +109,8 @@ async def _judge(settings: CheckAPIServiceSettings) -> list[Verdict]:
             failure = ""
             if service and verdict.ours(service, installed) and service.available.status == "True":
                 failure = await _failure(session, version)
-            found.append(verdict.judge(name, service, installed, failure))
-        return found
+            verdicts.append(verdict.judge(name, service, installed, failure))
+        return verdicts
     finally:
         await connection.close()
 

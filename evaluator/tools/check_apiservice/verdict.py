@@ -64,7 +64,9 @@ class APIService(msgspec.Struct):
     def available(self) -> Condition:
         """The condition Available; an empty one if the API server has not checked yet."""
         conditions = self.status.conditions or []
-        return next((one for one in conditions if one.type == "Available"), Condition())
+        return next(
+            (condition for condition in conditions if condition.type == "Available"), Condition()
+        )
 
 
 class State(Enum):
@@ -102,29 +104,27 @@ class Installation:
         return self.service.partition("/")[0]
 
 
-def ours(found: APIService | None, installed: Installation) -> bool:
+def ours(api: APIService | None, installed: Installation) -> bool:
     """Return whether an APIService exists and refers to the evaluator's Service."""
-    return found is not None and str(found.spec.service) == installed.service
+    return api is not None and str(api.spec.service) == installed.service
 
 
-def judge(
-    name: str, found: APIService | None, installed: Installation, failure: str = ""
-) -> Verdict:
+def judge(name: str, api: APIService | None, installed: Installation, failure: str = "") -> Verdict:
     """Return the verdict on an APIService; None: it does not exist.
 
     `failure`: the error of a request to the API, if one was sent and failed. The condition Available alone does not show
     that requests work: API servers before 1.28 keep it True when the CA becomes wrong.
     """
-    if found is None:
+    if api is None:
         return Verdict(State.FREE, f"{name}: not registered")
-    if not ours(found, installed):
-        return _taken(name, found)
-    service, available = found.spec.service, found.available
+    if not ours(api, installed):
+        return _taken(name, api)
+    service, available = api.spec.service, api.available
     if failure:
         return Verdict(
             State.UNAVAILABLE,
             f"{name}: served by {service}, requests fail: {one_line(failure)}",
-            tuple(_remedies(name, found, installed, failure)),
+            tuple(_remedies(name, api, installed, failure)),
         )
     if available.status == "True":
         return Verdict(State.AVAILABLE, f"{name}: served by {service}, available")
@@ -132,17 +132,17 @@ def judge(
     return Verdict(
         State.UNAVAILABLE,
         f"{name}: served by {service}, not available: {reason}",
-        tuple(_remedies(name, found, installed, available.message)),
+        tuple(_remedies(name, api, installed, available.message)),
     )
 
 
-def _taken(name: str, found: APIService) -> Verdict:
-    service = found.spec.service
+def _taken(name: str, api: APIService) -> Verdict:
+    service = api.spec.service
     owner = f"the Service {service}" if service else "the API server itself"
-    annotations = found.metadata.annotations or {}
+    annotations = api.metadata.annotations or {}
     release = annotations.get("meta.helm.sh/release-name")
     helm = f" (Helm release {release})" if release else ""
-    state = "available" if found.available.status == "True" else "not available"
+    state = "available" if api.available.status == "True" else "not available"
     return Verdict(
         State.TAKEN,
         f"{name}: belongs to {owner}{helm}, {state}",
@@ -153,10 +153,10 @@ def _taken(name: str, found: APIService) -> Verdict:
     )
 
 
-def _remedies(name: str, found: APIService, installed: Installation, message: str) -> Iterator[str]:
+def _remedies(name: str, api: APIService, installed: Installation, message: str) -> Iterator[str]:
     """Yield what to do about a message; the first branches need the reason of the condition only."""
-    reason, namespace = found.available.reason, installed.namespace
-    port = found.spec.service.port if found.spec.service else 443
+    reason, namespace = api.available.reason, installed.namespace
+    port = api.spec.service.port if api.spec.service else 443
     if reason in {"ServiceNotFound", "ServicePortError"}:
         yield f"apply the evaluator with the component {COMPONENT}, which adds the port to its Service"
     elif reason in {"MissingEndpoints", "EndpointsNotFound", "EndpointsAccessError"}:
@@ -171,7 +171,7 @@ def _remedies(name: str, found: APIService, installed: Installation, message: st
         )
         yield "kube-apiserver needs --proxy-client-cert-file, signed by the CA of --requestheader-client-ca-file"
     elif "x509" in message or "certificate" in message:
-        yield from _certificate(name, found, installed)
+        yield from _certificate(name, api, installed)
     elif reason == "FailedDiscoveryCheck":
         yield (
             f"kube-apiserver does not reach the pods on port {port}: open it "
@@ -183,14 +183,14 @@ def _remedies(name: str, found: APIService, installed: Installation, message: st
     )
 
 
-def _certificate(name: str, found: APIService, installed: Installation) -> Iterator[str]:
+def _certificate(name: str, api: APIService, installed: Installation) -> Iterator[str]:
     secret = f"{installed.namespace}/{installed.secret}"
     patch = (
         f"kubectl patch apiservice {name} --type=merge -p "
         f'"{{\\"spec\\":{{\\"caBundle\\":\\"$(kubectl -n {installed.namespace} get secret {installed.secret} '
         "-o jsonpath='{.data.ca\\.crt}')\\\"}}\""
     )
-    bundle = found.spec.ca_bundle
+    bundle = api.spec.ca_bundle
     if not bundle:
         yield "caBundle is empty: cert-manager's cainjector has not filled it in, or is not installed"
         yield patch
@@ -209,18 +209,18 @@ def _certificate(name: str, found: APIService, installed: Installation) -> Itera
 
 def certificates(pem: str) -> frozenset[bytes]:
     """Return the certificates of a PEM bundle in DER; text that is no certificate is ignored."""
-    found = set()
+    digests = set()
     for part in pem.split("-----BEGIN CERTIFICATE-----")[1:]:
         body = part.partition("-----END CERTIFICATE-----")[0]
         try:
-            found.add(
+            digests.add(
                 ssl.PEM_cert_to_DER_cert(
                     f"-----BEGIN CERTIFICATE-----{body}-----END CERTIFICATE-----"
                 )
             )
         except (ValueError, binascii.Error):
             continue
-    return frozenset(found)
+    return frozenset(digests)
 
 
 def _decoded(bundle: str) -> str:

@@ -81,8 +81,8 @@ class NodeCleaner:
     async def plan(self, report: Report) -> None:
         """Report what `run()` would remove. Raises KubeError."""
         async for node in self._nodes():
-            if found := [removal.what for removal in self._removals(node)]:
-                report(node.metadata.name, found)
+            if removed := [removal.what for removal in self._removals(node)]:
+                report(node.metadata.name, removed)
 
     async def run(self, report: Report) -> None:
         """Remove everything, report each node, and list all nodes once more after the last write.

@@ -66,15 +66,15 @@ class Evaluators:
         StillRunningError if the Lease does not exist, and KubeError.
         """
         pods = await self._kube.list_pods(self._namespace, labels=PODS)
-        found = await self._kube.read_lease(self._namespace, self._lease_name)
+        held = await self._kube.read_lease(self._namespace, self._lease_name)
         name = f"{self._namespace}/{self._lease_name}"
-        if found is None:
+        if held is None:
             raise StillRunningError(
                 f"nothing was removed: there is no Lease {name}, so a running evaluator would not be noticed; name the "
                 "evaluator's --namespace and --leaseName, or use --no-wait if none runs"
             )
         now = self._clock()
-        self._seen = self._seen.read(found, now)
+        self._seen = self._seen.read(held, now)
         phrases = [*_running(pods)]
         step = lease.decide(self._seen, "", _TIMINGS, now)
         if isinstance(step, Wait):

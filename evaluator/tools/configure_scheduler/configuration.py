@@ -86,7 +86,7 @@ def _manages(extender: object) -> bool:
     """Return whether an extender manages our resource: TAS, or an earlier evaluator."""
     managed = extender.get("managedResources") if isinstance(extender, dict) else None
     return isinstance(managed, list) and any(
-        isinstance(one, dict) and one.get("name") == RESOURCE for one in managed
+        isinstance(resource, dict) and resource.get("name") == RESOURCE for resource in managed
     )
 
 
@@ -98,10 +98,10 @@ def edited(text: str, result: dict[str, Any]) -> str:
     if _reads_as(text, result):
         return text
     try:
-        found = _edited(text, result)
+        changed = _edited(text, result)
     except ManifestError:
-        found = ""
-    return found if _reads_as(found, result) else str(yaml.safe_dump(result, sort_keys=False))
+        changed = ""
+    return changed if _reads_as(changed, result) else str(yaml.safe_dump(result, sort_keys=False))
 
 
 def _edited(text: str, result: dict[str, Any]) -> str:

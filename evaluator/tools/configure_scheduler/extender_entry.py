@@ -105,15 +105,15 @@ class ExtenderEntry:
 def _tuned(entry: Mapping[str, Any]) -> Object:
     """Return the valid tunable fields of an entry."""
     weight, timeout, ignorable = (entry.get(name) for name in _DEFAULTS)
-    found: Object = {}
+    tuned: Object = {}
     if isinstance(weight, int) and not isinstance(weight, bool) and weight > 0:
-        found["weight"] = weight
+        tuned["weight"] = weight
     with contextlib.suppress(ValueError):
         if isinstance(timeout, str) and duration(timeout) > 0:
-            found["httpTimeout"] = timeout
+            tuned["httpTimeout"] = timeout
     if isinstance(ignorable, bool):
-        found["ignorable"] = ignorable
-    return found
+        tuned["ignorable"] = ignorable
+    return tuned
 
 
 def _default(name: str) -> str:

@@ -173,9 +173,9 @@ def plan(settings: Settings) -> Plan:
         files = [Change(old, _read(old), None) for old in sorted(folder.glob(_name("*")))]
         return Plan([*([Change(path, before, after)] if after != before else []), *files])
     base, text = _in_force(before, settings.folder)
-    found = _parsed(base, text)
+    parsed = _parsed(base, text)
     extender = _extender(settings, before)
-    new = configuration.edited(text, configuration.with_extender(found, extender))
+    new = configuration.edited(text, configuration.with_extender(parsed, extender))
     new = new if new.startswith(_HEADER) else _HEADER + new
     config = folder / _name(hashlib.sha256(new.encode()).hexdigest()[:10])
     after = staticpod.configured(before, settings.folder, str(config))
@@ -187,7 +187,7 @@ def plan(settings: Settings) -> Plan:
         ),
         *([] if after == before else [Change(path, before, after)]),
     ]
-    return Plan(changes, list(configuration.changes(found, extender)) if changes else [])
+    return Plan(changes, list(configuration.changes(parsed, extender)) if changes else [])
 
 
 def _name(digest: str) -> str:

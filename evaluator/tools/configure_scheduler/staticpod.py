@@ -30,11 +30,11 @@ class _Pod:
 
 def flags(text: str) -> Mapping[str, str]:
     """Return kube-scheduler's flags without dashes; the last of repeated flags counts, as for kube-scheduler."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for item in _read(text).command.value[1:]:
         name, separator, value = str(item.value).lstrip("-").partition("=")
-        found[name] = value if separator else "true"
-    return found
+        values[name] = value if separator else "true"
+    return values
 
 
 def sees_services(text: str) -> bool:
@@ -47,7 +47,7 @@ def sees_services(text: str) -> bool:
 def host_path(text: str, path: str) -> str | None:
     """Return the host path of a file in the container; None if no volume has it."""
     pod = _read(text)
-    volumes = {_scalar(one, "name"): one for one in pod.volumes.value}
+    volumes = {_scalar(volume, "name"): volume for volume in pod.volumes.value}
     for mount in pod.mounts.value:
         mount_path, name = _scalar(mount, "mountPath"), _scalar(mount, "name")
         source = _child(volumes[name], "hostPath") if name in volumes else None
@@ -150,25 +150,25 @@ def _child(node: yaml.Node, key: str) -> yaml.Node | None:
 
 
 def _scalar(node: yaml.Node, key: str) -> str:
-    found = _child(node, key)
-    return str(found.value) if isinstance(found, yaml.ScalarNode) else ""
+    child = _child(node, key)
+    return str(child.value) if isinstance(child, yaml.ScalarNode) else ""
 
 
 def _mapping(node: yaml.Node, key: str) -> yaml.MappingNode:
-    found = _child(node, key)
-    if not isinstance(found, yaml.MappingNode):
+    child = _child(node, key)
+    if not isinstance(child, yaml.MappingNode):
         raise ManifestError(f"it has no {key}")
-    return found
+    return child
 
 
 def _sequence(node: yaml.Node, key: str) -> yaml.SequenceNode:
     """Return a non-empty list in block style."""
-    found = _child(node, key)
-    if not isinstance(found, yaml.SequenceNode) or not found.value:
+    child = _child(node, key)
+    if not isinstance(child, yaml.SequenceNode) or not child.value:
         raise ManifestError(f"it has no list of {key}")
-    if found.flow_style:
+    if child.flow_style:
         raise ManifestError(f"its {key} must be in block style, one item per line")
-    return found
+    return child
 
 
 def last_line(node: yaml.Node) -> int:

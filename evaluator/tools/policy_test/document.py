@@ -89,27 +89,27 @@ def read(name: str) -> TestFile:
     except strictyaml.MalformedError as error:
         raise TestFileError(f"{name}: invalid YAML: {error}") from error
     try:
-        found = msgspec.convert(body, TestFile)
+        test_file = msgspec.convert(body, TestFile)
     except UNREADABLE as error:
         raise TestFileError(f"{name}: {error}") from error
-    found.policy_files = [str(Path(name).parent / file) for file in found.policy_files]
-    return found
+    test_file.policy_files = [str(Path(name).parent / file) for file in test_file.policy_files]
+    return test_file
 
 
 def values(text: str) -> list[tuple[int, float | None]]:
     """Return (number of the interval, value) pairs; gaps are left out, a stale marker is STALE. Raises ValueError."""
-    found: list[tuple[int, float | None]] = []
+    numbered: list[tuple[int, float | None]] = []
     position = 0
     for item in text.split():
         if (gap := _GAP.fullmatch(item)) is not None:
             position += int(gap[1] or 1)
             continue
         for value in _expanded(item):
-            found.append((position, value))
+            numbered.append((position, value))
             position += 1
-            if len(found) > MOST_VALUES:
+            if len(numbered) > MOST_VALUES:
                 raise ValueError(f"more than {MOST_VALUES} values")
-    return found
+    return numbered
 
 
 def _expanded(item: str) -> Iterator[float | None]:

@@ -35,14 +35,14 @@ def main(argv: Sequence[str]) -> int:
     for name in command.parse_args(argv).files:
         try:
             file = document.read(name)
-            found = [*run.failures(file)]
+            failures = [*run.failures(file)]
         except TestFileError as error:
             sys.stderr.write(f"{PROGRAM}: {error}\n")
             status = 2
             continue
-        sys.stdout.write(f"{name}: {'FAILED' if found else 'SUCCESS'}: {_counts(file)}\n")
-        sys.stdout.writelines(f"  {line}\n" for line in found)
-        status = status or int(bool(found))
+        sys.stdout.write(f"{name}: {'FAILED' if failures else 'SUCCESS'}: {_counts(file)}\n")
+        sys.stdout.writelines(f"  {line}\n" for line in failures)
+        status = status or int(bool(failures))
     return status
 
 

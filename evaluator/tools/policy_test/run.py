@@ -49,23 +49,25 @@ def _recording(
 ) -> Recording:
     """Return the input series as a recording that begins at time 0."""
     metrics = frozenset[str]().union(*(policy.base_metrics for policy in wanted))
-    found: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {m: [] for m in metrics}
-    for one in case.input_series:
-        label = f"{where}: series {one.series}"
-        name, labels = _parsed(label, series.parse, one.series)
+    by_metric: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {
+        m: [] for m in metrics
+    }
+    for given in case.input_series:
+        label = f"{where}: series {given.series}"
+        name, labels = _parsed(label, series.parse, given.series)
         node = named(labels, "node")
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")
         for metric in {name, name.removeprefix("node_")} & metrics:
-            found[metric].append((node, _parsed(label, document.values, one.values)))
-    nodes = NodeIndex(sorted({node for own in found.values() for node, _ in own}))
+            by_metric[metric].append((node, _parsed(label, document.values, given.values)))
+    nodes = NodeIndex(sorted({node for own in by_metric.values() for node, _ in own}))
     return Recording(
         nodes,
         {
             metric: merged(
                 [_series(nodes.position[node], pairs, interval) for node, pairs in own], stale_after
             )
-            for metric, own in found.items()
+            for metric, own in by_metric.items()
         },
     )
 
@@ -99,15 +101,15 @@ def _run(
 
 
 def _decision(where: str, expected: Expectation, decisions: Decisions) -> Decision:
-    found = [
-        one
-        for key, one in decisions.policies.items()
+    matching = [
+        candidate
+        for key, candidate in decisions.policies.items()
         if expected.policy in (key.name, f"{key.namespace}/{key.name}")
     ]
-    if len(found) != 1:
+    if len(matching) != 1:
         known = ", ".join(f"{key.namespace}/{key.name}" for key in decisions.policies)
         raise TestFileError(f"{where}: policy {expected.policy} is not one of {known}")
-    (decision,) = found
+    (decision,) = matching
     if expected.strategy and expected.strategy not in decision.states:
         known = ", ".join(decision.states)
         raise TestFileError(
@@ -121,9 +123,9 @@ def _differences(decision: Decision, nodes: NodeIndex, expected: Expectation) ->
     if expected.exp_nodes is not None:
         names = [STRATEGIES[expected.strategy]] if expected.strategy else [*decision.states]
         violated = union((decision.states[name].found.violated for name in names), nodes)
-        found = nodes.at(violated)
-        if found != sorted(expected.exp_nodes):
-            yield f"exp_nodes: {_list(expected.exp_nodes)}, got: {_list(found)}"
+        actual = nodes.at(violated)
+        if actual != sorted(expected.exp_nodes):
+            yield f"exp_nodes: {_list(expected.exp_nodes)}, got: {_list(actual)}"
     if expected.exp_reasons is not None:
         violations = [*decision.violations.values()]
         if expected.strategy:

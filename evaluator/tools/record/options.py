@@ -55,20 +55,20 @@ class Options(AgentOptions, LogOptions):
 
     def mistakes(self) -> list[str]:
         """Mistakes in the combination of flags, one sentence each."""
-        found = []
+        sentences = []
         if not self.folder:
-            found.append("--dir is missing: name a folder for the files")
+            sentences.append("--dir is missing: name a folder for the files")
         if self.every < 1:
-            found.append("--every must be at least 1s")
+            sentences.append("--every must be at least 1s")
         if not self.agent_unsafe and not self.agent_cert:
-            found.append(
+            sentences.append(
                 "--agentCert and --agentKey are missing: name the certificate of this port, or pass --agentUnsafe to record what "
                 "any client reports"
             )
         elif (
             not self.agent_unsafe and self.agent_identity == "certificate" and not self.agent_cacert
         ):
-            found.append(
+            sentences.append(
                 "--agentCacert is missing: name the CA of the agents' certificates, or use --agentIdentity=token"
             )
-        return found + self.agent_mistakes(plain=self.agent_unsafe)
+        return sentences + self.agent_mistakes(plain=self.agent_unsafe)

@@ -42,13 +42,13 @@ class Recorder:
         readings.update((name, _number(value)) for name, value in report.values.items())
         unread = set(report.unread)
         stamp = text.timestamp(self._clock())
-        found = [
+        lines = [
             f"{text.head(name, node)} {value} {stamp}\n"
             for name, value in readings.items()
             if name not in unread
         ]
-        self._lines += found
-        self.samples += len(found)
+        self._lines += lines
+        self.samples += len(lines)
 
     def take(self) -> bytes:
         """Return the lines since the last call."""

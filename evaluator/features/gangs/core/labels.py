@@ -80,13 +80,13 @@ def membership(pod: PodSpecView) -> Membership | None:
     # Hot path: most pods of a cluster return here.
     if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
         return None
-    found = numbers(labels)
+    stated = numbers(labels)
     return Membership(
-        group=group if found.minimum else "",
-        minimum=found.minimum,
-        beside="" if found.minimum else group,
-        priority=found.priority,
-        problems=(*found.problems, *_admitted_problems(admitted_text)),
+        group=group if stated.minimum else "",
+        minimum=stated.minimum,
+        beside="" if stated.minimum else group,
+        priority=stated.priority,
+        problems=(*stated.problems, *_admitted_problems(admitted_text)),
         qos=qos_of(pod),
         owner=_owner(meta),
         gated=gated,
@@ -243,12 +243,12 @@ def _add(total: _Amounts, more: _Amounts) -> None:
 
 
 def _positive(amounts: Mapping[str, Any] | None) -> _Amounts:
-    found = {
+    values = {
         resource: _value(amounts[resource])
         for resource in _DECISIVE
         if amounts and resource in amounts
     }
-    return {resource: value for resource, value in found.items() if value > 0}
+    return {resource: value for resource, value in values.items() if value > 0}
 
 
 def _value(text: object) -> Fraction:

@@ -87,8 +87,8 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
 
 def membership_of(pod: PodRecord) -> Membership | None:
     """Return the membership of a cached pod; None for a pod that names no gang and does not have the gate."""
-    found: Membership | None = pod.extra
-    return found
+    membership: Membership | None = pod.extra
+    return membership
 
 
 class PodShape(NamedTuple):

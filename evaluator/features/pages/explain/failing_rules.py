@@ -66,30 +66,32 @@ def listed(index: FailingRuleIndex, search: str, now: float) -> Steps[Listed]:
             fresh[node] = more
         if number % _BLOCK == 0:
             yield
-    found: dict[tuple[str, ...], _Failure] = {}
+    failures: dict[tuple[str, ...], _Failure] = {}
     for rule, times in index.failures():
         if any(search in name for name in (rule.file, rule.group, rule.rule)):
             since = {node: at for node, at in times.items() if node in fresh}
             if since:
-                found.setdefault(rule.identity, _Failure(rule)).add(rule, since)
+                failures.setdefault(rule.identity, _Failure(rule)).add(rule, since)
         yield
-    shown = heapq.nsmallest(_SHOWN, found.values(), key=lambda one: (-len(one.nodes), one.rule))
-    counts = {"nodes": len(fresh), "failures": len(found), "notStored": sum(fresh.values())}
+    shown = heapq.nsmallest(
+        _SHOWN, failures.values(), key=lambda each: (-len(each.nodes), each.rule)
+    )
+    counts = {"nodes": len(fresh), "failures": len(failures), "notStored": sum(fresh.values())}
     return Listed(counts, (failure.row(now) for failure in shown))
 
 
 def of_node(index: FailingRuleIndex, node: str, now: float) -> dict[str, Any]:
     """Return the failing rules of a node, and the age of its last report; null if that is stale."""
-    found = index.of(node, now)
+    failing = index.of(node, now)
     age = index.age(node, now)
     rules = [
         {**_described(rule), "failingSeconds": _seconds(seconds)}
-        for rule, seconds in found.seconds.items()
+        for rule, seconds in failing.seconds.items()
     ]
     return {
         "ageSeconds": None if age is None else _seconds(age),
         "rules": rules,
-        "more": found.more,
+        "more": failing.more,
     }
 
 

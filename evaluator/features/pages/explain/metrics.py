@@ -30,14 +30,14 @@ MOST = 200
 def counts_by_state(decisions: Decisions) -> Steps[dict[str, dict[str, int]]]:
     """Return each metric of the policies with its nodes by state, in steps; those that a source cannot read come first."""
     nodes = decisions.table.nodes
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for metric, column in decisions.table.columns.items():
         masks = _masks(column)
-        found[metric] = {state: int(np.count_nonzero(mask)) for state, mask in masks.items()}
+        counts[metric] = {state: int(np.count_nonzero(mask)) for state, mask in masks.items()}
         yield
-    order = sorted(found, key=lambda metric: (_rank(found[metric], nodes), metric))
+    order = sorted(counts, key=lambda metric: (_rank(counts[metric], nodes), metric))
     yield
-    return {metric: found[metric] for metric in order}
+    return {metric: counts[metric] for metric in order}
 
 
 def _rank(counts: Mapping[str, int], nodes: NodeIndex) -> int:
@@ -119,7 +119,7 @@ def explain(
     for metric in metrics:
         bare = metric.removeprefix(PREFIX)
         known = (table.prepared.get(name) for name in (metric, bare, PREFIX + bare))
-        column = next((one for one in known if one is not None), None)
+        column = next((prepared for prepared in known if prepared is not None), None)
         if column is None:
             yield metric, {"read": False}
         else:
@@ -134,14 +134,14 @@ def explain(
 
 
 def _numbers(column: MetricColumn) -> dict[str, Any]:
-    found = column.readings
-    having = found.samples > 0
-    pending = ~having & (found.unreported | found.unread)
+    readings = column.readings
+    having = readings.samples > 0
+    pending = ~having & (readings.unreported | readings.unread)
     finite = column.values[np.isfinite(column.values)]
     return {
         "nodesWith": int(np.count_nonzero(having)),
-        "nodesWithSeveral": int(np.count_nonzero(found.fresh & (found.samples > 1))),
-        "nodesWithout": int(np.count_nonzero(~having & ~pending & found.fresh)),
+        "nodesWithSeveral": int(np.count_nonzero(readings.fresh & (readings.samples > 1))),
+        "nodesWithout": int(np.count_nonzero(~having & ~pending & readings.fresh)),
         "nodesPending": int(np.count_nonzero(pending)),
         "lowest": float(finite.min()) if finite.size else None,
         "highest": float(finite.max()) if finite.size else None,

@@ -146,13 +146,13 @@ def _rules(decision: Decision, position: int) -> Iterator[dict[str, Any]]:
             }
 
 
-def head(name: str, found: Node | None, decisions: Decisions) -> dict[str, Any]:
+def head(name: str, cached: Node | None, decisions: Decisions) -> dict[str, Any]:
     """Return the node itself: whether it is ready, and the labels that enforced policies set."""
     position = decisions.table.nodes.position[name]
     return {
         "node": name,
-        "ready": found.ready_status if found else None,
-        "cordoned": found.spec.unschedulable if found else None,
+        "ready": cached.ready_status if cached else None,
+        "cordoned": cached.spec.unschedulable if cached else None,
         "labels": assignments_of(decisions.labels).at(position),
     }
 

@@ -24,12 +24,12 @@ def policies(
 ) -> Steps[list[dict[str, Any]]]:
     """Return some policies at `now` (seconds, the store's clock), in steps of one metric or strategy."""
     ages = _Ages(decisions.table.nodes, readings, now)
-    found = []
+    rows = []
     for key in keys:
         decision = decisions.policies[key]
         codes = yield from states.states_of(decision, decisions.table)
         strategies = yield from _strategies(decision)
-        found.append(
+        rows.append(
             {
                 **row(key, decision, decisions.table),
                 "strategies": strategies,
@@ -39,12 +39,12 @@ def policies(
             }
         )
         yield
-    return found
+    return rows
 
 
 def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:
     """Return for each strategy how many nodes violate it, are pending or clearing, and violate it by a missing reading."""
-    found = {}
+    by_strategy = {}
     for name, state in decision.states.items():
         counts = {"violating": int(np.count_nonzero(state.found.violated))}
         counts["pending"] = state.pending
@@ -53,8 +53,8 @@ def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:
         yield
         counts["missing"] = state.missing_violations
         yield
-        found[name.value] = counts
-    return found
+        by_strategy[name.value] = counts
+    return by_strategy
 
 
 class _Ages:

@@ -102,27 +102,27 @@ def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]
     key = policy_of(pod)
     if key is None:
         return None, False
-    policies = {name: one.policy for name, one in context.decisions.policies.items()}
+    policies = {name: decision.policy for name, decision in context.decisions.policies.items()}
     namespaces = {name.namespace for name in policies if name.name == key.name}
     requests = pod.spec.requests_extender
     why = policy_pods.why_not_applied(key, policies, namespaces, requests=requests)
-    found: dict[str, Any] = {"name": str(key), "applies": why is None}
+    facts: dict[str, Any] = {"name": str(key), "applies": why is None}
     if (policy := policies.get(key)) is not None:
-        found["mode"] = "observe" if policy.observed else "enforce"
-        found["problems"] = list(context.decisions.policies[key].problems)
-        found["warnings"] = list(policy.warnings)
+        facts["mode"] = "observe" if policy.observed else "enforce"
+        facts["problems"] = list(context.decisions.policies[key].problems)
+        facts["warnings"] = list(policy.warnings)
     if why is not None:
         names = [name.name for name in policies if name.namespace == key.namespace]
-        found["problem"] = policy_pods.sentence(key, why, names)
+        facts["problem"] = policy_pods.sentence(key, why, names)
     if why is not None or policy is None or policy.observed:
-        return found, False
-    return found, policy_pods.needs_request(policy)
+        return facts, False
+    return facts, policy_pods.needs_request(policy)
 
 
 def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[CheckedNodes]:
     """Check all nodes; `decision` is that of an enforced policy which applies."""
     names = context.decisions.table.nodes
-    found = CheckedNodes({}, [], [], [], [])
+    checked = CheckedNodes({}, [], [], [], [])
     refused = violators(decision.dontschedule, names).tolist() if decision else []
     unreported = decision.unreported if decision else frozenset()
     for begin in range(0, len(names), _BLOCK):
@@ -131,17 +131,17 @@ def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[
             node = context.nodes.get(name)
             reasons = obstacles(node, pod) if node is not None else ["the node was deleted"]
             if reasons:
-                found.obstacles[name] = reasons
+                checked.obstacles[name] = reasons
             elif name in unreported:
-                found.unreported.append(name)
+                checked.unreported.append(name)
             elif refused and refused[number]:
-                found.refused.append(name)
+                checked.refused.append(name)
             elif name in context.scorers:
-                found.by_scorers.append(name)
+                checked.by_scorers.append(name)
             else:
-                found.left.append(name)
+                checked.left.append(name)
         yield
-    return found
+    return checked
 
 
 def _rules(decision: Decision | None) -> tuple[Rule, ...]:
@@ -153,13 +153,13 @@ def _reasons(
     decision: Decision | None, nodes: NodeIndex, shown: Sequence[str]
 ) -> Steps[dict[str, str]]:
     """Return the reasons of the shown nodes; those of all nodes would take milliseconds in one step."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for begin in range(0, len(shown) if decision else 0, _BLOCK):
         among = np.zeros(len(nodes), dtype=bool)
         among[nodes.find(shown[begin : begin + _BLOCK])] = True
-        found |= some_reasons(decision.dontschedule, among, nodes) if decision else {}
+        reasons |= some_reasons(decision.dontschedule, among, nodes) if decision else {}
         yield
-    return found
+    return reasons
 
 
 def _nodes(

@@ -49,10 +49,10 @@ class CheckedNodes(NamedTuple):
 
 def attempt(pod: Pod) -> dict[str, str | None]:
     """Return the scheduler's reason and message of its last attempt; None if it reported no failed one."""
-    found = pod.failed_attempt
+    failed = pod.failed_attempt
     return {
-        "schedulerReason": found.reason or None if found else None,
-        "schedulerMessage": found.message or None if found else None,
+        "schedulerReason": failed.reason or None if failed else None,
+        "schedulerMessage": failed.message or None if failed else None,
     }
 
 

@@ -158,23 +158,23 @@ def limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
 def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) -> dict[str, Any]:
     """Return one rule with its violating nodes, those with missing readings, and running timers."""
     rule, timers = state.rules[number], state.timers.get(number)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "rule": str(rule),
         "words": wording.rule(rule),
         **_some("broken", table.nodes, state.found.per_rule[:, number]),
     }
     if rule.labels:
-        found["labels"] = {label.key: label.value for label in rule.labels}
+        facts["labels"] = {label.key: label.value for label in rule.labels}
     if rule.options.when_missing is WhenMissing.VIOLATE:
-        found |= _some("missing", table.nodes, state.found.missing[:, number])
+        facts |= _some("missing", table.nodes, state.found.missing[:, number])
     if timers is not None:
-        found |= _remaining(
+        facts |= _remaining(
             "pending", table, timers.pending, timers.since + rule.options.for_seconds - now
         )
-        found |= _remaining(
+        facts |= _remaining(
             "clearing", table, timers.clearing, timers.since + rule.options.clear_after - now
         )
-    return found
+    return facts
 
 
 def _remaining(field: str, table: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _nodes(
                     metric: reading.as_json(now)
                     for metric, reading in zip(metrics, row, strict=True)
                 },
-                **{strategy: found.get(node) for strategy, found in reasons.items()},
+                **{strategy: by_node.get(node) for strategy, by_node in reasons.items()},
                 "labels": labels.at(labels.nodes.position[node]) if labels.assignments else {},
             },
         )
@@ -234,7 +234,7 @@ def _enforcement(
     if not policy.observed:
         return {"enforcement": {"mode": "enforce"}}
     lists: dict[str, Any] = {}
-    for name, _, affected in (one for part in effects for one in part.of(decision, table)):
+    for name, _, affected in (effect for part in effects for effect in part.of(decision, table)):
         lists[name] = list(affected[:MOST_NAMED])
         if len(affected) > MOST_NAMED:
             lists[f"{name}More"] = len(affected) - MOST_NAMED

@@ -35,22 +35,22 @@ def chosen(codes: Codes, nodes: NodeIndex, window: Window) -> Steps[Positions]:
         wanted = codes != NodeState.CLEAR
     positions = wanted.nonzero()[0]
     if window.search:
-        found: list[int] = []
+        matching: list[int] = []
         for begin in range(0, len(positions), _SEARCHED):
             block = positions[begin : begin + _SEARCHED].tolist()
-            found += [position for position in block if window.search in nodes[position]]
+            matching += [position for position in block if window.search in nodes[position]]
             yield
-        positions = np.array(found, np.intp)
+        positions = np.array(matching, np.intp)
     order = np.argsort(-codes[positions].astype(np.int16), kind="stable")
     return positions[order]
 
 
-def head(codes: Codes, window: Window, found: int) -> dict[str, Any]:
+def head(codes: Codes, window: Window, matching: int) -> dict[str, Any]:
     """Return the states of all nodes, and which of them the page shows."""
     return {
         "states": states.counts(codes),
         "strip": states.strip(codes),
-        "window": window.described(found, len(codes)),
+        "window": window.described(matching, len(codes)),
     }
 
 
@@ -124,15 +124,17 @@ def running_timers(
     Each has its rule and the seconds that are left.
     """
     wanted = np.sort(positions)
-    found: dict[int, list[dict[str, Any]]] = {}
+    by_position: dict[int, list[dict[str, Any]]] = {}
     for name, state in decision.states.items():
-        for number, one in state.timers.items():
-            for index in np.flatnonzero(np.isin(one.waiting, wanted, assume_unique=True)).tolist():
-                position, rule = int(one.waiting[index]), state.rules[number]
-                pending = bool(one.matches[position])
+        for number, timers in state.timers.items():
+            for index in np.flatnonzero(
+                np.isin(timers.waiting, wanted, assume_unique=True)
+            ).tolist():
+                position, rule = int(timers.waiting[index]), state.rules[number]
+                pending = bool(timers.matches[position])
                 lasts = rule.options.for_seconds if pending else rule.options.clear_after
-                left = max(0.0, float(one.began[index]) + lasts - now)
-                found.setdefault(position, []).append(
+                left = max(0.0, float(timers.began[index]) + lasts - now)
+                by_position.setdefault(position, []).append(
                     {
                         "strategy": name.value,
                         "rule": str(rule),
@@ -141,4 +143,4 @@ def running_timers(
                     }
                 )
             yield
-    return found
+    return by_position

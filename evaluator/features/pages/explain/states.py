@@ -74,8 +74,8 @@ def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
 
 def counts(codes: Codes) -> dict[str, int]:
     """Return how many nodes are in each state, the worst first; all states are named."""
-    found = np.bincount(codes, minlength=len(NodeState)).tolist()
-    return {state.word: found[state] for state in reversed(NodeState)}
+    numbers = np.bincount(codes, minlength=len(NodeState)).tolist()
+    return {state.word: numbers[state] for state in reversed(NodeState)}
 
 
 def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:

@@ -147,23 +147,23 @@ class RewardController:
                 await self._read()
             meta = {**self._meta, **({"resourceVersion": self._version} if self._version else {})}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-            found = await self._store.write_config_map(body | {"data": encode_rewards(rewards)})
+            written = await self._store.write_config_map(body | {"data": encode_rewards(rewards)})
         except NotLeaderError:
             return
         except KubeError as error:
             self._version = None
             self._later("learned values not written", error, PAUSE)
             return
-        self._version = str(found.get("metadata", {}).get("resourceVersion", "")) or None
+        self._version = str(written.get("metadata", {}).get("resourceVersion", "")) or None
         self._written = rewards
         self._backoff.reset()
         self._next = self._clock() + PAUSE
 
     async def _read(self) -> Mapping[str, object]:
         """The data of the ConfigMap; empty if there is none."""
-        found = await self._store.read_config_map(**self._meta)
-        self._version = str(found["metadata"]["resourceVersion"]) if found else ""
-        return (found or {}).get("data") or {}
+        config_map = await self._store.read_config_map(**self._meta)
+        self._version = str(config_map["metadata"]["resourceVersion"]) if config_map else ""
+        return (config_map or {}).get("data") or {}
 
     def _later(self, what: str, error: KubeError, pause: float) -> None:
         delay = max(pause, self._backoff.next(), error.retry_after or 0.0)

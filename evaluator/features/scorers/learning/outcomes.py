@@ -49,7 +49,7 @@ class OutcomeTracker:
 
     def due(self, now: float) -> list[PodOutcome]:
         """Return the outcomes of runs that are clean by now. Pods that are not ready are checked again later."""
-        found = []
+        outcomes = []
         while self._dues and self._dues[0][0] <= now:
             at, uid = heapq.heappop(self._dues)
             if self._due.get(uid) != at:
@@ -57,10 +57,10 @@ class OutcomeTracker:
             run = self._runs[uid]
             if run.ready:
                 self._forget(uid)
-                found.append(_outcome(run, 1))
+                outcomes.append(_outcome(run, 1))
             else:
                 self._begin(run, now + self._steady)
-        return found
+        return outcomes
 
     def _run(
         self, before: PodRecord | None, after: PodRecord, now: float, wall: float

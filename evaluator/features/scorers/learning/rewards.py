@@ -53,11 +53,11 @@ class Rewards:
 
     def values(self, kind: str, nodes: NodeIndex) -> Floats:
         """Return the values of one kind on the given nodes."""
-        found = np.full(len(nodes), START)
+        by_node = np.full(len(nodes), START)
         for node, value in self.kinds.get(kind, {}).items():
             if (position := nodes.position.get(node)) is not None:
-                found[position] = value
-        return found
+                by_node[position] = value
+        return by_node
 
     def observed(self, kind: str, node: str, reward: int) -> "Rewards":
         """Return the rewards after one outcome."""

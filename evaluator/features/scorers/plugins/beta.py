@@ -93,14 +93,16 @@ def _tail(side: _Side) -> Floats:
         np.abs(excess) < NEAR * np.sqrt(side.a * side.b / total)
     )
     far = ~near & (exponent > SMALLEST)
-    found = np.zeros(len(total))
+    probability = np.zeros(len(total))
     if near.any():
         part = side.at(near)
-        found[near] = np.exp(exponent[near]) / (part.x * part.y) * _integral(part, excess[near])
+        probability[near] = (
+            np.exp(exponent[near]) / (part.x * part.y) * _integral(part, excess[near])
+        )
     if far.any():
         part = side.at(far)
-        found[far] = np.exp(exponent[far]) / part.a * _fraction(part)
-    clipped: Floats = np.clip(found, 0.0, 1.0)
+        probability[far] = np.exp(exponent[far]) / part.a * _fraction(part)
+    clipped: Floats = np.clip(probability, 0.0, 1.0)
     return clipped
 
 
@@ -117,43 +119,43 @@ def _scale(side: _Side, excess: Floats) -> Floats:
         -excess / b, side.y, b / total
     )
     gammas = _correction(total) - _correction(a) - _correction(b)
-    found: Floats = powers + gammas + 0.5 * (np.log(a) + np.log(b / total)) - _HALF_LOG_TAU
-    return found
+    scale: Floats = powers + gammas + 0.5 * (np.log(a) + np.log(b / total)) - _HALF_LOG_TAU
+    return scale
 
 
 def _log_share(change: Floats, x: Floats, mean: Floats) -> Floats:
     """Return log(x / mean), given x / mean - 1."""
-    found: Floats = np.log1p(np.maximum(change, -0.9))
+    logarithm: Floats = np.log1p(np.maximum(change, -0.9))
     if (far := change < -0.5).any():
-        found[far] = np.log(x[far]) - np.log(mean[far])
-    return found
+        logarithm[far] = np.log(x[far]) - np.log(mean[far])
+    return logarithm
 
 
 def _correction(z: Floats) -> Floats:
     """Return the difference of log(gamma(z)) and Stirling's (z - 1/2) log z - z + log(2 pi) / 2."""
-    found = _series(np.maximum(z, _SHIFT))
+    correction = _series(np.maximum(z, _SHIFT))
     if (small := z < _SHIFT).any():
         low = z[small]
         high = low + _SHIFT
         product = low.copy()
         for step in range(1, _SHIFT):
             product *= low + step
-        found[small] = (
+        correction[small] = (
             _series(high)
             + (high - 0.5) * np.log(high)
             - np.log(product)
             - (low - 0.5) * np.log(low)
             - _SHIFT
         )
-    return found
+    return correction
 
 
 def _series(z: Floats) -> Floats:
     square = 1.0 / (z * z)
-    found = np.full(z.shape, _STIRLING[-1])
+    total = np.full(z.shape, _STIRLING[-1])
     for factor in reversed(_STIRLING[:-1]):
-        found = found * square + factor
-    return found / z
+        total = total * square + factor
+    return total / z
 
 
 def _integral(side: _Side, excess: Floats) -> Floats:
@@ -163,12 +165,12 @@ def _integral(side: _Side, excess: Floats) -> Floats:
     distance = np.abs(excess) / (total * deviation)
     half = 0.5 * deviation * (np.sqrt(distance * distance + _REACH) - distance)
     down, up = -half / side.x, half / side.y
-    found = np.zeros(len(total))
+    integral = np.zeros(len(total))
     for point, weight in zip(_POINTS + 1.0, _WEIGHTS, strict=True):
-        found += weight * np.exp(
+        integral += weight * np.exp(
             (side.a - 1.0) * np.log1p(point * down) + (side.b - 1.0) * np.log1p(point * up)
         )
-    return found * half
+    return integral * half
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def _fraction(side: _Side) -> Floats:
     """Return the continued fraction; converged elements are dropped every few steps."""
     first = 1.0 / (1.0 - (side.a + side.b) * side.x / (side.a + 1.0))
     ongoing = _Fraction(side, first, np.ones(len(first)), first)
-    found = np.empty(len(first))
+    fraction = np.empty(len(first))
     positions = np.arange(len(first))
     for m in range(1, STEPS):
         ongoing, change = ongoing.step(float(m))
@@ -211,9 +213,9 @@ def _fraction(side: _Side) -> Floats:
         busy = np.abs(change - 1.0) > PRECISION
         left = np.count_nonzero(busy)
         if 4 * left < 3 * len(positions):
-            found[positions] = ongoing.value
+            fraction[positions] = ongoing.value
             if not left:
                 break
             ongoing, positions = ongoing.at(busy), positions[busy]
-    found[positions] = ongoing.value
-    return found
+    fraction[positions] = ongoing.value
+    return fraction

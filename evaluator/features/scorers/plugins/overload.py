@@ -33,15 +33,15 @@ class Use:
     def used(self) -> Floats:
         """Mean usage including recently bound pods; infinite on overflow."""
         with np.errstate(over="ignore"):
-            found: Floats = np.maximum(self.capacity - self.free, 0.0) + self.recently_bound
-        return found
+            amount: Floats = np.maximum(self.capacity - self.free, 0.0) + self.recently_bound
+        return amount
 
     @property
     def deviation_share(self) -> Floats:
         """The deviation as a share of the capacity, 0 to 1."""
         known = np.where(np.isnan(self.deviation), 0.0, self.deviation)
-        found: Floats = np.clip(known / self.capacity, 0.0, 1.0)
-        return found
+        share: Floats = np.clip(known / self.capacity, 0.0, 1.0)
+        return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ def consolidate(before: Floats, after: Floats) -> Floats:
     with np.errstate(all="ignore"):
         total = _squares(np.sort(np.delete(x, far)), mean, level)
         others = _swapped(total, _square(x, mean, level), _square(x[far], mean, level), far)
-        found = 1.0 - np.sqrt((np.maximum(others, 0.0) + _square(y, mean, level)) / count)
-    return np.where((level <= 0.0) | (level >= 1.0), 0.0, found)
+        value = 1.0 - np.sqrt((np.maximum(others, 0.0) + _square(y, mean, level)) / count)
+    return np.where((level <= 0.0) | (level >= 1.0), 0.0, value)
 
 
 def bin_pack(before: Floats, after: Floats, demand_variation: float) -> Floats:
@@ -47,15 +47,15 @@ def bin_pack(before: Floats, after: Floats, demand_variation: float) -> Floats:
     mean = before.mean(axis=0) + (after - before) / max(len(before), 1) if len(before) else before
     squared = np.einsum("ni,ni->n", mean, mean)
     with np.errstate(all="ignore"):
-        found = _deviation(before, after, mean) / squared
-    return np.abs(np.where(np.isfinite(found), found, 0.0) - demand_variation)
+        relative = _deviation(before, after, mean) / squared
+    return np.abs(np.where(np.isfinite(relative), relative, 0.0) - demand_variation)
 
 
 def variation(mean: Floats, covariance: Floats) -> float:
     """Return the coefficient of variation of a vector; 0 if its mean is 0 or the result is not finite."""
     with np.errstate(all="ignore"):
-        found = np.sqrt(np.maximum(mean @ covariance @ mean, 0.0)) / (mean @ mean)
-    return float(found) if np.isfinite(found) else 0.0
+        coefficient = np.sqrt(np.maximum(mean @ covariance @ mean, 0.0)) / (mean @ mean)
+    return float(coefficient) if np.isfinite(coefficient) else 0.0
 
 
 def _deviation(before: Floats, after: Floats, toward: Floats) -> Floats:
@@ -74,8 +74,8 @@ def _deviation(before: Floats, after: Floats, toward: Floats) -> Floats:
     squares = _swapped(total, own**2, (toward @ x[far]) ** 2, far)
     scatter = np.maximum(squares - others * mean**2, 0.0)
     placed = np.einsum("ni,ni->n", y, toward)
-    found: Floats = np.sqrt((scatter + (count - 1) / count * (placed - mean) ** 2) / count)
-    return found
+    deviation: Floats = np.sqrt((scatter + (count - 1) / count * (placed - mean) ** 2) / count)
+    return deviation
 
 
 def _others(values: Floats, far: int) -> Floats:
@@ -86,9 +86,9 @@ def _others(values: Floats, far: int) -> Floats:
 
 def _swapped(rest: Floats, own: Floats, largest: Floats, far: int) -> Floats:
     """Return the sums over all nodes but `far`, minus each node's own share, plus that of `far`; unchanged for `far`."""
-    found: Floats = rest - own + largest
-    found[far] = np.broadcast_to(rest, found.shape)[far]
-    return found
+    total: Floats = rest - own + largest
+    total[far] = np.broadcast_to(rest, total.shape)[far]
+    return total
 
 
 def _median(values: Floats) -> float:
@@ -99,8 +99,8 @@ def _median(values: Floats) -> float:
 
 def _square(x: Floats | np.float64, mean: Floats, level: Floats) -> Floats:
     """Return the square of one node's share in `consolidate`."""
-    found: Floats = ((x - mean) / np.where(x < mean, level, 1.0 - level)) ** 2
-    return found
+    square: Floats = ((x - mean) / np.where(x < mean, level, 1.0 - level)) ** 2
+    return square
 
 
 def _squares(x: Floats, mean: Floats, level: Floats) -> Floats:
@@ -110,8 +110,8 @@ def _squares(x: Floats, mean: Floats, level: Floats) -> Floats:
     high, high2 = _sums(x[::-1])[len(x) - below], _sums((x * x)[::-1])[len(x) - below]
     lower = np.maximum(below * mean**2 - 2 * mean * low + low2, 0.0)
     upper = np.maximum((len(x) - below) * mean**2 - 2 * mean * high + high2, 0.0)
-    found: Floats = lower / level**2 + upper / (1.0 - level) ** 2
-    return found
+    squares: Floats = lower / level**2 + upper / (1.0 - level) ** 2
+    return squares
 
 
 def _sums(values: Floats) -> Floats:

@@ -109,17 +109,17 @@ class Safe:
     def score(self, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
         """Return the result by the risks for CPU and memory."""
         use = self._use(view, pod)
-        found = overload(use, self._options.safe_utilisation)
+        risks = overload(use, self._options.safe_utilisation)
         accepted = self._options.safe_risk
-        missing: Mask = np.all(np.isnan(found.risk), axis=0)
+        missing: Mask = np.all(np.isnan(risks.risk), axis=0)
         refusals = [
             NodeRejection(risk > accepted, reason)
-            for risk, reason in zip(found.risk, _REASONS, strict=True)
+            for risk, reason in zip(risks.risk, _REASONS, strict=True)
         ]
         if self._options.safe_when_missing is WhenMissing.REFUSE:
             refusals.append(NodeRejection(missing, _UNKNOWN))
-        scores = {OVERLOAD: overload_scores(found, accepted), BALANCE: balance_scores(found)}
-        return ScorerResult({OVERLOAD: refusals}, scores, _facts(use, found), missing)
+        scores = {OVERLOAD: overload_scores(risks, accepted), BALANCE: balance_scores(risks)}
+        return ScorerResult({OVERLOAD: refusals}, scores, _facts(use, risks), missing)
 
     def _use(self, view: ClusterSnapshot, pod: PodView) -> Use:
         """Return the usage as arrays of shape (resources, nodes)."""
@@ -144,18 +144,18 @@ class Safe:
         )
 
 
-def overload_scores(found: Overload, accepted: float) -> Scores:
+def overload_scores(risks: Overload, accepted: float) -> Scores:
     """Return the scores by the risk, relative to the accepted risk."""
     if accepted > 0.0:
-        part = np.minimum(found.risk / accepted, 1.0)
+        part = np.minimum(risks.risk / accepted, 1.0)
     else:
-        part = np.where(found.risk > 0.0, 1.0, found.risk)
+        part = np.where(risks.risk > 0.0, 1.0, risks.risk)
     return _lower(np.trunc(BEST * (1.0 - np.sqrt(part))))
 
 
-def balance_scores(found: Overload) -> Scores:
+def balance_scores(risks: Overload) -> Scores:
     """Return the scores by mean and deviation."""
-    load = (found.mean + np.sqrt(found.deviation)) / 2.0
+    load = (risks.mean + np.sqrt(risks.deviation)) / 2.0
     return _lower(np.trunc(BEST * (1.0 - load) + 0.5))
 
 
@@ -169,7 +169,7 @@ def _column(amounts: Iterable[float]) -> Floats:
     return np.array([*amounts], dtype=np.float64)[:, np.newaxis]
 
 
-def _facts(use: Use, found: Overload) -> dict[str, Floats]:
+def _facts(use: Use, risks: Overload) -> dict[str, Floats]:
     tables = {
         "allocatable": use.capacity,
         "free": use.free,
@@ -177,11 +177,11 @@ def _facts(use: Use, found: Overload) -> dict[str, Floats]:
         "unmeasured": use.recently_bound,
         "used": use.used,
         "request": np.broadcast_to(use.request, use.free.shape),
-        "mu": found.mean,
-        "sigma": found.deviation,
-        "alpha": found.alpha,
-        "beta": found.beta,
-        "risk": found.risk,
+        "mu": risks.mean,
+        "sigma": risks.deviation,
+        "alpha": risks.alpha,
+        "beta": risks.beta,
+        "risk": risks.risk,
     }
     return {
         f"{resource}.{name}": table[row]

@@ -59,8 +59,8 @@ class Content:
 def folder_of(cached: str, files: Sequence[str], request: Request, rules: Rules) -> Path:
     """Return the folder of the cache of some files and rules, which may not exist. Raises BacktestError."""
     read = [_VERSION, VERSION, sorted(request.metrics), request.node_label, request.stale_after]
-    found = json.dumps([*read, sorted(rules.records), *map(_identity, [*files, *rules.files])])
-    return Path(cached, f"backtest-{hashlib.sha256(found.encode()).hexdigest()[:24]}")
+    identity = json.dumps([*read, sorted(rules.records), *map(_identity, [*files, *rules.files])])
+    return Path(cached, f"backtest-{hashlib.sha256(identity.encode()).hexdigest()[:24]}")
 
 
 def _identity(name: str) -> Sequence[Any]:
@@ -95,12 +95,12 @@ def _write(folder: Path, content: Content) -> None:
     ends: list[float] = []
     metrics: list[str] = []
     for number, (end, load) in enumerate(content.parts()):
-        found = load()
+        samples = load()
         ends.append(end)
-        metrics = sorted(found)
+        metrics = sorted(samples)
         with _part(folder, number).open("wb") as file:
             for metric in metrics:
-                _save(file, found[metric])
+                _save(file, samples[metric])
     known = {
         "first": content.first,
         "last": content.last,

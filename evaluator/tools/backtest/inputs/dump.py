@@ -92,10 +92,13 @@ class Dump:
 def _joined_parts(parts: Sequence[Metrics], positions: Positions | None) -> Metrics:
     """Return consecutive parts as one. `positions`: the new position of each node; None if they stay."""
     metrics = {name for part in parts for name in part}
-    found = {name: consecutive([part[name] for part in parts]) for name in metrics}
+    by_metric = {name: consecutive([part[name] for part in parts]) for name in metrics}
     if positions is None:
-        return found
-    return {name: one._replace(nodes=positions[one.nodes]) for name, one in found.items()}
+        return by_metric
+    return {
+        name: samples._replace(nodes=positions[samples.nodes])
+        for name, samples in by_metric.items()
+    }
 
 
 def read_sources(
@@ -155,8 +158,8 @@ def _read(files: Sequence[str], request: Request, rules: Rules, part: int) -> Co
         raise
     known = [series[number] for own in join.metrics.values() for number, _ in own]
     return Content(
-        min(Sample(one.first, one.text) for one in known),
-        max(Sample(one.last, one.text) for one in known),
+        min(Sample(each.first, each.text) for each in known),
+        max(Sample(each.last, each.text) for each in known),
         join.nodes,
         allocatable(series),
         partial(_parts, join, spill, part, request.stale_after),
@@ -168,13 +171,13 @@ def _series(
     files: Sequence[str], request: Request, rules: Rules, spill: Spill
 ) -> Sequence[TextSeries]:
     """Read all series; their samples are in `spill`, by the position of the series."""
-    found: list[TextSeries] = []
+    known: list[TextSeries] = []
 
     def take(table: SeriesTable) -> None:
         try:
-            for number, one in enumerate(table.series, start=len(found)):
-                if one.times:
-                    spill.add(number, *one.take())
+            for number, series in enumerate(table.series, start=len(known)):
+                if series.times:
+                    spill.add(number, *series.take())
         except OSError as error:
             raise BacktestError(
                 f"temporary file in {tempfile.gettempdir()}: {error.strerror}: name another folder by TMPDIR; a sample takes "
@@ -189,14 +192,14 @@ def _series(
         except OSError as error:
             raise BacktestError(f"{name}: cannot be read: {error.strerror}") from error
     take(table)
-    found += table.series
+    known += table.series
     if rules.records:
         table = SeriesTable(rules.records.__contains__, on_full=take)
         with rules.evaluated(files) as results:
             table.read("recording rules", results)
         take(table)
-        found += table.series
-    return found
+        known += table.series
+    return known
 
 
 def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterator[Part]:
@@ -204,12 +207,12 @@ def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterato
 
     def load(pieces: list[Piece]) -> Metrics:
         try:
-            found = spill.read(pieces)
+            by_number = spill.read(pieces)
         except OSError as error:
             raise BacktestError(f"temporary file: {error.strerror}") from error
         return {
             metric: merges[metric].part(
-                {n: one_series(node, *found[n]) for n, node in own if n in found}
+                {n: one_series(node, *by_number[n]) for n, node in own if n in by_number}
             )
             for metric, own in join.metrics.items()
         }

@@ -41,10 +41,10 @@ class Run(NamedTuple):
         """Return values and times, shape (lines, 2); None if one is not a number of JSON, such as 01 or 1e999."""
         listed = self.text[1:-1].translate(_SEPARATED, b"\n")
         try:
-            found = _decoder.decode(b"[" + listed + b"]")
+            decoded = _decoder.decode(b"[" + listed + b"]")
         except msgspec.DecodeError:
             return None
-        return np.fromiter(found, np.float64, 2 * self.lines).reshape(-1, 2)
+        return np.fromiter(decoded, np.float64, 2 * self.lines).reshape(-1, 2)
 
 
 def find_run(block: bytes, begin: int, head: bytes, shortest: int) -> Run | None:
@@ -133,7 +133,7 @@ class SeriesTable:
     @property
     def series(self) -> list[TextSeries]:
         """The series that were kept."""
-        return [one for one in self._by_head.values() if one is not None]
+        return [text_series for text_series in self._by_head.values() if text_series is not None]
 
     def read(self, name: str, file: IO[bytes]) -> None:
         """Add the samples of a text. Raises OpenMetricsError, which names the line; OSError."""
@@ -169,8 +169,8 @@ class SeriesTable:
 
     def _add_run(self, name: str, number: int, head: bytes, run: Run) -> bool:
         """Add the samples of a run; return False if its lines must be parsed one by one."""
-        one = self._of_head(name, number, head)
-        if one is None:
+        text_series = self._of_head(name, number, head)
+        if text_series is None:
             return True
         pairs = run.numbers()
         if pairs is None:
@@ -178,8 +178,8 @@ class SeriesTable:
         times = pairs[:, 1]
         if not ((times > EARLIEST) & (times < LATEST)).all():
             return False
-        one.times.frombytes(times.tobytes())
-        one.values.frombytes(pairs[:, 0].tobytes())
+        text_series.times.frombytes(times.tobytes())
+        text_series.values.frombytes(pairs[:, 0].tobytes())
         return True
 
     def _read_lines(self, name: str, number: int, lines: Iterable[bytes]) -> None:
@@ -190,12 +190,12 @@ class SeriesTable:
                 continue
             parts = line.rsplit(b" ", 2)
             if parts[0] in known:
-                one = known[parts[0]]
+                text_series = known[parts[0]]
             elif len(parts) == 3:
-                one = self._of_head(name, number, parts[0])
+                text_series = self._of_head(name, number, parts[0])
             else:
                 raise OpenMetricsError(_no_timestamp(name, number))
-            if one is None:
+            if text_series is None:
                 continue
             try:
                 reading, at = float(parts[1]), float(parts[2])
@@ -203,8 +203,8 @@ class SeriesTable:
                 raise OpenMetricsError(_no_timestamp(name, number)) from error
             if not EARLIEST < at < LATEST:
                 raise OpenMetricsError(f"{name}: line {number}: its time is not in seconds")
-            one.times.append(at)
-            one.values.append(reading)
+            text_series.times.append(at)
+            text_series.values.append(reading)
 
     def _of_head(self, source: str, number: int, head: bytes) -> TextSeries | None:
         """Return the series of a line's beginning; None if it is not kept."""

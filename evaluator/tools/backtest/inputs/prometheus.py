@@ -138,12 +138,12 @@ class PrometheusHistory:
         infos = await self._last(NODE_INFO)
         known = [labels for labels, _ in infos if labels.get("node")]
         self._join = join_of(known, self._request.node_label)
-        found = {labels["node"] for labels in known}
+        nodes = {labels["node"] for labels in known}
         for metric in self._request.metrics:
             for labels in await self._labels_of(metric):
                 if node := self._join(labels):
-                    found.add(node)
-        self.nodes = NodeIndex(sorted(found))
+                    nodes.add(node)
+        self.nodes = NodeIndex(sorted(nodes))
         resources: dict[str, dict[str, float]] = {}
         for labels, value in await self._last(ALLOCATABLE):
             resources.setdefault(labels.get("node", ""), {})[labels.get("resource", "")] = value
@@ -151,18 +151,18 @@ class PrometheusHistory:
 
     async def _last(self, name: str) -> list[tuple[Labels, float]]:
         """Return the last values of the series of a name within a day before the end."""
-        found = await self._range(
+        matrix = await self._range(
             _last_of(name, _INFO_RANGE), self.period.end, self.period.end, 1.0
         )
-        return [(one.metric, float(one.values[-1][1])) for one in found if one.values]
+        return [(series.metric, float(series.values[-1][1])) for series in matrix if series.values]
 
     async def _labels_of(self, metric: str) -> Sequence[Labels]:
         """Return the labels of the series of a metric in the range."""
         if query := self._queries.of(metric):
             length = self.period.end - self.start
             step = max(self._request.step, math.ceil(length / _COARSE))
-            found = await self._range(query, self.start, self.period.end, step)
-            return [one.metric for one in found]
+            matrix = await self._range(query, self.start, self.period.end, step)
+            return [series.metric for series in matrix]
         matches = {"match[]": f'{{__name__=~"(node_)?{metric}"}}'}
         times = {"start": f"{self.start:.3f}", "end": f"{self.period.end:.3f}"}
         body, _ = await self._api.request("series", {**matches, **times, **self._whole})
@@ -189,8 +189,8 @@ class PrometheusHistory:
             ]
         by_series: dict[_Key, list[_Window]] = {}
         for task in tasks:
-            for one in task.result():
-                by_series.setdefault(tuple(sorted(one.labels.items())), []).append(one)
+            for window in task.result():
+                by_series.setdefault(tuple(sorted(window.labels.items())), []).append(window)
         return self._merges[metric].part(dict(self._series(by_series)))
 
     def _series(
@@ -199,8 +199,11 @@ class PrometheusHistory:
         for key, group in groups.items():
             node = self.nodes.position.get(self._join(group[0].labels) or "", -1)
             if node >= 0:
-                times = np.concatenate([one.times for one in group])
-                yield key, one_series(node, times, np.concatenate([one.values for one in group]))
+                times = np.concatenate([window.times for window in group])
+                yield (
+                    key,
+                    one_series(node, times, np.concatenate([window.values for window in group])),
+                )
 
     async def _window(self, metric: str, begin: float, end: float) -> list["_Window"]:
         """Return the samples of a metric in [begin, end]; a series with its own name precedes node_exporter's."""
@@ -212,8 +215,8 @@ class PrometheusHistory:
         if metric.startswith("node_"):
             return own
         other = await self._range(_last_of(f"node_{metric}", width), begin, end, step)
-        named = {self._join(one.labels) for one in own}
-        return own + [_window(one) for one in other if self._join(one.metric) not in named]
+        named = {self._join(series.labels) for series in own}
+        return own + [_window(series) for series in other if self._join(series.metric) not in named]
 
     async def _range(
         self, query: str, begin: float, end: float, step: float, lookback: float | None = None
@@ -228,9 +231,9 @@ class PrometheusHistory:
         }
         async with self._slots:
             body, _ = await self._api.request("query_range", parameters)
-        found = prometheus_vector.matrix(body)
-        self._warn(found.warnings)
-        return found.series
+        matrix = prometheus_vector.matrix(body)
+        self._warn(matrix.warnings)
+        return matrix.series
 
     def _warn(self, warnings: Iterable[str]) -> None:
         self._warnings.update(dict.fromkeys(warnings))
@@ -248,9 +251,9 @@ class _Window(NamedTuple):
     values: Floats
 
 
-def _window(one: MatrixSeries) -> _Window:
-    times = np.array([at for at, _ in one.values])
-    return _Window(one.metric, times, np.array([float(value) for _, value in one.values]))
+def _window(series: MatrixSeries) -> _Window:
+    times = np.array([at for at, _ in series.values])
+    return _Window(series.metric, times, np.array([float(value) for _, value in series.values]))
 
 
 def _last_of(name: str, window: str) -> str:
@@ -259,7 +262,7 @@ def _last_of(name: str, window: str) -> str:
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    found: BaseException = errors
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

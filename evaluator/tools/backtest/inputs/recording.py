@@ -36,13 +36,16 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
     """Find the nodes of series. `label`: the label with a node's name; without it, `instance` counts."""
     infos = _infos(series)
     join = join_of(infos, label)
-    found: dict[str, dict[str, list[int]]] = {metric: {} for metric in metrics}
-    for number, one in enumerate(series):
-        node = join(one.labels)
-        for metric in {one.name, one.name.removeprefix(_EXPORTER)} & found.keys():
+    by_metric: dict[str, dict[str, list[int]]] = {metric: {} for metric in metrics}
+    for number, text_series in enumerate(series):
+        node = join(text_series.labels)
+        for metric in {
+            text_series.name,
+            text_series.name.removeprefix(_EXPORTER),
+        } & by_metric.keys():
             if node is not None:
-                found[metric].setdefault(node, []).append(number)
-    nodes = NodeIndex(sorted({labels["node"] for labels in infos}.union(*found.values())))
+                by_metric[metric].setdefault(node, []).append(number)
+    nodes = NodeIndex(sorted({labels["node"] for labels in infos}.union(*by_metric.values())))
     return Joined(
         nodes,
         {
@@ -51,7 +54,7 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
                 for node, own in by_node.items()
                 for number in _named(metric, own, series)
             ]
-            for metric, by_node in found.items()
+            for metric, by_node in by_metric.items()
         },
     )
 
@@ -67,7 +70,11 @@ def one_series(node: int, times: Floats, values: Floats) -> Series:
 
 
 def _infos(series: Iterable[TextSeries]) -> list[Labels]:
-    return [one.labels for one in series if one.name == NODE_INFO and one.labels.get("node")]
+    return [
+        text_series.labels
+        for text_series in series
+        if text_series.name == NODE_INFO and text_series.labels.get("node")
+    ]
 
 
 def join_of(infos: Sequence[Labels], label: str) -> Callable[[Labels], str | None]:
@@ -84,8 +91,10 @@ def _node(info: Labels) -> Node:
 
 def allocatable(series: Iterable[TextSeries]) -> Resources:
     """Return the last allocatable resources of each node."""
-    found: dict[str, dict[str, float]] = {}
-    for one in series:
-        if one.name == ALLOCATABLE and (node := one.labels.get("node")):
-            found.setdefault(node, {})[one.labels.get("resource", "")] = one.last_value
-    return found
+    by_node: dict[str, dict[str, float]] = {}
+    for text_series in series:
+        if text_series.name == ALLOCATABLE and (node := text_series.labels.get("node")):
+            by_node.setdefault(node, {})[text_series.labels.get("resource", "")] = (
+                text_series.last_value
+            )
+    return by_node

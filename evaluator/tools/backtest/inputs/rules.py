@@ -64,10 +64,10 @@ def named(patterns: Sequence[str], names: Collection[str]) -> Rules:
     """Return the rules of files that globs name. `names`: series that are of use. Raises BacktestError."""
     files: list[str] = []
     for pattern in patterns:
-        found = sorted(glob.glob(pattern))  # noqa: PTH207 (patterns may be absolute)
-        if not found:
+        matching = sorted(glob.glob(pattern))  # noqa: PTH207 (patterns may be absolute)
+        if not matching:
             raise BacktestError(f"{pattern}: there is no such file of recording rules")
-        files += found
+        files += matching
     records = frozenset[str]().union(*map(_recorded, files))
     if not records & frozenset(names):
         raise BacktestError(
@@ -78,13 +78,13 @@ def named(patterns: Sequence[str], names: Collection[str]) -> Rules:
 
 def among(policies: Sequence[str], names: Collection[str]) -> Rules:
     """Return the rules in files and folders of policies that record one of some series; other files are ignored."""
-    found: dict[str, frozenset[str]] = {}
+    useful: dict[str, frozenset[str]] = {}
     for policy in policies:
         path = Path(policy)
         if policy != "-":
             own = manifests.files_in(policy) if path.is_dir() else [policy]
-            found.update((file, _useful(file, names)) for file in own)
-    used = {file: records for file, records in found.items() if records}
+            useful.update((file, _useful(file, names)) for file in own)
+    used = {file: records for file, records in useful.items() if records}
     return Rules([*used], frozenset[str]().union(*used.values()))
 
 

@@ -64,12 +64,12 @@ class Spill:
 
     def read(self, pieces: list[Piece]) -> dict[int, tuple[Floats, Floats]]:
         """Return times and values of each series. Raises OSError."""
-        found: dict[int, list[Floats]] = {}
+        by_number: dict[int, list[Floats]] = {}
         for number, offset, length in sorted(pieces, key=lambda piece: piece[1]):
             self._file.seek(offset)
             both = np.frombuffer(self._file.read(16 * length), np.float64).reshape(2, length)
-            found.setdefault(number, []).append(both)
-        return {number: _in_order(np.concatenate(own, axis=1)) for number, own in found.items()}
+            by_number.setdefault(number, []).append(both)
+        return {number: _in_order(np.concatenate(own, axis=1)) for number, own in by_number.items()}
 
 
 def _in_order(both: Floats) -> tuple[Floats, Floats]:
