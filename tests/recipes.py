@@ -91,7 +91,7 @@ def _names(node: ast.stmt) -> list[str]:
 
 def _replaced(text: str, names: Mapping[str, str]) -> str:
     for placeholder, name in names.items():
-        text = re.sub(rf"{placeholder}(?![A-Z])", name, text)
+        text = re.sub(rf"{placeholder}(?![A-Z](?![a-z]))", name, text)
     return text
 
 

@@ -13,7 +13,7 @@ from tests.checkout import ROOT, Checkout, get, scrape
 pytestmark = pytest.mark.e2e
 
 MOST_LINES = 10
-NAMES = {"NAME": "toy", "CLASS": "Toy"}
+NAMES = {"NAME": "toy", "CLASS": "Toy", "CONSTANT": "TOY"}
 FUNCTION = {"NAME": "deg"}
 """A function that Prometheus has and the agent lacks."""
 RENAMED = {
@@ -26,6 +26,7 @@ RENAMED = {
     "evaluator/features/toy/feature.py": {"example": "toy", "Example": "Toy"},
     "evaluator/features/toy/page.py": {"example": "toy", "Example": "Toy"},
     "evaluator/features/toy/templates/toy.html": {"example": "toy"},
+    "evaluator/features/toy/action.py": {"example": "toy", "Example": "Toy"},
     "evaluator/features/scorers/plugins/toy.py": {"template": "toy", "Template": "Toy"},
     "tests/evaluator/features/scorers/plugins/test_toy.py": {"template": "toy", "Template": "Toy"},
 }
@@ -35,7 +36,11 @@ SCORER = "from evaluator.features.scorers.plugins.toy import Toy\n"
 IMPORTING = {
     "evaluator/features/scorers/registry.py": SCORER,
     "tests/evaluator/features/scorers/scorers.py": SCORER,
-    "evaluator/features/toy/feature.py": "from evaluator.features.toy.page import section\n",
+    "evaluator/features/toy/feature.py": (
+        "from evaluator.core.policy.vocabulary import Vocabulary\n"
+        "from evaluator.features.toy.action import ACTION\n"
+        "from evaluator.features.toy.page import section\n"
+    ),
 }
 """Imports that recipes ask for, by file."""
 OBJECT = 'section({"shop/a": {"state": "fine"}})'
@@ -69,13 +74,19 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     (part,) = re.findall(r"`(PagePart\(.*\))`", recipes.recipe("Add a page").text)
     part = part.replace("example", "toy").replace("section({})", OBJECT)
     edit(checkout, "evaluator/features/toy/feature.py", ("PagePart(evaluator=toy.facts)", part))
+    (vocabulary,) = re.findall(
+        r"`(vocabulary=[^`]*)`", recipes.recipe("Add an action on nodes").text
+    )
+    edit(checkout, "evaluator/features/toy/feature.py", ("wire=wire)", f"wire=wire, {vocabulary})"))
     for file, line in IMPORTING.items():
         add_import(checkout, file, line)
     edit(checkout, "docs/architecture.md", (FEATURES, f"| `toy` | a test |\n{FEATURES}"))
     doc = '"""Return deg of a value."""\n    return '
     edit(checkout, MATH, (f"{doc}value", f"{doc}math.degrees(value)"))
     edited = [*RENAMED, *IMPORTING]
-    checkout.run("ruff", "check", "--fix", *(name for name in edited if name.endswith(".py")))
+    modules = [name for name in edited if name.endswith(".py")]
+    checkout.run("ruff", "check", "--fix", *modules)
+    checkout.run("ruff", "format", *modules)
     checkout.make("docs")
     return checkout
 
@@ -117,6 +128,41 @@ def test_add_a_page(evaluator: str) -> None:
     assert json.loads(get(evaluator, "/explain?toy=shop/a"))["objects"] == {
         "shop/a": {"state": "fine"}
     }
+
+
+POLICY = """
+apiVersion: telemetry.intel.com/v1alpha1
+kind: TASPolicy
+metadata: {name: p, namespace: shop, annotations: {plimsoll.io/actions: toy, plimsoll.io/toy-wait: "5"}}
+spec:
+  strategies:
+    toy:
+      rules: [{metricname: load1, operator: GreaterThan, target: 8}]
+"""
+CASES = """
+policy_files: [policy.yaml]
+tests:
+  - interval: 1m
+    input_series: [{series: 'load1{node="a"}', values: '9x9'}, {series: 'load1{node="b"}', values: '1x9'}]
+    policy_test: [{eval_time: 8m, policy: p, strategy: toy, exp_nodes: [a]}]
+"""
+
+
+@pytest.fixture(scope="module")
+def described(followed: Checkout) -> str:
+    """What `check` says about a policy with the strategy and the action of the recipes."""
+    (followed.root / "policy.yaml").write_text(POLICY)
+    return followed.run("python", "-P", "-m", "evaluator", "check", "--strict", "policy.yaml")
+
+
+def test_add_a_strategy(followed: Checkout, described: str) -> None:
+    assert "toy: where this rule matches, acts" in described
+    (followed.root / "cases.yaml").write_text(CASES)
+    followed.run("python", "-P", "-m", "evaluator", "test", "cases.yaml")
+
+
+def test_add_an_action_on_nodes(described: str) -> None:
+    assert "toy on violating nodes after 5 min" in described
 
 
 def test_add_a_scorer(followed: Checkout, evaluator: str) -> None:

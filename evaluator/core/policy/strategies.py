@@ -42,6 +42,13 @@ class StrategyName(StrEnum):
     _value_: str
     row: StrategyRow
 
+    def __new__(cls, name: str, row: StrategyRow) -> Self:
+        """Return the name as a string that has its row."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.row = row
+        return member
+
     DONTSCHEDULE = (
         "dontschedule",
         StrategyRow(
@@ -81,13 +88,6 @@ class StrategyName(StrEnum):
             sets_labels=True,
         ),
     )
-
-    def __new__(cls, name: str, row: StrategyRow) -> Self:
-        """Return the name as a string that has its row."""
-        member = str.__new__(cls, name)
-        member._value_ = name
-        member.row = row
-        return member
 
 
 STRATEGIES: Mapping[str, StrategyName] = {name.value: name for name in StrategyName}

@@ -172,7 +172,7 @@ def fifth(tmp_path_factory):
     """A tree with a fifth strategy: its folder, and its row in the table."""
     tree = Tree(tmp_path_factory.mktemp("strategy"))
     tree.add_feature("reboot", FEATURE)
-    tree.insert("core/policy/strategies.py", "\n    def __new__", ROW)
+    tree.insert("core/policy/strategies.py", "\n\nSTRATEGIES:", ROW)
     return tree
 
 
