@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.placement.scenarios import SCENARIOS
+from bench.placement.scenarios import World, compressed, scenario
 from bench.placement.systems import SYSTEMS
 from evaluator.core.readings.column import Floats
 from evaluator.tools.closed_loop.loop import ClosedLoop
@@ -35,17 +35,23 @@ def traces(file: str) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation: a system in a scenario, by name, with one file of traces and one seed."""
+    """One simulation: a system in a scenario, by name, with one file of traces and one seed; `factor`: of `compressed`."""
 
     system: str
     scenario: str
     file: str
     seed: int
+    factor: float = 1.0
 
     @property
     def day(self) -> str:
         """Return the name of the traces."""
         return Path(self.file).name.partition(".")[0]
+
+    def world(self) -> World:
+        """Return everything but the system; it depends on the seed alone, so every system gets the same."""
+        made = scenario(self.scenario).world(traces(self.file), np.random.default_rng(self.seed))
+        return compressed(made, self.factor)
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,9 @@ class Ran:
 
 
 def simulate(run: Run) -> Ran:
-    """Run one simulation: worlds and ties depend on the seed alone, so every system gets the same."""
+    """Run one simulation; ties depend on the seed alone."""
     begin = time.process_time()
-    world = SCENARIOS[run.scenario].world(traces(run.file), np.random.default_rng(run.seed))
+    world = run.world()
     loop = ClosedLoop(
         world.nodes,
         world.pods,

@@ -2,14 +2,16 @@
 
 - `planetlab-50`, `planetlab-70`, steady and burst: pods with PlanetLab's traces, or generated ones, whose mean demand is that
   share of the nodes' cores; they request what such pods use on average.
+- `small`: the same on 12 nodes for two hours, in bursts: small enough for the real engine.
 - `full`: requests of three times the mean use, so that requests fill the cluster before use does.
 - `burst`: 100 pods at once on 20 nodes of 8 cores, each using four times its request. `right`: the same with requests that
   are right. `second`: as `burst`, after the same pods ran there once and ended.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -41,6 +43,23 @@ class World:
     base: Floats
 
 
+def compressed(world: World, factor: float) -> World:
+    """Return a world whose pods arrive, change and end `factor` times as fast; systems keep their own times."""
+    if factor == 1:
+        return world
+    timing = world.timing
+    pods = [replace(p, arrives=p.arrives / factor, life=p.life / factor) for p in world.pods]
+    timing = replace(
+        timing,
+        end=timing.end / factor,
+        warm_up=timing.warm_up / factor,
+        step=1.0,
+        interval=timing.interval / factor,
+        trace_step=timing.trace_step / factor,
+    )
+    return replace(world, pods=pods, timing=timing)
+
+
 class Scenario(Protocol):
     """Makes a world from traces and a seed. `traced`: whether the traces matter."""
 
@@ -56,18 +75,19 @@ class Scenario(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """Pods with traces, four hours of which the last three count. Fields as in `Arrivals`; `nodes` have 16 cores."""
+    """Pods with traces, for some hours of which the last three quarters count. Fields as in `Arrivals`; `nodes` have 16 cores."""
 
     load: float
     burst: bool = False
     requested: float = 1.0
     nodes: int = 60
+    hours: float = 4.0
     traced: bool = True
 
     def world(self, traces: Floats, rng: np.random.Generator) -> World:
         """Return the world for a state of the generator."""
         nodes = Nodes(self.nodes, 16.0)
-        timing = Timing(end=4 * _HOUR, warm_up=_HOUR)
+        timing = Timing(end=self.hours * _HOUR, warm_up=self.hours / 4 * _HOUR)
         arrivals = Arrivals(self.load, self.burst, requested=self.requested, end=timing.end)
         base = np.zeros(self.nodes)
         return World(nodes, workload(arrivals, nodes, traces, rng), timing, base)
@@ -109,8 +129,21 @@ SCENARIOS: Mapping[str, Scenario] = {
     "planetlab-50-burst": Traced(0.5, burst=True),
     "planetlab-70-steady": Traced(0.7),
     "planetlab-70-burst": Traced(0.7, burst=True),
+    "small": Traced(0.6, burst=True, nodes=12, hours=2.0),
     "full": Traced(0.3, requested=3.0),
     "burst": AtOnce(0.2),
     "right": AtOnce(0.8),
     "second": AtOnce(0.2, again=True),
 }
+
+
+_ON_FEWER = re.compile(r"planetlab-70-steady-on-(\d+)", re.ASCII)
+SIZED = 60
+
+
+def scenario(name: str) -> Scenario:
+    """Return a scenario by name; `planetlab-70-steady-on-54`: its pods on 54 nodes. Raises KeyError."""
+    if found := _ON_FEWER.fullmatch(name):
+        nodes = int(found[1])
+        return Traced(0.7 * SIZED / nodes, nodes=nodes)
+    return SCENARIOS[name]

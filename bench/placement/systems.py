@@ -1,53 +1,82 @@
-"""The systems of the placement benchmark in the model engine.
+"""The systems of the placement benchmark: what each adds to kube-scheduler's default plugins.
 
-`default` is kube-scheduler's default plugins; every other system adds to their scores, or filters, as it does beside them.
-`plimsoll...` are the evaluator's own decisions and answers. The others are models of published formulas, in `peers`.
+`plimsoll...` are the evaluator's own decisions, answers and evictions: in the model engine its functions, in the real engine
+its process. Names ending in `-model` are models of other systems, by their published formulas.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from bench.placement.peers import TelemetryAwareScheduling
+from bench.placement.peers import (
+    Descheduler,
+    Koordinator,
+    LoadVariationRiskBalancing,
+    TargetLoadPacking,
+    TelemetryAwareScheduling,
+)
 from evaluator.core.policy.parse import parse
-from evaluator.core.policy.types import Policy
-from evaluator.core.simulation import ExtenderVerbs
 from evaluator.features.registry import FEATURES, VOCABULARY
 from evaluator.tools.closed_loop.systems import DefaultPlugins, Plimsoll, System
 from evaluator.tools.closed_loop.workload import Nodes
+from sandbox.client.objects import POLICIES
 
 METRIC = "node_cpu_utilisation_ratio"
 """Use of the last minute as a share of the node: the shipped rule that policies of the benchmark name."""
 REFUSED_FROM = 0.9
 """The target of dontschedule."""
+LEFT_FROM = 0.75
+"""The target of deschedule, with evictions."""
 
-MakeSystem = Callable[[Nodes], System]
 
-
-def policy(annotations: Mapping[str, str], metric: str = METRIC) -> Policy:
+def policy_object(annotations: Mapping[str, str], *, evict: bool = False) -> dict[str, Any]:
     """Return the policy of all pods: prefer nodes with little use, and none above the target."""
-    rules: Mapping[str, Any] = {
-        "scheduleonmetric": [{"metricname": metric, "operator": "LessThan"}],
-        "dontschedule": [
-            {"metricname": metric, "operator": "GreaterThan", "target": str(REFUSED_FROM)}
-        ],
+
+    def above(target: float) -> list[Mapping[str, str]]:
+        return [{"metricname": METRIC, "operator": "GreaterThan", "target": str(target)}]
+
+    rules: dict[str, Any] = {
+        "scheduleonmetric": [{"metricname": METRIC, "operator": "LessThan", "target": 0}],
+        "dontschedule": above(REFUSED_FROM),
     }
+    if evict:
+        rules["deschedule"] = above(LEFT_FROM)
     strategies = {name: {"rules": found} for name, found in rules.items()}
     meta = {"name": "balance", "namespace": "default", "annotations": dict(annotations)}
-    return parse({"metadata": meta, "spec": {"strategies": strategies}}, vocabulary=VOCABULARY)
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": "TASPolicy",
+        "metadata": meta,
+        "spec": {"strategies": strategies},
+    }
 
 
-def verbs() -> ExtenderVerbs:
-    """Return the extender's verbs."""
-    return next(feature.extender for feature in FEATURES if feature.extender is not None)
+@dataclass(frozen=True)
+class Evaluated:
+    """Plimsoll with an extender weight and annotations of its policy; `evict`: with --evict and the shipped limits."""
+
+    weight: int
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    evict: bool = False
+
+    def __call__(self, nodes: Nodes) -> System:
+        """Return the system for the model engine."""
+        policy = parse(policy_object(self.annotations, evict=self.evict), vocabulary=VOCABULARY)
+        verbs = next(found for feature in FEATURES if (found := feature.extender))
+        evicting = next(found for feature in FEATURES if (found := feature.evicting))
+        evictor = evicting.start(evicting.options()) if self.evict else None
+        return Plimsoll(nodes, [policy], verbs, weight=self.weight, evictor=evictor)
 
 
-def plimsoll(weight: int, annotations: Mapping[str, str]) -> MakeSystem:
-    """Return what makes Plimsoll with this extender weight and a policy with these annotations."""
+@dataclass(frozen=True)
+class Tas:
+    """The model of Telemetry Aware Scheduling with an extender weight."""
 
-    def make(nodes: Nodes) -> System:
-        return Plimsoll(nodes, [policy(annotations)], verbs(), weight=weight)
+    weight: int
 
-    return make
+    def __call__(self, nodes: Nodes) -> System:
+        """Return the system for the model engine."""
+        return TelemetryAwareScheduling(nodes, REFUSED_FROM, self.weight)
 
 
 def default(_nodes: Nodes) -> System:
@@ -55,27 +84,55 @@ def default(_nodes: Nodes) -> System:
     return DefaultPlugins()
 
 
+def one_at_a_time(nodes: Nodes) -> System:
+    """Return descheduler with at most one pod of a node in a run."""
+    return Descheduler(nodes, per_node=1)
+
+
 _BEFORE = {"plimsoll.io/placed-since": "ignore", "plimsoll.io/ranking": "rank"}
 """Ranks by the last reading, as up to commit ec19fd99."""
 
 
-def _weighted(weight: int) -> Mapping[str, MakeSystem]:
-    tas: MakeSystem = lambda nodes: TelemetryAwareScheduling(nodes, REFUSED_FROM, weight)  # noqa: E731
-    rankings = ("rank", "value", "headroom")
-    return {
-        f"plimsoll-before-w{weight}": plimsoll(weight, _BEFORE),
-        **{
-            f"plimsoll-{ranking}-w{weight}": plimsoll(weight, {"plimsoll.io/ranking": ranking})
-            for ranking in rankings
-        },
-        f"tas-w{weight}": tas,
-    }
+def _of_plimsoll() -> Mapping[str, Evaluated]:
+    found = {}
+    for weight in (1, 5, 10):
+        found[f"plimsoll-before-w{weight}"] = Evaluated(weight, _BEFORE)
+        for ranking in ("rank", "value", "headroom"):
+            annotations = {"plimsoll.io/ranking": ranking}
+            found[f"plimsoll-{ranking}-w{weight}"] = Evaluated(weight, annotations)
+            found[f"plimsoll-{ranking}-w{weight}-evict"] = Evaluated(weight, annotations, True)
+    return found
 
 
-SYSTEMS: Mapping[str, MakeSystem] = {
+SYSTEMS: Mapping[str, Callable[[Nodes], System]] = {
     "default": default,
-    **_weighted(1),
-    **_weighted(5),
-    **_weighted(10),
+    **_of_plimsoll(),
+    "tas-w1-model": Tas(1),
+    "tas-w10-model": Tas(10),
+    "trimaran-packing-model": TargetLoadPacking,
+    "trimaran-risk-model": LoadVariationRiskBalancing,
+    "koordinator-model": Koordinator,
+    "descheduler-model": Descheduler,
+    "descheduler-one-model": one_at_a_time,
 }
 """By name; `w` is the extender's weight."""
+TABLE = (
+    "default",
+    "plimsoll-before-w1",
+    "plimsoll-before-w10",
+    "plimsoll-rank-w1",
+    "plimsoll-value-w1",
+    "plimsoll-value-w5",
+    "plimsoll-value-w10",
+    "plimsoll-headroom-w5",
+    "plimsoll-headroom-w10",
+    "tas-w1-model",
+    "tas-w10-model",
+    "trimaran-packing-model",
+    "trimaran-risk-model",
+    "koordinator-model",
+    "descheduler-model",
+    "descheduler-one-model",
+    "plimsoll-value-w5-evict",
+)
+"""The systems of the published table."""

@@ -1,8 +1,12 @@
 """Placement in a closed loop: how hot nodes get with Plimsoll and with other systems, for the same pods.
 
-Prints one JSON line per scenario and system: mean and spread of each figure over days and seeds.
+Prints one JSON line per scenario and system: mean and spread of each figure over days and seeds. `--engine model` runs over
+virtual time, with a model of kube-scheduler; `--engine real` runs kube-apiserver, kube-scheduler and the evaluator of
+KUBEBUILDER_ASSETS in real time, with traces `--factor` times as fast. `--fewer` also finds the number of nodes on which each
+system leaves no more demand unmet than the default plugins do on all.
 
     python -P bench/placement/table.py [--traces DAY.csv.gz,...] [--systems default,plimsoll-value-w5]
+    KUBEBUILDER_ASSETS=... python -P bench/placement/table.py --engine real --scenarios burst
 
 Without --traces, pods have generated traces. Traces: one machine a line, 288 percentages of CPU at 5 minutes; gzip or not.
 """
@@ -14,47 +18,96 @@ import numpy as np
 
 from bench import commandline
 from bench.commandline import Line
+from bench.placement import real
 from bench.placement.model import GENERATED, Ran, Run, simulated
-from bench.placement.scenarios import SCENARIOS
-from bench.placement.systems import SYSTEMS
+from bench.placement.scenarios import SCENARIOS, SIZED, scenario
+from bench.placement.systems import SYSTEMS, TABLE
+
+_FEWEST = 42
 
 
 def measured(
     traces: tuple[str, ...] = (GENERATED,),
-    systems: tuple[str, ...] = tuple(SYSTEMS),
+    systems: tuple[str, ...] = TABLE,
     scenarios: tuple[str, ...] = tuple(SCENARIOS),
     seeds: int = 3,
     workers: int = 2,
+    engine: str = "model",
+    factor: float = 1.0,
+    fewer: bool = False,
 ) -> Iterator[Line]:
     """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day."""
-    if unknown := [*(set(systems) - SYSTEMS.keys()), *(set(scenarios) - SCENARIOS.keys())]:
-        raise SystemExit(f"unknown: {', '.join(unknown)}")
+    _check(systems, scenarios, engine)
     runs = [
-        Run(system, scenario, file, seed)
-        for scenario in scenarios
+        Run(system, name, file, seed, factor)
+        for name in scenarios
         for system in systems
-        for file in (traces if SCENARIOS[scenario].traced else (GENERATED,))
+        for file in (traces if scenario(name).traced else traces[:1])
         for seed in range(1, seeds + 1)
     ]
+    rans = simulated(runs, workers) if engine == "model" else map(real.measured, runs)
     grouped: dict[tuple[str, str], list[Ran]] = defaultdict(list)
-    for ran in simulated(runs, workers):
+    for ran in rans:
         key = ran.run.scenario, ran.run.system
         grouped[key].append(ran)
-        files = len(traces) if SCENARIOS[ran.run.scenario].traced else 1
-        if len(grouped[key]) == seeds * files:
-            yield line(grouped.pop(key))
+        if len(grouped[key]) == seeds * (len(traces) if scenario(key[0]).traced else 1):
+            yield line(grouped.pop(key), engine)
+    if fewer:
+        yield from _fewer(traces, systems, seeds, workers)
 
 
-def line(rans: Sequence[Ran]) -> Line:
+def _check(systems: Sequence[str], scenarios: Sequence[str], engine: str) -> None:
+    """Raise SystemExit for an unknown name."""
+    unknown = [*(set(systems) - SYSTEMS.keys()), *({engine} - {"model", "real"})]
+    for name in scenarios:
+        try:
+            scenario(name)
+        except KeyError:
+            unknown.append(name)
+    if engine == "real":
+        unknown += [name for name in systems if real.programs(name) is None]
+    if unknown:
+        raise SystemExit(f"unknown in the engine {engine!r}: {', '.join(unknown)}")
+
+
+def _fewer(
+    traces: Sequence[str], systems: Sequence[str], seeds: int, workers: int
+) -> Iterator[Line]:
+    """Yield the least number of nodes of each system, found by bisection."""
+
+    def unmet(system: str, nodes: int) -> float:
+        name = f"planetlab-70-steady-on-{nodes}"
+        runs = [Run(system, name, file, s) for file in traces for s in range(1, seeds + 1)]
+        return float(np.mean([ran.outcome.unmet for ran in simulated(runs, workers)]))
+
+    accepted = unmet("default", SIZED)
+    for system in systems:
+        least, most = _FEWEST, SIZED
+        while least < most:
+            nodes = (least + most) // 2
+            least, most = (least, nodes) if unmet(system, nodes) <= accepted else (nodes + 1, most)
+        yield {
+            "benchmark": "placement",
+            "engine": "model",
+            "scenario": "nodes",
+            "system": system,
+            "nodes": least,
+            "of": SIZED,
+            "unmet_percent": round(100 * accepted, 3),
+        }
+
+
+def line(rans: Sequence[Ran], engine: str) -> Line:
     """Return mean and spread (standard deviation) over the simulations of one scenario and system."""
     run, figures = rans[0].run, [ran.outcome.figures for ran in rans]
     values = {name: np.array([one[name] for one in figures]) for name in figures[0]}
     return {
         "benchmark": "placement",
-        "engine": "model",
+        "engine": engine,
+        "factor": run.factor,
         "scenario": run.scenario,
         "system": run.system,
-        "days": sorted({ran.run.day for ran in rans}) if SCENARIOS[run.scenario].traced else [],
+        "days": sorted({ran.run.day for ran in rans}) if scenario(run.scenario).traced else [],
         "runs": len(rans),
         **{name: round(float(found.mean()), 3) for name, found in values.items()},
         "spread": {name: round(float(found.std()), 3) for name, found in values.items()},

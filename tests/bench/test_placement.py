@@ -1,6 +1,7 @@
 """The placement benchmark at a small size."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from bench.placement import table
+from bench.placement.systems import TABLE
+from sandbox.envtest import NoControlPlaneError, find
 from tests.patience import PATIENCE
 
-TABLE = Path(table.__file__)
+PROGRAM = Path(table.__file__)
 
 
 def lines_of(*arguments):
-    argv = [sys.executable, "-P", str(TABLE), *arguments]
+    argv = [sys.executable, "-P", str(PROGRAM), *arguments]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stderr == ""
@@ -36,6 +39,45 @@ def test_unreadable_traces_are_an_error(tmp_path):
         list(table.measured(traces=(str(tmp_path / "day.csv"),), systems=("default",), workers=1))
 
 
-def test_unknown_system_is_an_error():
-    with pytest.raises(SystemExit, match="unknown: nomad"):
-        list(table.measured(systems=("nomad",)))
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"systems": ("nomad",)}, "unknown in the engine 'model': nomad"),
+        ({"scenarios": ("mars",)}, "unknown in the engine 'model': mars"),
+        (
+            {"systems": ("tas-w1-model",), "engine": "real"},
+            "unknown in the engine 'real': tas-w1-model",
+        ),
+    ],
+)
+def test_unknown_names_are_errors(arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        list(table.measured(**arguments))
+
+
+@pytest.mark.parametrize("system", TABLE)
+def test_every_system_places_pods(system):
+    (line,) = table.measured(systems=(system,), scenarios=("right",), seeds=1, workers=1)
+    assert line["pods"] + line["pending"] == 100
+    assert line["most_percent"] > 0
+
+
+def test_fewer_nodes_are_found_by_bisection():
+    names = ("default",)
+    *_, line = table.measured(systems=names, scenarios=("burst",), seeds=1, fewer=True)
+    assert (line["scenario"], line["of"]) == ("nodes", 60)
+    assert 42 <= line["nodes"] <= 60
+
+
+@pytest.mark.e2e
+def test_both_engines_place_a_burst_alike():
+    try:
+        find(os.environ)
+    except NoControlPlaneError as error:
+        pytest.skip(str(error))
+    arguments = {"systems": ("default",), "scenarios": ("burst",), "seeds": 1, "workers": 1}
+    (model,) = table.measured(**arguments)
+    (real,) = table.measured(**arguments, engine="real")
+    assert (real["engine"], model["engine"]) == ("real", "model")
+    assert real["pods"] == model["pods"] == 100
+    assert real["most_percent"] == pytest.approx(model["most_percent"], abs=5)

@@ -18,8 +18,10 @@ RECONNECT = [
 class Fleet:
     """Simulated agents: one stream per node with values set by the test."""
 
-    def __init__(self, address):
+    def __init__(self, address, *, period=1.0):
+        """`period`: seconds after which readings are reported again; often enough that none turns stale."""
         self._address = address
+        self._period = period
         self._values = {}
         self._tasks = {}
         self._wake = {}
@@ -60,8 +62,9 @@ class Fleet:
                 self._wake[node].clear()
                 await stream.write(self._report(node, asked))
                 waking = asyncio.ensure_future(self._wake[node].wait())
-                # Often enough that no reading turns stale.
-                await asyncio.wait({reading, waking}, timeout=1, return_when="FIRST_COMPLETED")
+                await asyncio.wait(
+                    {reading, waking}, timeout=self._period, return_when="FIRST_COMPLETED"
+                )
                 waking.cancel()
                 if reading.done():
                     asked = reading.result()

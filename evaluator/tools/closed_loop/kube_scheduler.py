@@ -48,11 +48,16 @@ class KubeScheduler:
         ).nonzero()[0]
         return fits
 
-    def scores(self, pod: SimulatedPod, feasible: Positions) -> Scores:
-        """Return the weighted sum of the scores of these nodes, shape (feasible,)."""
-        total: Scores = self._least_allocated(pod, feasible)
+    def scores(self, pod: SimulatedPod, feasible: Positions, *, by_requests: bool = True) -> Scores:
+        """Return the weighted sum of the scores of these nodes, shape (feasible,).
+
+        `by_requests`: with NodeResourcesFit and NodeResourcesBalancedAllocation, which some configurations switch off.
+        """
+        total: Scores = np.zeros(len(feasible), np.int64) + self._spread(pod, feasible)
+        if not by_requests:
+            return total
+        total += self._least_allocated(pod, feasible)
         total += self._balanced(self._requested[:, feasible], _request(pod))
-        total += self._spread(pod, feasible)
         return total
 
     def choose(self, feasible: Positions, scores: Scores) -> int:

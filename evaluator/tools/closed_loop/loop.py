@@ -10,7 +10,7 @@ import numpy as np
 from evaluator.core.readings.column import Floats
 from evaluator.tools.closed_loop.kube_scheduler import KubeScheduler
 from evaluator.tools.closed_loop.systems import System
-from evaluator.tools.closed_loop.use import Measurement, Outcome, UseHistory
+from evaluator.tools.closed_loop.use import INTERVAL, Measurement, Outcome, UseHistory
 from evaluator.tools.closed_loop.workload import TRACE_STEP, Nodes, SimulatedPod
 
 _RETRY = 10.0
@@ -33,6 +33,10 @@ class Timing:
     rate: float = 100.0
     watch_delay: float = 0.05
     restart: float = 2.0
+    interval: float = INTERVAL
+    """Length of a node-interval in results."""
+    trace_step: float = TRACE_STEP
+    """Seconds between two values of a pod's demand."""
 
 
 @dataclass(slots=True)
@@ -41,6 +45,9 @@ class _Counts:
     moves: int = 0
     placed: int = 0
     at_once: int = 0
+    waiting: int = 0
+    """Pods that waited for a node after a step, of all steps together."""
+    running: int = 0
 
 
 class ClosedLoop:
@@ -64,9 +71,7 @@ class ClosedLoop:
         self._scheduler = KubeScheduler(nodes, rng)
         self._base = np.zeros(nodes.count) if base is None else base
         self._history = UseHistory(self._base, round(timing.end / timing.step), timing.step)
-        self._measured = Measurement(
-            nodes.cores, nodes.count, step=timing.step, warm_up=timing.warm_up
-        )
+        self._measured = Measurement(nodes, timing.step, timing.warm_up, timing.interval)
         self._node = np.full(len(pods), -1)
         self._started = np.full(len(pods), np.nan)
         self._ends = np.full(len(pods), np.inf)
@@ -76,6 +81,7 @@ class ClosedLoop:
         self._numbers = {pod.name: number for number, pod in enumerate(pods)}
         self._queue = [(pod.arrives, number) for number, pod in enumerate(pods)]
         heapq.heapify(self._queue)
+        self._arrivals = np.sort([pod.arrives for pod in pods])
         self._since_read = np.zeros(nodes.count, np.int64)
         self._unseen: deque[tuple[float, int, int]] = deque()
         self._counts = _Counts()
@@ -102,15 +108,22 @@ class ClosedLoop:
             self._evict(now)
             self._place(now, now + step)
             self._history.add(self._measured.add(self._demands(now)))
+            self._count_waiting(now + step)
         waiting = sum(self._pods[n].arrives < self._timing.end for _, n in self._queue)
         counts = self._counts
         return self._measured.outcome(
             pods=counts.placed,
             pending=waiting,
+            pending_share=counts.waiting / max(1, counts.waiting + counts.running),
             waited=counts.waited,
             moves=counts.moves,
             at_once=counts.at_once,
         )
+
+    def _count_waiting(self, now: float) -> None:
+        arrived = int(np.searchsorted(self._arrivals, now))
+        self._counts.waiting += arrived - self._counts.placed
+        self._counts.running += int((self._node >= 0).sum())
 
     def _end_pods(self, now: float) -> None:
         self._see_binds(now)
@@ -151,7 +164,7 @@ class ClosedLoop:
         if not len(feasible):
             heapq.heappush(self._queue, (now + _RETRY, number))
             return
-        scores = self._scheduler.scores(pod, feasible)
+        scores = self._scheduler.scores(pod, feasible, by_requests=self._system.by_requests)
         if len(feasible) > 1:  # kube-scheduler scores no single node
             scores = scores + self._system.scores(pod, feasible, now)
         self._bind(number, self._scheduler.choose(feasible, scores), now)
@@ -178,7 +191,7 @@ class ClosedLoop:
         """Return the demand of each node in cores during the step that begins now."""
         running = (self._node >= 0).nonzero()[0]
         nodes = self._node[running]
-        elapsed = np.maximum(now - self._started[running], 0) // TRACE_STEP
+        elapsed = np.maximum(now - self._started[running], 0) // self._timing.trace_step
         values = self._demand[running, elapsed.astype(np.intp) % self._demand.shape[1]]
         count = self._nodes.count
         self._history.memory[:] = np.bincount(nodes, self._memory[running], count)

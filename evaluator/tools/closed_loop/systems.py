@@ -31,10 +31,11 @@ _STALE_AFTER = 30.0
 class System(Protocol):
     """Filters and scores nodes for pods, from what it read of their use. All times are seconds since the start.
 
-    `period`: between two readings.
+    `period`: between two readings. `by_requests`: whether kube-scheduler's scores by requests count beside the system's.
     """
 
     period: float
+    by_requests: bool
 
     def read(self, now: float, history: UseHistory) -> None:
         """Take readings."""
@@ -65,6 +66,7 @@ class DefaultPlugins:
     """kube-scheduler with its default plugins alone."""
 
     period = SYNC_PERIOD
+    by_requests = True
 
     def read(self, now: float, history: UseHistory) -> None:
         """Read nothing."""

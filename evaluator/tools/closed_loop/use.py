@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.readings.column import Floats
+from evaluator.tools.closed_loop.workload import Nodes
 
 INTERVAL = 60.0
 """Seconds of a node-interval in results."""
@@ -53,6 +54,7 @@ class UseHistory:
 class Outcome:
     """The result of one simulation. Shares are of node-intervals, or of the demand; use is a share of a node's cores.
 
+    `pending_share`: pods that waited for a node, of all pods that waited or ran, on average over time.
     `use`: the mean use of each interval and node, shape (intervals, nodes), from the start on. `at_once`: most pods that
     one node got within one interval of the system's readings. `deviation`: the standard deviation of demand between nodes. `waited`: pods that were pending for more than a minute.
     """
@@ -67,6 +69,7 @@ class Outcome:
     """The highest use that demand would need on one node, as a share: over 1 where demand is not met."""
     pods: int
     pending: int
+    pending_share: float
     waited: int
     moves: int
     at_once: int
@@ -85,6 +88,7 @@ class Outcome:
             "most_percent": 100 * self.most,
             "pods": self.pods,
             "pending": self.pending,
+            "pending_percent": 100 * self.pending_share,
             "waited": self.waited,
             "moves": self.moves,
             "at_once": self.at_once,
@@ -94,13 +98,15 @@ class Outcome:
 class Measurement:
     """Adds up demand and use per interval."""
 
-    def __init__(self, cores: float, nodes: int, *, step: float, warm_up: float) -> None:
-        """`warm_up`: seconds from the start that do not count."""
-        self._cores = cores
-        self._per_interval = round(INTERVAL / step)
-        self._warm_up = round(warm_up / INTERVAL)
-        self._demand = np.zeros(nodes)
-        self._used = np.zeros(nodes)
+    def __init__(
+        self, nodes: Nodes, step: float, warm_up: float = 0.0, interval: float = INTERVAL
+    ) -> None:
+        """Take seconds: of a step, of the warm-up that does not count, and of a node-interval."""
+        self._cores = nodes.cores
+        self._per_interval = round(interval / step)
+        self._warm_up = round(warm_up / interval)
+        self._demand = np.zeros(nodes.count)
+        self._used = np.zeros(nodes.count)
         self._steps = 0
         self._intervals: list[tuple[Floats, Floats]] = []
 
@@ -115,7 +121,16 @@ class Measurement:
             self._demand, self._used, self._steps = np.zeros_like(use), np.zeros_like(use), 0
         return use
 
-    def outcome(self, *, pods: int, pending: int, waited: int, moves: int, at_once: int) -> Outcome:
+    def outcome(
+        self,
+        *,
+        pods: int,
+        pending: int,
+        pending_share: float,
+        waited: int,
+        moves: int,
+        at_once: int,
+    ) -> Outcome:
         """Return the result. Raises ValueError if no interval counts."""
         counted = self._intervals[self._warm_up :]
         if not counted:
@@ -132,6 +147,7 @@ class Measurement:
             most=float(demand.max()),
             pods=pods,
             pending=pending,
+            pending_share=pending_share,
             waited=waited,
             moves=moves,
             at_once=at_once,
