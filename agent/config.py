@@ -18,6 +18,8 @@ from plimsoll.http.addresses import Address
 from plimsoll.logs import LogOptions
 
 PROGRAM = "plimsoll-agent"
+COMMANDS = ("backfill", "check-rules", "eval", "kernel-log", "record")
+"""Subcommands, with modules of their own."""
 _ABOUT = """
 Serves metrics of this node (memory, CPU, pressure, health files, ...) to Prometheus like node_exporter, and streams those that
 policies use to an evaluator.
@@ -40,7 +42,8 @@ commands, each with a --help of its own:
   kernel-log            hand the kernel's log over to an agent without privileges
   record                write this node's metrics to OpenMetrics files, for backtests of policies
 
-A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two.
+A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two. @FILE stands for the
+lines of a file, one argument each. For completion in a shell: source <(plimsoll-agent --completion-script-bash)
 """
 
 
@@ -182,7 +185,12 @@ GROUPS: Mapping[str, tuple[type[Any], ...]] = {
 def parse(argv: Sequence[str], env: Mapping[str, str], *, hostname: str) -> Settings:
     """Return settings from flags, else the environment, else defaults. Exits with status 2 on a mistake."""
     parser = Parser(
-        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
+        PROGRAM,
+        about=_ABOUT,
+        examples=_EXAMPLES,
+        usage=f"{PROGRAM} [flags]",
+        commands=COMMANDS,
+        reads_files=True,
     ).with_version()
     add_flags(parser)
     return settings_of(parser, parser.parse_args(argv), env, hostname=hostname)

@@ -167,6 +167,7 @@ def _sizes(path: str, rows: tuple[tuple[str, str, str], ...]) -> Iterator[tuple[
 
 
 ENTRY = Entry(
+    optional=True,
     build=Bcache,
     metrics=METRICS,
     about="block caches (bcache)",

@@ -102,5 +102,6 @@ def _seconds(
 ENTRY = Entry(
     build=lambda host, _: CpuThrottle(host),
     metrics=METRICS,
+    optional=True,
     about="time that CPUs were throttled because of heat",
 )

@@ -132,6 +132,7 @@ class Edac:
 
 
 ENTRY = Entry(
+    optional=True,
     build=lambda host, _: Edac(host),
     metrics=METRICS,
     about="memory errors detected by ECC, also by DIMM",

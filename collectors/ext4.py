@@ -55,6 +55,7 @@ class Ext4:
 ENTRY = Entry(
     build=lambda host, _: Ext4(host),
     metrics=METRICS,
+    optional=True,
     about="errors that ext4 file systems recorded",
     source="<sysfs>/fs/ext4",
 )

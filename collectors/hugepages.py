@@ -122,5 +122,8 @@ class HugePages:
 
 
 ENTRY = Entry(
-    build=lambda host, _: HugePages(host), metrics=METRICS, about="huge pages by size and NUMA node"
+    optional=True,
+    build=lambda host, _: HugePages(host),
+    metrics=METRICS,
+    about="huge pages by size and NUMA node",
 )

@@ -50,6 +50,7 @@ class KernelEvents:
 
 
 ENTRY = Entry(
+    optional=True,
     build=lambda host, _: KernelEvents(host),
     metrics=METRICS,
     about="oopses, warnings, lockups and stalls of the kernel",

@@ -86,6 +86,7 @@ class MachineCheck:
 
 
 ENTRY = Entry(
+    optional=True,
     build=lambda host, _: MachineCheck(host),
     metrics=METRICS,
     about="machine checks and their interrupts",

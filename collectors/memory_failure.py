@@ -45,5 +45,8 @@ class MemoryFailure:
 
 
 ENTRY = Entry(
-    build=lambda host, _: MemoryFailure(host), metrics=METRICS, about="pages lost to memory errors"
+    optional=True,
+    build=lambda host, _: MemoryFailure(host),
+    metrics=METRICS,
+    about="pages lost to memory errors",
 )

@@ -112,6 +112,7 @@ def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
 
 
 ENTRY = Entry(
+    optional=True,
     build=lambda host, _: Numa(host),
     metrics=METRICS,
     about="distances and free memory of NUMA nodes",

@@ -132,6 +132,7 @@ class PcieAer:
 
 
 ENTRY = Entry(
+    optional=True,
     build=lambda host, _: PcieAer(host),
     metrics=METRICS,
     about="PCI Express errors of devices and root ports",

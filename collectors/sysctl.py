@@ -22,7 +22,7 @@ METRICS = Table(
 )
 
 
-_SYSCTL = re.compile(r"[a-zA-Z0-9_-]+(?:[./][a-zA-Z0-9_:@-]+)+?(?::[a-zA-Z0-9_,]+)?", re.ASCII)
+_SYSCTL = re.compile(r"[^\s:]+(?::[^\s:]*)?")
 
 
 def _sysctl(text: str) -> str:
@@ -51,13 +51,13 @@ class Options:
     )
 
 
-_UNUSUAL = re.compile(r"[^a-zA-Z0-9_]")
+_UNUSUAL = re.compile(r"_*[^a-zA-Z0-9_]+_*")
 
 
 def families(include: str, text: str) -> Iterator[Family]:
     """Yield the values of a parameter with numbers: one, one per index, or one per name in `fs.file-nr:total,current,max`."""
-    name, _, names = include.partition(":")
-    keys = names.split(",") if names else []
+    name, named, names = include.partition(":")
+    keys = names.split(",") if named else []
     metric = f"node_sysctl_{_UNUSUAL.sub('_', name)}"
     try:
         values = [float(parse_int(word)) for word in text.split()]
@@ -65,7 +65,7 @@ def families(include: str, text: str) -> Iterator[Family]:
         raise CollectorError(
             f"sysctl {name}: {error}; --collector.sysctl.include-info exports text"
         ) from error
-    if not values or (keys and len(keys) != len(values)):
+    if not values or (keys and (len(keys) != len(values) or len(values) == 1)):
         raise CollectorError(f"sysctl {name}: {len(values)} numbers for {len(keys)} names")
     if keys:
         for index, (key, value) in enumerate(zip(keys, values, strict=True)):
@@ -100,7 +100,7 @@ class Sysctl:
             yield METRICS.family("node_sysctl_info", info)
 
     def _read(self, name: str) -> str:
-        text = host.read_optional(self._root / name.replace(".", "/"))
+        text = host.read_optional(self._root / name.replace(".", "/").strip("/"))
         if text is None:
             raise CollectorError(f"sysctl {name}: this kernel has no such parameter")
         return text

@@ -22,6 +22,10 @@ _DIFFERENCES = (
     "  listening sockets, which hold connections.",
     "- `node_perf_*` are scaled if the CPU has fewer counters than events were chosen.",
     "- `node_supervisord_start_time_seconds` is a gauge, since its name is not one of a counter.",
+    "- `node_scrape_collector_success` is 1 where the hardware is absent for collectors that only this agent has, as for bcache and",
+    "  edac of node_exporter; for other absent sources it is 0, as in node_exporter.",
+    "- `/debug/pprof`, `--web.listen-address=vsock://...` and profiles of the process do not exist: the agent is no Go program.",
+    "- Newer labels: `node_disk_info{rotational}` is in node_exporter from 1.8 on; Debian 12 has 1.5.",
     "- Counts in `node_bcachefs_errors_total` that reach into the next column of the kernel's table are separated from it.",
 )
 

@@ -62,7 +62,11 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     `settings_type`: a subclass with other limits, for tests.
     """
     command = Parser(
-        PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]"
+        PROGRAM,
+        about=_ABOUT,
+        examples=_EXAMPLES,
+        usage=f"{PROGRAM} [flags]",
+        commands=COMMANDS,
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:  # imported here, so that the service starts without them

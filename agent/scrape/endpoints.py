@@ -32,6 +32,13 @@ OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 _FAILURE = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"internal error\n")
 
 
+_PROFILES = "no profiles here: this agent is a Python program without Go's pprof, and process_* and python_* are among its metrics"
+
+
+def _missing(path: str) -> str:
+    return _PROFILES if path.startswith("/debug/pprof") else "no such page"
+
+
 class Endpoints:
     """The agent's endpoints. `ready` is set after the first scrape of all collectors."""
 
@@ -70,7 +77,8 @@ class Endpoints:
             page = self._asset
         if page is None:
             return _text(
-                HTTPStatus.NOT_FOUND, f"no such page; metrics are at {self._telemetry_path}"
+                HTTPStatus.NOT_FOUND,
+                f"{_missing(request.path)}; metrics are at {self._telemetry_path}",
             )
         if request.method not in {"GET", "HEAD"}:
             refusal = _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")

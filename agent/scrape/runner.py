@@ -55,7 +55,7 @@ class Scrape:
     failed: frozenset[str]
     """Collectors that could not read their source: their metrics are unknown, not absent."""
     absent: frozenset[str] = frozenset()
-    """Collectors without a source on this machine: success is 0 too, but their metrics are absent."""
+    """Collectors without a source on this machine: their metrics are absent."""
 
 
 ScrapeMaker = Callable[[Iterable[Family]], Scrape]
@@ -265,6 +265,12 @@ def combine(
     return combined, frozenset(clashes)
 
 
+def _succeeded(name: str, run: CollectorRun) -> bool:
+    """Return whether a run counts as a success: an absent source is no failure of collectors that are optional."""
+    entry = registry.COLLECTORS.get(name)
+    return not run.error or (run.absent and entry is not None and entry.optional)
+
+
 def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
     items = sorted(results.items())
     return (
@@ -274,6 +280,6 @@ def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
         ),
         METRICS.family(
             "node_scrape_collector_success",
-            (((name,), float(not result.run.error)) for name, result in items),
+            (((name,), float(_succeeded(name, result.run))) for name, result in items),
         ),
     )

@@ -230,5 +230,9 @@ class Gpu:
 
 
 ENTRY = Entry(
-    build=lambda host, _: Gpu(host), metrics=METRICS, about="NVIDIA GPUs", needs="extra `gpu`"
+    optional=True,
+    build=lambda host, _: Gpu(host),
+    metrics=METRICS,
+    about="NVIDIA GPUs",
+    needs="extra `gpu`",
 )

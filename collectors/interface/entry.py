@@ -36,5 +36,7 @@ class Entry:
     """What it needs beside its source, for the docs."""
     open_ended: bool = False
     """Whether it can yield metrics of any name, beside those in its table."""
+    optional: bool = False
+    """Whether its run succeeds on machines without its source: as in node_exporter, or because only this agent has it."""
     slow: bool = False
     """Whether it costs much and its values rarely change: rules evaluated every second reuse them for some seconds."""

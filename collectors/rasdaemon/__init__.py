@@ -140,6 +140,7 @@ class Rasdaemon:
 
 
 ENTRY = Entry(
+    optional=True,
     build=Rasdaemon,
     metrics=METRICS,
     about="hardware errors that rasdaemon recorded",

@@ -22,7 +22,7 @@ FILE = Path(__file__).with_name("index.json")
 Row = Mapping[str, Any]
 """An entry as JSON: the fields of `Registered` that are not the default."""
 
-_PLAIN = {"about", "on", "source", "needs", "open_ended", "slow"}
+_PLAIN = {"about", "on", "source", "needs", "open_ended", "optional", "slow"}
 _GENERAL = len("node_")
 
 

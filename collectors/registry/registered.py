@@ -27,6 +27,7 @@ class Registered:
     source: str = ""
     needs: str = ""
     open_ended: bool = False
+    optional: bool = False
     slow: bool = False
     prefixes: tuple[str, ...] = ()
     """Each name in its table begins with one of these."""

@@ -191,6 +191,7 @@ def _owner(control: str, monitor: str) -> tuple[str, str]:
 
 
 ENTRY = Entry(
+    optional=True,
     build=Resctrl,
     metrics=METRICS,
     about="cache occupancy and memory bandwidth (RDT), by resctrl",

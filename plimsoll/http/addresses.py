@@ -22,7 +22,11 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """Parse an address to listen on."""
+    """Parse an address to listen on. Raises ValueError."""
+    if text.startswith("vsock://"):
+        raise ValueError(
+            f"{text!r}: sockets of the family vsock are not supported, only TCP (:9100)"
+        )
     if (match := _ADDRESS.fullmatch(text)) is None:
         raise ValueError(
             f"not an address: {text!r} (write it like :9100, 127.0.0.1:9100 or [::1]:9100)"

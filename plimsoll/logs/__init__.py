@@ -20,6 +20,11 @@ from plimsoll.logs import values
 from plimsoll.logs.handler import LineHandler
 
 
+def _level(text: str) -> str:
+    """Parse a level, in upper or lower case."""
+    return flags.choice("debug", "info", "warn", "error")(text.lower())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
     """The logging flags of every program."""
@@ -29,7 +34,7 @@ class LogOptions:
         "info",
         "debug, info, warn or error",
         metavar="LEVEL",
-        parse=flags.choice("debug", "info", "warn", "error"),
+        parse=_level,
     )
     log_format: str = option(
         "log.format",

@@ -54,8 +54,23 @@ def test_parameter_that_cannot_be_exported_is_an_error(plant, include, sentence)
         list(Sysctl(plant(FILES), SysctlOptions((include,))).collect())
 
 
-@pytest.mark.parametrize("name", ["swappiness", "../../etc/passwd", "vm.", "vm.a b", "vm..a"])
-def test_other_paths_are_rejected_on_the_command_line(name: str, capsys) -> None:
+def test_a_form_of_node_exporter_is_accepted(plant):
+    for include in ("vm/swappiness", "/vm/swappiness", "vm..swappiness"):
+        (family,) = Sysctl(plant(FILES), SysctlOptions((include,))).collect()
+        assert family.name.removeprefix("node_sysctl_").lstrip("_") == "vm_swappiness"
+    for include in ("vm.swappiness:x", "vm.swappiness:"):  # it has one number
+        with pytest.raises(CollectorError, match="1 numbers for 1 names"):
+            list(Sysctl(plant(FILES), SysctlOptions((include,))).collect())
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/../../../etc/passwd", "//etc/passwd"])
+def test_nothing_beside_kernel_parameters_is_read(plant, name):
+    with pytest.raises(CollectorError, match="no such parameter"):
+        list(Sysctl(plant(FILES), SysctlOptions((), (name,))).collect())
+
+
+@pytest.mark.parametrize("name", ["", "vm.a b", "vm.a:b:c", ":a"])
+def test_other_texts_are_rejected_on_the_command_line(name: str, capsys) -> None:
     with pytest.raises(SystemExit):
         config.parse([f"--collector.sysctl.include={name}"], {}, hostname="h")
     assert "--collector.sysctl.include: not a kernel parameter" in capsys.readouterr().err
