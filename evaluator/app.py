@@ -25,7 +25,7 @@ class Service:
     """One replica: ports that answer from the current decisions, the decision loop and the loops of features."""
 
     def __init__(self, settings: Settings, api: Kube) -> None:
-        """Raises TlsError for unusable certificates, QueriesError and ScorersError."""
+        """Raises TlsError for unusable certificates, QueriesError, and what `wire` of a feature raises."""
         self.core = core = Core(settings.of(CoreOptions), api, VOCABULARY)
         self._wired: list[Wired] = []
         for feature in FEATURES:

@@ -15,10 +15,11 @@ from agent.record import text
 from agent.scrape.runner import CollectorRunner
 from collectors import registry
 from collectors.interface.sample import Family
-from plimsoll import durations, flags, logs, sizes
+from plimsoll import flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.recording.names import metric_names
+from plimsoll.recording.options import RecordingOptions
 from plimsoll.recording.spool import Spool, SpoolError
 
 PROGRAM = f"{config.PROGRAM} record"
@@ -35,21 +36,10 @@ exit status: 0 at the end or after a signal, 1 if files cannot be written, 2 for
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(RecordingOptions):
     """The flags that only `record` has."""
 
-    folder: str = option("dir", "", "folder of the files", metavar="DIR")
-    duration: float = option(
-        "for",
-        0.0,
-        "how long to record; 0: until a signal",
-        metavar="DURATION",
-        parse=durations.duration,
-    )
-    every: float = option(
-        "every", 15.0, "time between two samples", metavar="DURATION", parse=durations.duration
-    )
     max_size: int = option(
         "max-size",
         1 << 30,
@@ -74,10 +64,8 @@ def main(argv: Sequence[str]) -> int:
     namespace = command.parse_args(argv)
     options = flags.from_namespace(Options, command, namespace, env={})
     settings = config.settings_of(command, namespace, os.environ, hostname=socket.gethostname())
-    if not options.folder:
-        command.error("--dir is missing: name a folder for the files")
-    if options.every < 1:
-        command.error("--every must be at least 1s")
+    for mistake in options.recording_mistakes():
+        command.error(mistake)
     logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

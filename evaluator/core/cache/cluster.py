@@ -108,9 +108,9 @@ class Listeners:
     conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
     """A node's conditions, or only their times, changed; none are left of a deleted node."""
     actions: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's taints or conditions changed, or the node was added or deleted."""
+    """What features set on a node (`Node.acted_on`) changed, or the node was added or deleted."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's allocatable resources or annotations for scorers changed, or the node was added or deleted."""
+    """A node's allocatable resources or usage annotations (`Node.figures`) changed, or the node was added or deleted."""
 
 
 class ClusterCache:

@@ -8,6 +8,9 @@ from evaluator.core.model.node import Node, Taint
 from evaluator.core.model.pod import NodeSelectorTerm, Pod, PodSpec, Requirement, Toleration
 from plimsoll.labels import int64
 
+EXCLUDED_BY = "node selector, affinity, taints or readiness"
+"""What `is_feasible` depends on, for messages about all nodes."""
+
 _NAMED = ("metadata.name", "In")
 _NO_SCHEDULE = "NoSchedule"
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", _NO_SCHEDULE)

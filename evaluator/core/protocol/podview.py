@@ -1,4 +1,4 @@
-"""Decodes the pod of a request as scorers see it; policies need only its labels."""
+"""Decodes the pod of a request with its resource requests; policies need only its labels."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def requested(args: Args) -> ResourceVector:
 
 
 def view(args: Args) -> PodView:
-    """Return the pod as scorers see it. Raises BadRequestError for a malformed pod or request."""
+    """Return the pod with its resource requests. Raises BadRequestError for a malformed pod or request."""
     if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
         raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
     try:

@@ -1,7 +1,7 @@
 """Maintains a plan of writes to nodes incrementally: only nodes that changed, or whose desired state changed, are compared.
 
 The work is split into steps, so that the caller can yield to the event loop. The desired state of a node is a mapping:
-its labels, taints or conditions.
+its labels, for example.
 """
 
 from collections.abc import Callable, Mapping, Sequence

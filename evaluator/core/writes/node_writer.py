@@ -1,4 +1,4 @@
-"""Writes the desired state of nodes, some nodes at a time: what labels, taints and conditions have in common."""
+"""Writes the desired state of nodes, some nodes at a time: what controllers of features have in common."""
 
 import asyncio
 import heapq

@@ -63,7 +63,7 @@ class CustomMetricsOptions(FeatureOptions):
         if self.serve_metrics and not self.custom_metrics_port:
             yield "--serveMetrics requires --customMetricsPort"
         for name in sorted(vocabulary.derived.intersection(self.served_patterns)):
-            yield f"--serveMetrics: {name} is derived by a scorer and served if a policy names it"
+            yield f"--serveMetrics: {name} is derived, not measured on nodes: it is served if a policy names it"
         if len(self.served_patterns) > MOST:
             yield f"--serveMetrics: at most {MOST} names and patterns"
         if self.custom_metrics_port and self.custom_metrics_port in taken:

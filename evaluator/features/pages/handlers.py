@@ -42,9 +42,9 @@ class Reports:
 
 
 class ExplainPages:
-    """/explain, /explain/<namespace>, /explain/<namespace>/<policy>, and /explain?pod=, ?node=, ?nodes=, ?metric= and ?gang=.
+    """/explain, /explain/<namespace>, /explain/<namespace>/<policy>, and /explain?pod=, ?node=, ?nodes= and ?metric=.
 
-    Without a value, `?gang=` shows all waiting gangs.
+    Pages of other features have parameters of their own (`Section.query`); without a value, they show all objects.
     """
 
     def __init__(self, reports: Reports, targets: Targets) -> None:

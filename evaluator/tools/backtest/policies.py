@@ -49,7 +49,7 @@ def _check(policy: Policy, *, any_metric: bool) -> None:
     )
     if live and not any_metric:
         raise PoliciesError(
-            f"policy {policy.key}: {', '.join(live)}: node conditions and metrics of scorers are not recorded, so they cannot "
+            f"policy {policy.key}: {', '.join(live)}: node conditions and derived metrics are not recorded, so they cannot "
             "be replayed; remove these rules from a copy of the policy"
         )
 

@@ -7,20 +7,13 @@ from plimsoll import durations, sizes
 from plimsoll.flags import option
 from plimsoll.logs import LogOptions
 from plimsoll.recording.names import metric_names
+from plimsoll.recording.options import RecordingOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(AgentOptions, LogOptions):
+class Options(RecordingOptions, AgentOptions, LogOptions):
     """The flags beside --file. Times are in seconds."""
 
-    folder: str = option("dir", "", "folder of the files", metavar="DIR")
-    duration: float = option(
-        "for",
-        0.0,
-        "how long to record; 0: until a signal",
-        metavar="DURATION",
-        parse=durations.duration,
-    )
     every: float = option(
         "every",
         15.0,
@@ -55,11 +48,7 @@ class Options(AgentOptions, LogOptions):
 
     def mistakes(self) -> list[str]:
         """Mistakes in the combination of flags, one sentence each."""
-        sentences = []
-        if not self.folder:
-            sentences.append("--dir is missing: name a folder for the files")
-        if self.every < 1:
-            sentences.append("--every must be at least 1s")
+        sentences = [*self.recording_mistakes()]
         if not self.agent_unsafe and not self.agent_cert:
             sentences.append(
                 "--agentCert and --agentKey are missing: name the certificate of this port, or pass --agentUnsafe to record what "

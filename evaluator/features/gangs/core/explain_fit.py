@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluator.core.model.feasibility import EXCLUDED_BY
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
 from evaluator.features.gangs.core.membership import PodShape
 from evaluator.features.gangs.core.packing import Capacity, Demand, Packing
 
 _LOOKED_AT = 10
 """The largest number of shapes in an explanation; the most frequent ones are kept."""
-_NOT_ITS_NODE = "node selector, affinity, taints or readiness"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Fit:
             counts = {"fitNow": int(now[position]), "fitWereItEmpty": int(empty[position])}
             if may[position]:
                 return counts
-            return {**counts, "shutOutBy": "its policy" if could[position] else _NOT_ITS_NODE}
+            return {**counts, "shutOutBy": "its policy" if could[position] else EXCLUDED_BY}
 
         return describe
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evaluator.core.model.events import EventSpec
+from evaluator.core.model.feasibility import EXCLUDED_BY
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.packing import Shortage
 from evaluator.features.gangs.core.podgroup import PodGroup, about
@@ -55,7 +56,7 @@ def too_large(gang: PodGroup, shortage: Shortage) -> str:
     """Return which resource would be short on empty nodes."""
     pods = _pods(gang, shortage)
     if not shortage.nodes:
-        return f"no node can run {pods}, even if empty: excluded by node selector, affinity, taints or readiness"
+        return f"no node can run {pods}, even if empty: excluded by {EXCLUDED_BY}"
     return f"too large: even empty nodes have no capacity for {pods}; short of {shortage.short}"
 
 

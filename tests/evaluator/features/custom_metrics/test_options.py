@@ -29,7 +29,7 @@ def test_patterns_are_given_repeatedly_or_with_commas():
         ),
         (
             ["--customMetricsPort=9444", "--serveMetrics=plimsoll_risk"],
-            "plimsoll_risk is derived by a scorer and served if a policy names it",
+            "plimsoll_risk is derived, not measured on nodes: it is served if a policy names it",
         ),
         (
             ["--customMetricsPort=9444", *(f"--serveMetrics=m{n}" for n in range(101))],

@@ -288,7 +288,7 @@ def test_a_line_without_timestamp_names_the_line_and_the_tool(backtest):
 def test_metrics_that_are_not_recorded_are_refused(backtest):
     strategies = {"dontschedule": [rule(metric="node_condition_Ready")]}
     assert backtest({A: [1]}, **strategies) == 2
-    assert "node conditions and metrics of scorers are not recorded" in backtest.err
+    assert "node conditions and derived metrics are not recorded" in backtest.err
 
 
 def test_an_observed_policy_is_replayed_as_if_enforced(backtest):
