@@ -19,15 +19,14 @@ from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.requeue import plan as requeue
-from evaluator.features.requeue import readmitted
 from evaluator.features.requeue.plan import (
+    ReadmittedNodes,
     RejectedPod,
     RejectedPods,
     RequeueCandidate,
     RequeuePlan,
     RequeueTimings,
 )
-from evaluator.features.requeue.readmitted import ReadmittedNodes
 from plimsoll import logs, rfc3339
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -110,9 +109,9 @@ class RequeueController:
             return
         after, before, now = self._decider.latest, self._decisions, self._clock()
         if before is None:  # rejections before a restart are unknown
-            self._readmitted = readmitted.all_readmitted(after, now)
-        elif more := readmitted.newly_allowed(before, after):
-            self._readmitted = readmitted.remember(
+            self._readmitted = requeue.all_readmitted(after, now)
+        elif more := requeue.newly_allowed(before, after):
+            self._readmitted = requeue.remember(
                 self._readmitted, more, now=now, memory=self._pace.memory
             )
         self._decisions = after
@@ -141,9 +140,7 @@ class RequeueController:
         if now < self._last_round:
             self._start_over(now)
         self._last_round = now
-        self._readmitted = readmitted.remember(
-            self._readmitted, {}, now=now, memory=self._pace.memory
-        )
+        self._readmitted = requeue.remember(self._readmitted, {}, now=now, memory=self._pace.memory)
         candidates = await self._collect(now)
         if feasible.behind:
             for _ in feasible.catching_up():
@@ -153,9 +150,7 @@ class RequeueController:
 
     def _start_over(self, now: float) -> None:
         """The clock was set back: drop state with times in the future."""
-        self._readmitted = (
-            readmitted.all_readmitted(self._decisions, now) if self._decisions else {}
-        )
+        self._readmitted = requeue.all_readmitted(self._decisions, now) if self._decisions else {}
         self._states = {}
 
     async def _collect(self, now: float) -> list[RequeueCandidate]:

@@ -29,7 +29,7 @@ from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.pages.explain.states import states_of
 from evaluator.features.pages.violation_times import ViolationTimes
-from evaluator.features.requeue import readmitted
+from evaluator.features.requeue import plan
 from wire.codec import Delta
 
 NODES = tuple(f"node-{number:03}" for number in range(200))
@@ -334,8 +334,8 @@ def test_log_builds_reasons_only_for_nodes_it_names(world, log_lines):
 
 def test_readmitted_nodes_are_found_without_all_reasons(world):
     before, after = halves(*world(metrics=10, policies=3, rules=10, kind=Store))
-    found = readmitted.newly_allowed(before, after)
-    openings = readmitted.remember({}, found, now=1.0, memory=300.0)
+    found = plan.newly_allowed(before, after)
+    openings = plan.remember({}, found, now=1.0, memory=300.0)
     assert not with_reasons(before, after)
     for key, nodes in found.items():
         was, now = before.policies[key].dontschedule, after.policies[key].dontschedule
@@ -347,8 +347,8 @@ def test_readmitting_makes_few_calls_for_each_policy(world):
     before, after = halves(*world(metrics=10, policies=5, rules=10, kind=Store))
 
     def once():
-        more = readmitted.newly_allowed(before, after)
-        readmitted.remember({}, more, now=1.0, memory=300.0)
+        more = plan.newly_allowed(before, after)
+        plan.remember({}, more, now=1.0, memory=300.0)
         yield
 
     calls, _ = most_calls(once())

@@ -15,9 +15,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue import plan as requeue
-from evaluator.features.requeue import readmitted
-from evaluator.features.requeue.plan import RequeueTimings
-from evaluator.features.requeue.readmitted import ReadmittedNodes
+from evaluator.features.requeue.plan import ReadmittedNodes, RequeueTimings
 
 DEMO = PolicyKey("ns", "demo")
 PACE = RequeueTimings(first=1.0, longest=8.0, settle=0.0, memory=300.0)
@@ -74,8 +72,8 @@ class Queue:
         self.at(0.0)
 
     def decide(self, new, now):
-        more = readmitted.newly_allowed(self.decisions, new)
-        self.readmitted_by_policy = readmitted.remember(
+        more = requeue.newly_allowed(self.decisions, new)
+        self.readmitted_by_policy = requeue.remember(
             self.readmitted_by_policy, more, now=now, memory=PACE.memory
         )
         self.decisions = new
@@ -83,7 +81,7 @@ class Queue:
     def at(self, now):
         """The names of the pods that are requeued now."""
         self.refused = requeue.find_rejected(self.pods, self.refused, now)
-        self.readmitted_by_policy = readmitted.remember(
+        self.readmitted_by_policy = requeue.remember(
             self.readmitted_by_policy, {}, now=now, memory=PACE.memory
         )
         feasible_nodes = places_of(self.nodes, self.pods)

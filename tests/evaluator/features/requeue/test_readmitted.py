@@ -9,8 +9,8 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.features.requeue import readmitted
-from evaluator.features.requeue.readmitted import ReadmittedNodes
+from evaluator.features.requeue import plan
+from evaluator.features.requeue.plan import ReadmittedNodes
 
 DEMO, OTHER = PolicyKey("ns", "demo"), PolicyKey("ns", "other")
 MEMORY = 300.0
@@ -57,7 +57,7 @@ def decided(*given):
     ],
 )
 def test_node_is_readmitted_when_no_longer_rejected(before, after, found):
-    allowed = readmitted.newly_allowed(before, after)
+    allowed = plan.newly_allowed(before, after)
     assert {key: set(nodes.names) for key, nodes in allowed.items()} == found
 
 
@@ -77,7 +77,7 @@ def test_node_readmitted_again_has_the_new_time():
 
 
 def test_all_accepted_nodes_are_just_readmitted_after_startup():
-    opening = readmitted.all_readmitted(decided(refusing("b")), 5.0)[DEMO]
+    opening = plan.all_readmitted(decided(refusing("b")), 5.0)[DEMO]
     assert opening.times({"a"}, refusing("b")) == [5.0]
     assert opening.times({"b"}, refusing("b")) == []
     later = opening.with_nodes(mask(["b"]), 9.0)
@@ -86,22 +86,22 @@ def test_all_accepted_nodes_are_just_readmitted_after_startup():
 
 
 def test_old_readmissions_are_forgotten():
-    found = readmitted.remember(
-        readmitted.all_readmitted(decided(refusing()), 0.0),
+    found = plan.remember(
+        plan.all_readmitted(decided(refusing()), 0.0),
         {DEMO: mask(["a"])},
         now=10.0,
         memory=MEMORY,
     )
     assert found[DEMO].times({"a", "b"}, None) == [0.0, 10.0]
     for now, times in ((299.0, [0.0, 10.0]), (300.0, [10.0]), (309.0, [10.0])):
-        found = readmitted.remember(found, {}, now=now, memory=MEMORY)
+        found = plan.remember(found, {}, now=now, memory=MEMORY)
         assert found[DEMO].times({"a", "b"}, None) == times
-    assert readmitted.remember(found, {}, now=310.0, memory=MEMORY) == {}
+    assert plan.remember(found, {}, now=310.0, memory=MEMORY) == {}
 
 
 def test_unchanged_readmissions_are_the_same_object():
     """Readers that cached a result need not look again."""
-    found = readmitted.remember({}, {DEMO: mask(["a"]), OTHER: mask(["b"])}, now=0.0, memory=MEMORY)
-    later = readmitted.remember(found, {OTHER: mask(["c"])}, now=1.0, memory=MEMORY)
+    found = plan.remember({}, {DEMO: mask(["a"]), OTHER: mask(["b"])}, now=0.0, memory=MEMORY)
+    later = plan.remember(found, {OTHER: mask(["c"])}, now=1.0, memory=MEMORY)
     assert later[DEMO] is found[DEMO]
     assert later[OTHER] is not found[OTHER]
