@@ -49,15 +49,15 @@ class Options:
 
 def parse(text: str, *, proxies: bool = False) -> dict[str, int]:
     """Return the number of entries by device, with or without published ones."""
-    found: dict[str, int] = {}
+    entries: dict[str, int] = {}
     for line in text.splitlines()[1:]:
         columns = line.split()
         if len(columns) != _COLUMNS:
             raise CollectorError(f"arp: unexpected line {line[:80]!r}")
         if proxies or not _flags(columns[2]) & _PUBLISHED:
             device = columns[-1]
-            found[device] = found.get(device, 0) + 1
-    return found
+            entries[device] = entries.get(device, 0) + 1
+    return entries
 
 
 def _flags(text: str) -> int:

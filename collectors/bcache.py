@@ -123,8 +123,8 @@ class Bcache:
             if "-" in uuid:  # others are attributes such as `register`
                 for name, row in self._set(uuid):
                     rows.setdefault(f"node_bcache_{name}", []).append(row)
-        for metric, found in rows.items():
-            yield METRICS.family(metric, found)
+        for metric, samples in rows.items():
+            yield METRICS.family(metric, samples)
 
     def _set(self, uuid: str) -> Iterator[tuple[str, Row]]:
         path = f"{self._directory}/{uuid}"
@@ -135,12 +135,12 @@ class Bcache:
             yield name, ((uuid,), value * scale)
         for entry in sysfs.listing_optional(path):
             if entry.startswith("bdev"):
-                found = self._backing(f"{path}/{entry}")
+                values = self._backing(f"{path}/{entry}")
             elif entry.startswith("cache") and entry[5:].isdigit():
-                found = self._cache(f"{path}/{entry}")
+                values = self._cache(f"{path}/{entry}")
             else:
                 continue
-            for name, value in found:
+            for name, value in values:
                 yield name, ((uuid, entry), value)
 
     def _backing(self, path: str) -> Iterator[tuple[str, float]]:

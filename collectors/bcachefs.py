@@ -147,8 +147,8 @@ class Bcachefs:
             entries = sysfs.listing_optional(path)
             for name, labels, value in _file_system(path, entries) if entries else ():
                 rows.setdefault(f"node_bcachefs_{name}", {})[uuid, *labels] = value
-        for metric, found in rows.items():
-            yield METRICS.family(metric, found.items())
+        for metric, samples in rows.items():
+            yield METRICS.family(metric, samples.items())
 
 
 def _file_system(path: str, entries: Mapping[str, int]) -> Iterator[Row]:

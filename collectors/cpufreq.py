@@ -116,9 +116,9 @@ class CpuFreq:
                     for cpu in cpus
                     for governor in policy.governors
                 )
-        for metric, found in rows.items():
-            if found:
-                yield METRICS.family(metric, found)
+        for metric, samples in rows.items():
+            if samples:
+                yield METRICS.family(metric, samples)
 
     def _switched_off(self) -> set[str]:
         """Return the offline CPUs, which stay in their policy with the frequencies of others."""

@@ -106,8 +106,8 @@ class Drbd:
         rows: dict[str, dict[tuple[str, ...], float]] = {}
         for name, labels, value in parse(host.read(self._path)):
             rows.setdefault(name, {})[labels] = value
-        for name, found in rows.items():
-            yield METRICS.family(name, found.items())
+        for name, samples in rows.items():
+            yield METRICS.family(name, samples.items())
 
 
 ENTRY = Entry(

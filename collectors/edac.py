@@ -127,8 +127,8 @@ class Edac:
                 labels[label_path] = dimm_label(sysfs.attribute(label_path))
             full = (*key, labels[label_path]) if label_path else key
             rows.setdefault(metric, []).append((full, float(value)))
-        for metric, found in rows.items():
-            yield METRICS.family(metric, found)
+        for metric, samples in rows.items():
+            yield METRICS.family(metric, samples)
 
 
 ENTRY = Entry(

@@ -48,8 +48,8 @@ class Ext4:
                     rows.setdefault(name, []).append(((device,), float(number)))
         if not rows:
             raise SourceAbsentError(f"{self._directory}: no ext4 file system with error counts")
-        for name, found in rows.items():
-            yield METRICS.family(name, found)
+        for name, samples in rows.items():
+            yield METRICS.family(name, samples)
 
 
 ENTRY = Entry(

@@ -76,14 +76,14 @@ class FibreChannel:
         info = []
         for port in sysfs.listing(self._directory):
             info.append(((port, *self._info(port)), 1.0))
-            for file, found in rows.items():
+            for file, samples in rows.items():
                 text = sysfs.attribute(f"{self._directory}/{port}/statistics/{file}")
                 value = None if text is None else attributes.parse_number(text)
                 if value is not None and value != _NOT_COUNTED:
-                    found.append(((port,), float(value)))
+                    samples.append(((port,), float(value)))
         yield METRICS.family("node_fibrechannel_info", info)
-        for file, found in rows.items():
-            yield METRICS.family(_NAMES[file], found)
+        for file, samples in rows.items():
+            yield METRICS.family(_NAMES[file], samples)
 
     def _info(self, port: str) -> Iterator[str]:
         for file in _INFO:

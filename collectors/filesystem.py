@@ -190,12 +190,12 @@ class Filesystem:
             self._certain = all(mount.kind in _IN_MEMORY for mount in self._mounts)
             self._text = text
         calls = {mount.point: partial(self._answer, mount.point) for mount in self._mounts}
-        found: dict[str, Answer | Late] = (
+        answers: dict[str, Answer | Late] = (
             {point: statvfs() for point, statvfs in calls.items()}
             if self._certain
             else self._runner.run(calls)
         )
-        yield from families((mount, _answer_of(found[mount.point])) for mount in self._mounts)
+        yield from families((mount, _answer_of(answers[mount.point])) for mount in self._mounts)
 
     def _read(self) -> str:
         """Return the mounts of process 1, which are the machine's; the agent's own if those are hidden."""
@@ -208,8 +208,8 @@ class Filesystem:
     def _selected(self, text: str) -> Iterator[Mount]:
         """Return the mounts to export, one per mount point: of several, the last one is visible."""
         seen: set[tuple[str, str, str]] = set()
-        for found in mounts.parse(text):
-            mount = found._replace(point=self._stripped(found.point))
+        for parsed in mounts.parse(text):
+            mount = parsed._replace(point=self._stripped(parsed.point))
             key = mount.device, mount.point, mount.kind
             if key in seen or self._points.ignores(mount.point) or self._kinds.ignores(mount.kind):
                 continue

@@ -193,8 +193,8 @@ class InfiniBand:
         yield METRICS.family(
             "node_infiniband_info", ((_info(adapter), 1.0) for adapter in adapters)
         )
-        for file, found in rows.items():
-            yield METRICS.family(_NAMES[file], found)
+        for file, samples in rows.items():
+            yield METRICS.family(_NAMES[file], samples)
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> list[Adapter]:
         return [

@@ -47,8 +47,8 @@ class Lnstat:
             text = host.read_optional(self._directory / cache) or ""
             for name, cpu, value in parse(cache, text):
                 rows.setdefault(name, {})[cache, str(cpu)] = value
-        for name, found in rows.items():
-            yield METRICS.family(f"node_lnstat_{name}_total", found.items())
+        for name, samples in rows.items():
+            yield METRICS.family(f"node_lnstat_{name}_total", samples.items())
 
 
 ENTRY = Entry(

@@ -41,13 +41,13 @@ def parse(text: str) -> dict[str, Counts]:
     header, _, body = text.partition("\n")
     lines = [line for name in _METRIC_OF if (line := _line(body, name)) is not None]
     cpus, rows = percpu.split("interrupts", "\n".join([header, *lines]))
-    found: dict[str, Counts] = {}
+    by_name: dict[str, Counts] = {}
     for name, cells in rows:
         if len(cells) < len(cpus):
             raise CollectorError(f"interrupts: {name} has {len(cells)} counts, of {len(cpus)} CPUs")
         counts = percpu.counts("interrupts", name, cells[: len(cpus)])
-        found[name] = dict(zip(cpus, counts, strict=True))
-    return found
+        by_name[name] = dict(zip(cpus, counts, strict=True))
+    return by_name
 
 
 def _line(body: str, name: str) -> str | None:

@@ -54,15 +54,15 @@ class Array:
 
 def parse(text: str) -> list[Array]:
     """Return the arrays in <procfs>/mdstat: a line `md0 : active raid1 sdb1[1] sda1[0]` and its indented lines."""
-    found: dict[str, list[str]] = {}
+    by_head: dict[str, list[str]] = {}
     rest: list[str] = []
     for line in text.splitlines():
         if line[:1].isspace():
             rest.append(line)
         elif _is_array(line):
-            rest = found.setdefault(line, [])
+            rest = by_head.setdefault(line, [])
     try:
-        return [_array(head, rest) for head, rest in found.items()]
+        return [_array(head, rest) for head, rest in by_head.items()]
     except ValueError as error:
         raise CollectorError(f"mdstat: {error}") from error
 
@@ -158,8 +158,8 @@ def families(arrays: Iterable[Array]) -> Iterator[Family]:
         for metric, total in totals.items():
             if total is not None:
                 rows.setdefault(metric, []).append(((name,), float(total)))
-    for metric, found in rows.items():
-        yield METRICS.family(f"node_md_{metric}", found)
+    for metric, samples in rows.items():
+        yield METRICS.family(f"node_md_{metric}", samples)
 
 
 def _raid_disks(text: str) -> float | None:

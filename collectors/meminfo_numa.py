@@ -64,11 +64,11 @@ def _number(text: str) -> float:
 
 def families(nodes: Iterable[tuple[str, Iterable[Reading]]]) -> Iterator[Family]:
     """Return the readings of all nodes by metric. Of a repeated line, the last one counts."""
-    found: dict[str, dict[tuple[str], float]] = {}
+    by_metric: dict[str, dict[tuple[str], float]] = {}
     for node, readings in nodes:
         for name, value in readings:
-            found.setdefault(name, {})[node,] = value
-    for name, samples in found.items():
+            by_metric.setdefault(name, {})[node,] = value
+    for name, samples in by_metric.items():
         yield METRICS.family(name, samples.items())
 
 

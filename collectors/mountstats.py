@@ -127,21 +127,21 @@ class NfsMount:
 
 def parse(text: str) -> list[NfsMount]:
     """Return the mounts of NFS, in order. Raises CollectorError for unexpected lines."""
-    found: list[NfsMount] = []
+    parsed: list[NfsMount] = []
     within = False
     for line in text.splitlines():
         try:
             match line.split():
                 case ["device", export, "mounted", "on", point, "with", "fstype", kind, *_]:
                     if within := kind in {"nfs", "nfs4"}:
-                        found.append(NfsMount(export, mounts.unescaped(point), kind))
+                        parsed.append(NfsMount(export, mounts.unescaped(point), kind))
                 case [key, *words] if within:
-                    _add(found[-1], key.removesuffix(":"), words)
+                    _add(parsed[-1], key.removesuffix(":"), words)
                 case _:
                     pass
         except ValueError as error:
             raise CollectorError(f"mountstats: {line.strip()[:60]!r}: {error}") from error
-    return found
+    return parsed
 
 
 def _add(mount: NfsMount, key: str, words: list[str]) -> None:
@@ -163,16 +163,16 @@ def _add(mount: NfsMount, key: str, words: list[str]) -> None:
 
 def parse_addresses(text: str) -> dict[tuple[str, str, str], str]:
     """Return the server's address by export, mount point and file system type, from mountinfo."""
-    found: dict[tuple[str, str, str], str] = {}
+    addresses: dict[tuple[str, str, str], str] = {}
     for line in text.splitlines():
         match line.split(" "):
             case [_, _, _, _, point, _, *_, "-", kind, export, options] if kind.startswith("nfs"):
                 pairs = (option.partition("=") for option in options.split(","))
                 address = next((value for name, _, value in pairs if name == "addr"), "")
-                found[export, mounts.unescaped(point), kind] = address
+                addresses[export, mounts.unescaped(point), kind] = address
             case _:
                 pass
-    return found
+    return addresses
 
 
 class MountStats:
@@ -193,11 +193,11 @@ class MountStats:
 
 
 def families(
-    found: Sequence[NfsMount], addresses: Mapping[tuple[str, str, str], str]
+    nfs_mounts: Sequence[NfsMount], addresses: Mapping[tuple[str, str, str], str]
 ) -> Iterator[Family]:
     """Yield the families. Several mounts of one export share its numbers, which are exported once."""
     rows: dict[str, dict[tuple[str, ...], float]] = {}
-    for mount in found:
+    for mount in nfs_mounts:
         address = addresses.get((mount.export, mount.point, mount.kind), "")
         protocols = dict.fromkeys(protocol for protocol, _ in mount.transports)
         for protocol in protocols:

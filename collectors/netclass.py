@@ -102,14 +102,14 @@ def families(devices: Mapping[str, Texts], *, ignore_invalid_speed: bool = False
     values = {
         device: dict(_values(texts, ignore_invalid_speed)) for device, texts in devices.items()
     }
-    found = [
+    made = [
         METRICS.family("node_network_up", _up(devices)),
         METRICS.family("node_network_info", ((_info(d, t), 1.0) for d, t in devices.items())),
     ]
     for name, _, file in _PROPERTIES:
         rows = [((device,), known[file]) for device, known in values.items() if file in known]
-        found.append(METRICS.family(f"node_network_{name}", rows))
-    return found
+        made.append(METRICS.family(f"node_network_{name}", rows))
+    return made
 
 
 def _values(texts: Texts, ignore_invalid_speed: bool) -> Iterator[tuple[str, float]]:
@@ -165,13 +165,13 @@ class NetClass:
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> dict[str, tuple[str, Texts]]:
         """Return each device's directory and constants."""
-        found: dict[str, tuple[str, Texts]] = {}
+        by_device: dict[str, tuple[str, Texts]] = {}
         for device in listings[0]:
             directory = f"{self._directory}/{device}"
             if self._ignored.search(device) is None:
                 with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
-                    found[device] = (directory, attributes.read(directory, _LASTING))
-        return found
+                    by_device[device] = (directory, attributes.read(directory, _LASTING))
+        return by_device
 
 
 ENTRY = Entry(

@@ -198,11 +198,11 @@ class NetDev:
 
     def _addresses(self) -> Family:
         netroot.require_own(self._machine)
-        found = routenetlink.addresses(self._connect)
+        listed = routenetlink.addresses(self._connect)
         # Once each: two tunnels may have the same local address and differ only in the remote one.
         rows = dict.fromkeys(
             (str(address.ip), address.device, str(address.prefix), scope(address.ip))
-            for address in found
+            for address in listed
             if not self._filter.ignores(address.device)
         )
         return METRICS.family("node_network_address_info", ((labels, 1.0) for labels in rows))

@@ -89,8 +89,8 @@ class Picker:
         def columns(header: str) -> Columns:
             protocol, *names = header.split() or [""]
             keys = [f"{protocol.removesuffix(':')}_{name}" for name in names]
-            found = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if selected(key))
-            return Columns(protocol, len(names) + 1, tuple(found))
+            picked = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if selected(key))
+            return Columns(protocol, len(names) + 1, tuple(picked))
 
         def metric(key: str) -> str | None:
             protocol, six, name = key.partition("6")
@@ -125,10 +125,10 @@ def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
             yield name, _number(fields[1])
 
 
-def families(found: Iterable[tuple[str, float]]) -> Iterator[Family]:
+def families(counters: Iterable[tuple[str, float]]) -> Iterator[Family]:
     """Return a family per metric."""
     seen: set[str] = set()
-    for name, value in found:
+    for name, value in counters:
         if name in seen:
             raise CollectorError(f"netstat: {name} appears twice")
         seen.add(name)

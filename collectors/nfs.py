@@ -54,12 +54,12 @@ _V4 = _V4_NAMES.split()
 
 def parse(text: str) -> Iterator[Family]:
     """Yield the families. Procedures that the kernel does not have are absent."""
-    found = nfsrpc.parse("nfs", text)
-    _, udp, tcp, connections = nfsrpc.numbers("nfs", found, "net", 4)[:4]
+    lines = nfsrpc.parse("nfs", text)
+    _, udp, tcp, connections = nfsrpc.numbers("nfs", lines, "net", 4)[:4]
     packets = [(("udp",), float(udp)), (("tcp",), float(tcp))]
     yield METRICS.family("node_nfs_packets_total", packets)
     yield METRICS.single("node_nfs_connections_total", float(connections))
-    if rpc := nfsrpc.numbers("nfs", found, "rpc", 3):
+    if rpc := nfsrpc.numbers("nfs", lines, "rpc", 3):
         yield METRICS.single("node_nfs_rpcs_total", float(rpc[0]))
         yield METRICS.single("node_nfs_rpc_retransmissions_total", float(rpc[1]))
         yield METRICS.single("node_nfs_rpc_authentication_refreshes_total", float(rpc[2]))
@@ -67,7 +67,7 @@ def parse(text: str) -> Iterator[Family]:
     rows = [
         row
         for version, names in versions
-        for row in nfsrpc.procedures("nfs", found, f"proc{version}", version, names)
+        for row in nfsrpc.procedures("nfs", lines, f"proc{version}", version, names)
     ]
     yield METRICS.family("node_nfs_requests_total", rows)
 

@@ -49,28 +49,28 @@ _FIELDS = {
 def parse_distances(text: str, columns: int) -> list[int]:
     """Return a node's distances to all online nodes, ordered by number."""
     try:
-        found = [parse_uint(word) for word in text.split()]
+        distances = [parse_uint(word) for word in text.split()]
     except ValueError as error:
         raise CollectorError(f"distance: {error}") from error
-    if len(found) != columns:
-        raise CollectorError(f"distance: {len(found)} distances for {columns} nodes")
-    return found
+    if len(distances) != columns:
+        raise CollectorError(f"distance: {len(distances)} distances for {columns} nodes")
+    return distances
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """Return the exported fields of a node's meminfo in bytes: `Node 0 MemFree:  1024 kB`."""
-    found: dict[str, int] = {}
+    by_field: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) != 5 or words[2] not in _FIELDS:
             continue
         try:
-            found[words[2]] = parse_uint(words[3]) * _KILOBYTE
+            by_field[words[2]] = parse_uint(words[3]) * _KILOBYTE
         except ValueError as error:
             raise CollectorError(f"meminfo: {words[2]} {error}") from error
-        if len(found) == len(_FIELDS):
+        if len(by_field) == len(_FIELDS):
             break
-    return found
+    return by_field
 
 
 class Numa:
@@ -95,7 +95,9 @@ class Numa:
             if (text := sysfs.content(f"{node.directory}/meminfo")) is not None
         }
         for field, metric in _FIELDS.items():
-            rows = [((str(n),), found[field]) for n, found in fields.items() if field in found]
+            rows = [
+                ((str(n),), by_field[field]) for n, by_field in fields.items() if field in by_field
+            ]
             if rows:
                 yield METRICS.family(metric, rows)
 

@@ -104,8 +104,8 @@ class Nvme:
                 if (match := _NSID.fullmatch(entry)) is not None:
                     for metric, row in namespace(name, match.group(1), f"{path}/{entry}"):
                         rows.setdefault(f"node_nvme_namespace_{metric}", []).append(row)
-        for metric, found in rows.items():
-            yield METRICS.family(metric, found)
+        for metric, samples in rows.items():
+            yield METRICS.family(metric, samples)
 
 
 def namespace(device: str, nsid: str, path: str) -> Iterator[tuple[str, Row]]:

@@ -65,8 +65,8 @@ class NvmeSubsystem:
             path = f"{self._directory}/{subsystem}"
             for name, labels, value in _subsystem(path, sysfs.listing_optional(path)):
                 rows.setdefault(name, []).append(((subsystem, *labels), value))
-        for name, found in rows.items():
-            yield METRICS.family(f"node_nvmesubsystem_{name}", found)
+        for name, samples in rows.items():
+            yield METRICS.family(f"node_nvmesubsystem_{name}", samples)
 
 
 def _subsystem(

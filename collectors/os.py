@@ -47,14 +47,14 @@ _ESCAPED = re.compile(r'\\([\\"$`])')
 
 def parse(text: str) -> dict[str, str]:
     """Parse an os-release file: shell assignments, of which only quotes are interpreted."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for line in map(str.strip, text.splitlines()):
         if line and not line.startswith("#"):
             name, equals, value = line.partition("=")
             if not equals or _NAME.fullmatch(name) is None:
                 raise CollectorError(f"os-release: not an assignment: {line[:80]!r}")
-            found[name] = _unquoted(value)
-    return found
+            by_name[name] = _unquoted(value)
+    return by_name
 
 
 def _unquoted(value: str) -> str:

@@ -60,7 +60,7 @@ Row = tuple[Sequence[str], float]
 
 def parse(text: str) -> dict[str, int]:
     """Yield the total and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for line in text.splitlines():
         name, _, count = line.strip().rpartition(" ")
         try:
@@ -70,10 +70,10 @@ def parse(text: str) -> dict[str, int]:
         if not name.isascii() or not name.isprintable() or not name.strip():
             raise CollectorError(f"AER: no type in {line[:80]!r}")
         if name.startswith("TOTAL_ERR_"):
-            found[_TOTAL] = number
+            counts[_TOTAL] = number
         elif number:
-            found[name.strip()] = number
-    return found
+            counts[name.strip()] = number
+    return counts
 
 
 class PcieAer:

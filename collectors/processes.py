@@ -73,8 +73,8 @@ class Processes:
         states: Counter[str] = Counter()
         thread_states: Counter[str] = Counter()
         for process in _numbered(self._procfs):
-            if (found := _stat(process)) is not None:
-                state, count = found
+            if (status := _stat(process)) is not None:
+                state, count = status
                 threads += count
                 states[state] += 1
                 # Most processes have one thread, whose state is the process's: their tasks need not be read.
@@ -94,8 +94,8 @@ def _thread_states(process: Path, state: str) -> Iterator[str]:
     for thread in _numbered(process / "task"):
         if thread.name == process.name:
             yield state
-        elif (found := _stat(thread)) is not None:
-            yield found[0]
+        elif (status := _stat(thread)) is not None:
+            yield status[0]
 
 
 def _stat(task: Path) -> tuple[str, int] | None:

@@ -112,11 +112,11 @@ class QueueDisciplines:
     def collect(self) -> Iterator[Family]:
         """Query the kernel, or read the fixture."""
         if self._fixtures:
-            found = parse_fixture(host.read_once(Path(self._fixtures) / "results.json"))
+            disciplines = parse_fixture(host.read_once(Path(self._fixtures) / "results.json"))
         else:
             netroot.require_own(self._machine)
-            found = routenetlink.qdiscs(self._connect)
-        return families([qdisc for qdisc in found if not self._filter.ignores(qdisc.device)])
+            disciplines = routenetlink.qdiscs(self._connect)
+        return families([qdisc for qdisc in disciplines if not self._filter.ignores(qdisc.device)])
 
 
 ENTRY = Entry(

@@ -56,7 +56,7 @@ class Zone(NamedTuple):
 
 def zones(directory: str, names: Sequence[str]) -> list[Zone]:
     """Return the zones of a listing. Some names end in their index, as package-1; others such as dram are numbered here."""
-    found: list[Zone] = []
+    listed: list[Zone] = []
     used: dict[str, int] = {}
     for entry in names:
         path = f"{directory}/{entry}"
@@ -64,8 +64,8 @@ def zones(directory: str, names: Sequence[str]) -> list[Zone]:
             continue  # a directory of settings, not a zone
         name, index = split(name, used)
         used[name] = index + 1
-        found.append(Zone(name, str(index), path))
-    return found
+        listed.append(Zone(name, str(index), path))
+    return listed
 
 
 def split(name: str, used: dict[str, int]) -> tuple[str, int]:

@@ -87,8 +87,8 @@ class Runit:
             values = (status.state, status.wanted, normal, status.changed)
             for metric, value in zip(METRICS, values, strict=True):
                 rows[metric.name].append(((service, "runit"), float(value)))
-        for name, found in rows.items():
-            yield METRICS.family(name, found)
+        for name, samples in rows.items():
+            yield METRICS.family(name, samples)
 
 
 ENTRY = Entry(

@@ -34,12 +34,12 @@ _MODES = {"enforcing": 1.0, "permissive": 0.0, "disabled": -1.0}
 
 def parse_config(text: str) -> float | None:
     """Return the mode in SELINUX=: 1 enforcing, 0 permissive, -1 disabled; None if there is none."""
-    found = None
+    mode = None
     for line in text.splitlines():
         key, equals, value = line.strip().partition("=")
         if equals and key.strip() == "SELINUX":
-            found = _MODES.get(value.strip().strip("\"'").lower(), found)
-    return found
+            mode = _MODES.get(value.strip().strip("\"'").lower(), mode)
+    return mode
 
 
 class Selinux:

@@ -57,10 +57,10 @@ def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
     """Yield the families of selected slabs, in version 2 of the format (since Linux 2.6.10)."""
     if not text.startswith(HEAD):
         raise CollectorError(f"slabinfo: unexpected first line {text[:80]!r}")
-    found = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
-    if not found:
+    by_slab = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
+    if not by_slab:
         raise CollectorError("slabinfo: no slab in it")
-    rows = [((name,), numbers) for name, numbers in found.items() if not slabs.ignores(name)]
+    rows = [((name,), numbers) for name, numbers in by_slab.items() if not slabs.ignores(name)]
     if rows:
         for column, metric in enumerate(METRICS):
             yield METRICS.family(

@@ -54,16 +54,16 @@ class Options:
 
 def parse(text: str, *, softirqs: bool) -> Iterator[Family]:
     """Yield the families of existing lines; softirqs only on request."""
-    found = dict(_lines(text))
-    if found.keys().isdisjoint(_TOTALS):
+    by_key = dict(_lines(text))
+    if by_key.keys().isdisjoint(_TOTALS):
         raise CollectorError("stat: none of the expected lines in it")
     try:
         for key, name in _TOTALS.items():
-            if key in found:
+            if key in by_key:
                 # A large machine's interrupts take kilobytes; only their sum is needed.
-                yield METRICS.single(name, parse_uint(found[key].partition(" ")[0]))
-        if softirqs and "softirq" in found:
-            yield METRICS.family("node_softirqs_total", _vectors(found["softirq"]))
+                yield METRICS.single(name, parse_uint(by_key[key].partition(" ")[0]))
+        if softirqs and "softirq" in by_key:
+            yield METRICS.family("node_softirqs_total", _vectors(by_key["softirq"]))
     except ValueError as error:
         raise CollectorError(f"stat: {error}") from error
 

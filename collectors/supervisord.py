@@ -106,8 +106,8 @@ def families(processes: Sequence[Mapping[str, Any]]) -> Iterator[Family]:
         rows["node_supervisord_up"].append((key, float(state in _RUNNING)))
         if state in _RUNNING:
             rows["node_supervisord_start_time_seconds"].append((key, float(process["start"])))
-    for name, found in rows.items():
-        yield METRICS.family(name, found)
+    for name, samples in rows.items():
+        yield METRICS.family(name, samples)
 
 
 class Supervisord:

@@ -121,8 +121,8 @@ class Systemd:
         with self._connect(self._root) as bus:
             for name, labels, value in self._rows(bus):
                 rows.setdefault(name, {})[labels] = value
-        for name, found in rows.items():
-            yield METRICS.family(f"node_systemd_{name}", found.items())
+        for name, samples in rows.items():
+            yield METRICS.family(f"node_systemd_{name}", samples.items())
 
     def _rows(self, bus: SystemBus) -> Iterator[Row]:
         yield from _manager(bus)
@@ -134,12 +134,12 @@ class Systemd:
         chosen = [unit for unit in units if self._chooses(unit)]
         wanted = [(unit, name) for unit in chosen for name in self._wanted(unit)]
         values = bus.properties(_SERVICE, [_property(unit, name) for unit, name in wanted])
-        found = {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
+        known = {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
         for unit in chosen:
-            kind = str(found.get((unit, "Type"), ""))
+            kind = str(known.get((unit, "Type"), ""))
             for state in _STATES:
                 yield "unit_state", (unit.name, state, kind), float(state == unit.active)
-        for (unit, name), value in found.items():
+        for (unit, name), value in known.items():
             if name != "Type" and value != _UNLIMITED:
                 metric, scale = _NUMBERS[name]
                 yield metric, (unit.name,), value / scale

@@ -34,21 +34,21 @@ def parse(text: str) -> Counter[str]:
 
     The queues of listening sockets count connections instead of bytes and are left out.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for line in text.splitlines()[1:]:
         columns = line.split(None, _QUEUES + 1)
         state = _CODES.get(columns[_STATE]) if len(columns) > _QUEUES else None
         if state is None:
             raise CollectorError(f"tcp: unexpected line {line[:80]!r}")
-        found[state] += 1
+        counts[state] += 1
         if state != "listen" and (queues := columns[_QUEUES]) != _EMPTY:
             sending, _, receiving = queues.partition(":")
             try:
-                found["tx_queued_bytes"] += parse_hex(sending)
-                found["rx_queued_bytes"] += parse_hex(receiving)
+                counts["tx_queued_bytes"] += parse_hex(sending)
+                counts["rx_queued_bytes"] += parse_hex(receiving)
             except ValueError as error:
                 raise CollectorError(f"tcp: {error}") from error
-    return found
+    return counts
 
 
 class TcpStat:

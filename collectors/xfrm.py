@@ -54,8 +54,8 @@ _NAMES = {f"Xfrm{key}": f"node_xfrm_{name}_packets_total" for key, name, _ in _C
 def parse(text: str) -> Iterator[Family]:
     """Yield the counters of this kernel that node_exporter has too."""
     words = (line.split() for line in text.splitlines())
-    found = {pair[0]: pair[1] for pair in words if len(pair) == 2 and pair[0] in _NAMES}
-    for key, number in found.items():
+    by_name = {pair[0]: pair[1] for pair in words if len(pair) == 2 and pair[0] in _NAMES}
+    for key, number in by_name.items():
         try:
             yield METRICS.single(_NAMES[key], float(parse_uint(number)))
         except ValueError as error:

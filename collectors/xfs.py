@@ -109,8 +109,8 @@ class Xfs:
             )
             for name, value in dict(parse(text or "")).items():
                 rows.setdefault(name, []).append(((device,), value))
-        for name, found in rows.items():
-            yield METRICS.family(name, found)
+        for name, samples in rows.items():
+            yield METRICS.family(name, samples)
 
 
 ENTRY = Entry(

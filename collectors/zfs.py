@@ -66,14 +66,14 @@ _UNUSUAL = re.compile(r"[^a-zA-Z0-9_]")
 
 def parse_named(source: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield names and data of integers, and `dataset_name`, from a file of lines `name type data`."""
-    found = False
+    has_head = False
     for line in text.splitlines():
         words = line.split(None, 2)
-        if not found:
-            found = words == _HEAD
+        if not has_head:
+            has_head = words == _HEAD
         elif len(words) == len(_HEAD) and (words[1] in _INTEGERS or words[0] == "dataset_name"):
             yield _UNUSUAL.sub("_", words[0]), words[2].strip()
-    if not found:
+    if not has_head:
         raise CollectorError(f"{source}: no line `name type data`")
 
 
@@ -108,9 +108,9 @@ class Zfs:
         for entry in sysfs.listing(self._directory):
             if entry in _FILES:
                 text = host.read_optional(self._directory / entry)
-                found = _numbers(entry, text)
+                numbers = _numbers(entry, text)
                 prefix, labels = f"node_zfs_{_FILES[entry]}", ()
-                for name, value in found:
+                for name, value in numbers:
                     rows.setdefault(f"{prefix}_{name}", {})[labels] = value
             else:
                 for name, key, value in self._pool(entry):

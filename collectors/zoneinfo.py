@@ -91,7 +91,7 @@ Zone = tuple[str, str]
 def parse(text: str) -> Iterator[Family]:
     """Return the known lines. Values of a whole node are in its first zone, and labeled so."""
     zone: Zone | None = None
-    found: dict[str, dict[Zone, float]] = {}
+    by_name: dict[str, dict[Zone, float]] = {}
     for line in text.splitlines():
         if line.startswith("Node"):
             zone = _zone(line)
@@ -100,10 +100,10 @@ def parse(text: str) -> Iterator[Family]:
         if zone is None or not (key in _NAMES or key == "protection:"):
             continue
         for name, value in _readings(key, rest):
-            found.setdefault(name, {})[zone] = value
-    if not found:
+            by_name.setdefault(name, {})[zone] = value
+    if not by_name:
         raise CollectorError("zoneinfo: no zone in it")
-    for name, samples in found.items():
+    for name, samples in by_name.items():
         yield METRICS.family(name, samples.items())
 
 

@@ -83,12 +83,12 @@ class Btrfs:
             path = f"{self._directory}/{uuid}"
             for name, labels, value in (*_space(path), *_devices(path, mounted.get(uuid))):
                 rows.setdefault(name, []).append(({"uuid": uuid, **labels}, value))
-        for name, found in rows.items():
-            yield METRICS.partial(f"node_btrfs_{name}", found)
+        for name, samples in rows.items():
+            yield METRICS.partial(f"node_btrfs_{name}", samples)
 
     def _mounted(self) -> dict[str, list[BtrfsDevice]]:
         """Return the devices of the file systems that are mounted at accessible places, by UUID."""
-        found: dict[str, list[BtrfsDevice]] = {}
+        by_uuid: dict[str, list[BtrfsDevice]] = {}
         done: set[str] = set()
         for mount in self._mounts():
             if mount.kind != "btrfs" or mount.device in done:
@@ -99,8 +99,8 @@ class Btrfs:
             except CollectorError:
                 continue  # perhaps mounted at another place too
             done.add(mount.device)
-            found[uuid] = devices
-        return found
+            by_uuid[uuid] = devices
+        return by_uuid
 
     def _mounts(self) -> Iterator[mounts.Mount]:
         for path in self._mountinfo:
@@ -139,13 +139,13 @@ def _allocation(path: str, kind: str, devices: int) -> Iterator[Row]:
             yield "allocation_ratio", labels, known
 
 
-def _devices(path: str, found: Sequence[BtrfsDevice] | None) -> Iterator[Row]:
-    if found is None:
+def _devices(path: str, devices: Sequence[BtrfsDevice] | None) -> Iterator[Row]:
+    if devices is None:
         for name in sysfs.listing_optional(f"{path}/devices"):
             if (sectors := sysfs.number(f"{path}/devices/{name}/size")) is not None:
                 yield "device_size_bytes", {"device": name}, float(sectors * _SECTOR)
         return
-    for device in found:
+    for device in devices:
         labels = {"device": device.name, "btrfs_dev_uuid": device.uuid}
         yield "device_size_bytes", labels, float(device.size)
         yield "device_unused_bytes", labels, float(device.size - device.used)

@@ -107,16 +107,16 @@ class Options:
 
 def parse_stat(text: str) -> dict[int, Ticks]:
     """Return times by CPU number, from <procfs>/stat."""
-    found: dict[int, Ticks] = {}
+    by_cpu: dict[int, Ticks] = {}
     for line in text.splitlines():
         if not line.startswith("cpu"):
             continue
         first, *fields = line.split()
         if (number := first[3:]).isdigit() and len(first) <= _LONGEST_NAME:
-            found[int(number)] = _ticks(first, fields)
-    if not found:
+            by_cpu[int(number)] = _ticks(first, fields)
+    if not by_cpu:
         raise CollectorError("stat: no CPU in it")
-    return found
+    return by_cpu
 
 
 def _ticks(cpu: str, fields: list[str]) -> Ticks:

@@ -68,22 +68,22 @@ def blocks(text: str) -> list[Block]:
     Text after an empty line that is not a block describes the machine (ARM, POWER), and is ignored.
     """
     common: Block = {}
-    found: list[Block] = []
+    cpus: list[Block] = []
     current: Block | None = common
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         key = key.strip()
         key = _SPELLINGS.get(key, key)
         if not colon:
-            current = None if found else common
+            current = None if cpus else common
         elif key == "processor":
             current = {**common, key: value.strip()}
-            found.append(current)
+            cpus.append(current)
         elif current is not None:
             current.setdefault(key, value.strip())
-    if not found:
+    if not cpus:
         raise CollectorError("cpuinfo: no CPU in it")
-    return found
+    return cpus
 
 
 def lacks(cpus: list[Block]) -> bool:
@@ -130,8 +130,8 @@ def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:
     if include:
         pattern = re2.compiled(include)
         words = dict.fromkeys(cpus[0].get(field, "").split())
-        found = [word for word in words if pattern.search(word)]
-        if found:
+        matching = [word for word in words if pattern.search(word)]
+        if matching:
             yield METRICS.family(
-                f"node_cpu_{field.removesuffix('s')}_info", (((word,), 1.0) for word in found)
+                f"node_cpu_{field.removesuffix('s')}_info", (((word,), 1.0) for word in matching)
             )

@@ -159,12 +159,12 @@ class DiskStats:
     def _descriptions(self, lines: list[Line]) -> tuple[Family, ...]:
         changed = udev.generation(self._udev)
         seen = changed, [line[:3] for line in lines]
-        known, found = self._described
+        known, described = self._described
         if seen != known:
-            found = tuple(diskinfo.families(map(self._disk, lines)))
+            described = tuple(diskinfo.families(map(self._disk, lines)))
             young = changed is not None and self._clock() - changed / _NANOSECONDS < _SETTLED
-            self._described = (None if young else seen), found
-        return found
+            self._described = (None if young else seen), described
+        return described
 
     def _disk(self, line: Line) -> Disk:
         properties = udev.block_device(self._udev, line.major, line.minor)

@@ -86,9 +86,9 @@ def families(disks: Iterable[Disk]) -> Iterator[Family]:
 
 
 def _family(name: str, rows: Iterable[tuple[tuple[str, ...], float]]) -> Iterator[Family]:
-    found = list(rows)
-    if found:
-        yield METRICS.family(name, found)
+    samples = list(rows)
+    if samples:
+        yield METRICS.family(name, samples)
 
 
 def _info(disk: Disk) -> tuple[str, ...]:

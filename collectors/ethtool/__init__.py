@@ -149,12 +149,12 @@ class Families:
 
     def add_statistics(self, device: str, statistics: Sequence[tuple[str, int]]) -> None:
         """Add a driver's counters. Counters whose names collide are all omitted, because they could not be told apart."""
-        found: dict[str, tuple[str, int] | None] = {}
+        by_name: dict[str, tuple[str, int] | None] = {}
         for statistic, value in statistics:
             plain = sanitized(statistic)
             if self._include.search(plain) is not None and (name := metric_name(plain)):
-                found[name] = None if name in found else (plain, value)
-        for name, unique in found.items():
+                by_name[name] = None if name in by_name else (plain, value)
+        for name, unique in by_name.items():
             if unique is not None:
                 plain, value = unique
                 if plain not in _KNOWN:

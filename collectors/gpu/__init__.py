@@ -186,26 +186,26 @@ class Gpu:
 
     def _readings(self, gpus: Gpus, devices: Iterable[Device]) -> Mapping[Device, GpuReading]:
         """Return readings of the GPUs that answer; a GPU that fell off the bus must not hide the others."""
-        found: dict[Device, GpuReading] = {}
+        readings: dict[Device, GpuReading] = {}
         troubles: dict[Device, str] = {}
         for device in devices:
             try:
-                found[device] = gpus.read(device)
+                readings[device] = gpus.read(device)
             except CollectorError as error:
                 troubles[device] = str(error)
         for device, trouble in troubles.items():
             if self._troubles.get(device) != trouble:
                 log.warning("GPU does not answer", gpu=device.uuid, reason=trouble)
         self._troubles = troubles
-        if troubles and not found:
+        if troubles and not readings:
             raise CollectorError("; ".join(sorted(set(troubles.values()))))
-        return found
+        return readings
 
     def _errors(self, gpus: Gpus, labels: Mapping[Device, tuple[str, ...]]) -> Iterator[Family]:
         for xid in gpus.xids():
             self._xids[xid.uuid, xid.code] += 1
             self._last_xid[xid.uuid] = xid.code
-        by_uuid = {device.uuid: found for device, found in labels.items()}
+        by_uuid = {device.uuid: texts for device, texts in labels.items()}
         last = [(by_uuid[uuid], code) for uuid, code in self._last_xid.items() if uuid in by_uuid]
         if last:
             yield METRICS.family("DCGM_FI_DEV_XID_ERRORS", last)

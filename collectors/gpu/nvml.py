@@ -99,7 +99,7 @@ class Nvml:
             self._nvml.nvmlShutdown()
 
     def _find(self, count: int) -> None:
-        found: dict[Device, Any] = {}
+        handles: dict[Device, Any] = {}
         for index in range(count):
             handle = self._query("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
@@ -111,8 +111,8 @@ class Nvml:
                 _text(self._query("nvmlDeviceGetName", handle)),
                 _whole(self._query("nvmlDeviceGetMinorNumber", handle)),
             )
-            found[device] = handle
-        self._handles = found
+            handles[device] = handle
+        self._handles = handles
 
     def _watch(self) -> Any:
         """Return an event set; None if the GPUs report no errors."""

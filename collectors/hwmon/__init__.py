@@ -87,8 +87,8 @@ class Chip:
         files: dict[tuple[str, str], dict[str, str]] = {}
         for directory, listing in zip(self._directories, listings, strict=True):
             for filename in listing:
-                if (found := split(filename)) is not None:
-                    sensor, kind, element = found
+                if (parts := split(filename)) is not None:
+                    sensor, kind, element = parts
                     files.setdefault((sensor, kind), {})[element] = f"{directory}/{filename}"
         labels: list[tuple[str, str, str]] = []
         readings: list[SensorReading] = []
@@ -115,15 +115,15 @@ class Chip:
 
 def label_chips(directories: Iterable[Path]) -> dict[str, Path]:
     """Return a label per chip that is stable over reboots, unlike hwmon's numbers."""
-    found = [
+    chips = [
         (path, base, clean(sysfs.attribute(f"{path}/name") or ""))
         for path in directories
         if path.is_dir() and (base := base_label(path))
     ]
-    bases = Counter(base for _, base, _ in found)
-    named = Counter((base, name) for _, base, name in found)
+    bases = Counter(base for _, base, _ in chips)
+    named = Counter((base, name) for _, base, name in chips)
     labels = {}
-    for path, base, name in found:
+    for path, base, name in chips:
         label = base
         if bases[base] > 1:  # several chips of one device, such as the radios of a Wi-Fi card
             own = name if named[base, name] == 1 else ""

@@ -184,8 +184,8 @@ class PciDevice:
                 rows.setdefault(f"node_pcidevice_{name}", []).append(row)
         if devices:
             yield METRICS.facts("node_pcidevice_info", (device.facts for device in devices))
-        for name, found in rows.items():
-            yield METRICS.family(name, found)
+        for name, samples in rows.items():
+            yield METRICS.family(name, samples)
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> list[Device]:
         devices = [

@@ -76,13 +76,13 @@ _TRACEPOINT = re.compile(r"[a-zA-Z0-9_-]+:[a-zA-Z0-9_-]+", re.ASCII)
 
 def parse_ranges(text: str) -> Sequence[int]:
     """Return the numbers of a list such as `0,2-4,6-12:3` (0, 2, 3, 4, 6, 9, 12), ascending. Raises ValueError for other text."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in filter(None, text.split(",")):
         if (match := _RANGE.fullmatch(part)) is None:
             raise ValueError(f"not a list of CPUs: {text[:40]!r} (write it like 0,2-4 or 1-10:5)")
         first, last, step = match.groups()
-        found.update(range(int(first), int(last or first) + 1, int(step or 1)))
-    return sorted(found)
+        numbers.update(range(int(first), int(last or first) + 1, int(step or 1)))
+    return sorted(numbers)
 
 
 def cpu_ranges(text: str) -> str:
@@ -173,16 +173,16 @@ class Perf:
         rows: dict[str, list[tuple[tuple[str], float]]] = {}
         for metric, cpu, counter in self._counters:
             rows.setdefault(metric, []).append(((cpu,), counter.read()))
-        for metric, found in rows.items():
-            yield METRICS.family(metric, found)
+        for metric, samples in rows.items():
+            yield METRICS.family(metric, samples)
 
     def _open(self) -> Iterator[OpenEvent]:
         cpus = parse_ranges(self._options.perf_cpus) or range(os.cpu_count() or 1)
         for metric, event in self._events():
             for cpu in cpus:
-                found = perfevents.counter(event, cpu, self._open_event)
-                if found is not None:
-                    yield OpenEvent(metric, str(cpu), found)
+                counter = perfevents.counter(event, cpu, self._open_event)
+                if counter is not None:
+                    yield OpenEvent(metric, str(cpu), counter)
 
     def _events(self) -> Iterator[tuple[str, Event]]:
         options = self._options

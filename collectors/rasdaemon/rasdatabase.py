@@ -143,8 +143,8 @@ class Database:
         timestamp = "timestamp" if "timestamp" in columns else "NULL"
         limit = "" if "LIMIT" in where else " LIMIT 1"
         query = f"SELECT id, {timestamp} FROM {_quoted(table)} WHERE {where}{limit}"  # noqa: S608 (names are quoted)
-        for found, at in self._rows(query, id_):
-            return Row(_whole(found), at)
+        for record, at in self._rows(query, id_):
+            return Row(_whole(record), at)
         return None
 
     def _rows(self, query: str, *arguments: int | str) -> list[tuple[Value, ...]]:

@@ -58,8 +58,8 @@ def options(name: str, rows: Iterable[Row]) -> type[Any]:
 
 def _field(name: str, row: Row) -> Any:
     def parse_in_module(text: str) -> Any:
-        found = {field.name: opt for field, opt in flags.options(load(name).options)}
-        return found[row["field"]].parse(text)
+        by_field = {field.name: opt for field, opt in flags.options(load(name).options)}
+        return by_field[row["field"]].parse(text)
 
     default = row["default"]
     return option(

@@ -41,14 +41,14 @@ def text(entries: Mapping[str, Entry]) -> str:
 
 def row(entry: Entry) -> Row:
     """Return an entry as a row of the index."""
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         field.name: value
         for field in fields(Entry)
         if field.name in _PLAIN and (value := getattr(entry, field.name)) != field.default
     }
     if entry.options is not NoOptions:
-        found["options"] = flagrows.rows(entry.options)
-    return {**found, "prefixes": prefixes(entry.metrics)}
+        described["options"] = flagrows.rows(entry.options)
+    return {**described, "prefixes": prefixes(entry.metrics)}
 
 
 def from_row(name: str, row: Row) -> Registered:

@@ -35,7 +35,7 @@ class LlcSizes:
         return self._sizes
 
     def _find(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for cpu in sysfs.listing_optional(self._base):
             directory = f"{self._base}/{cpu}/cache"
             for index in sysfs.listing_optional(directory) if cpu[3:].isdigit() else ():
@@ -44,5 +44,5 @@ class LlcSizes:
                 cache = sysfs.number(f"{directory}/{index}/id")
                 size = parse_size(sysfs.attribute(f"{directory}/{index}/size") or "")
                 if cache is not None and size is not None:
-                    found.setdefault(str(cache), size)
-        return found
+                    sizes.setdefault(str(cache), size)
+        return sizes

@@ -122,13 +122,13 @@ def _directories(path: Path) -> list[_Directory]:
     """Return the subdirectories by name; empty if the directory does not exist."""
     try:
         with os.scandir(path) as entries:
-            found = sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
+            listed = sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
             device = path.stat().st_dev
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
         raise CollectorError(f"{path}: {error.strerror}") from error
-    return [_Directory((device, inode), _readable(name), path / name) for name, inode in found]
+    return [_Directory((device, inode), _readable(name), path / name) for name, inode in listed]
 
 
 def _readable(name: str) -> str:

@@ -14,10 +14,10 @@ def read(directory: str, names: Iterable[str]) -> dict[str, str]:
     Raises SourceAbsentError if the directory does not exist: devices can disappear.
     """
     texts = ((name, sysfs.attribute(f"{directory}/{name}")) for name in names)
-    found = {name: text for name, text in texts if text is not None}
-    if not found:
+    values = {name: text for name, text in texts if text is not None}
+    if not values:
         _check(directory)
-    return found
+    return values
 
 
 def _check(directory: str) -> None:

@@ -55,8 +55,8 @@ def decode(raw: bytes) -> str:
 def listing(directory: str | Path) -> Listing:
     """List a directory. Raises SourceAbsentError if it does not exist."""
     try:
-        with os.scandir(directory) as found:
-            entries = sorted((entry.name, entry.inode()) for entry in found)
+        with os.scandir(directory) as scanned:
+            entries = sorted((entry.name, entry.inode()) for entry in scanned)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceAbsentError(f"no directory {directory}") from error
     except OSError as error:

@@ -51,11 +51,11 @@ class SystemBus:
             )
             for path, interface, name in wanted
         ]
-        found = []
+        values = []
         for reply in self._ask(questions):
             good = reply.header.message_type is self._jeepney.MessageType.method_return
-            found.append(reply.body[0][1] if good else None)
-        return found
+            values.append(reply.body[0][1] if good else None)
+        return values
 
     def _ask(self, questions: Sequence[Any]) -> list[Any]:
         """Send questions, several at once, and return the replies in their order."""

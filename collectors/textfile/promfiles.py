@@ -120,8 +120,8 @@ class PromFiles:
         listing = _list(self._directories)
         files: list[Hashable] = []
         for path, status in listing.files.items():
-            found = None if status is None else steadyfile.stamp(status)
-            files.append((path, found, found is not None and self._is_recent(found)))
+            stamp = None if status is None else steadyfile.stamp(status)
+            files.append((path, stamp, stamp is not None and self._is_recent(stamp)))
         return tuple(files), tuple(listing.unreadable)
 
     def _file(
@@ -147,29 +147,29 @@ class PromFiles:
         if status is None:
             gone = CollectorConfigError("missing", "cannot be opened: No such file or directory")
             return PromFile(refusal=gone, settled=True)
-        found = steadyfile.stamp(status)
+        stamp = steadyfile.stamp(status)
         try:
             # Checked before opening: opening a device may have effects.
             if not stat.S_ISREG(status.st_mode):
                 raise CollectorConfigError("kind", "is not a regular file")
             limit = min(self._limits.file_bytes, remaining.bytes)
-            found, content = steadyfile.read(path, limit=limit, beneath=home)
+            stamp, content = steadyfile.read(path, limit=limit, beneath=home)
             families = _parse(content, remaining)
         except CollectorConfigError as error:
             # Never raised: a traceback would keep the parser's frames, with all that was read.
             refusal = CollectorConfigError(error.reason, str(error))
-            settled = not self._is_recent(found)
+            settled = not self._is_recent(stamp)
             if isinstance(error, LabelsError):
-                return PromFile(found, (), refusal, settled, labels=remaining.labels + 1)
+                return PromFile(stamp, (), refusal, settled, labels=remaining.labels + 1)
             samples = remaining.samples + 1 if refusal.reason == "samples" else 0
-            return PromFile(found, (), refusal, settled, samples=samples)
+            return PromFile(stamp, (), refusal, settled, samples=samples)
         samples = sum(len(family.samples) for family in families)
         labels = sum(len(sample.labels) for family in families for sample in family.samples)
-        settled = not self._is_recent(found)
-        return PromFile(found, families, settled=settled, samples=samples, labels=labels)
+        settled = not self._is_recent(stamp)
+        return PromFile(stamp, families, settled=settled, samples=samples, labels=labels)
 
-    def _is_recent(self, found: FileStamp) -> bool:
-        return abs(self._clock() - found.ctime_ns / _NANOSECONDS) < _SETTLED
+    def _is_recent(self, stamp: FileStamp) -> bool:
+        return abs(self._clock() - stamp.ctime_ns / _NANOSECONDS) < _SETTLED
 
 
 def _parse(content: bytes, remaining: _Remaining) -> tuple[TextFamily, ...]:
@@ -191,9 +191,9 @@ def _list(directories: tuple[str, ...]) -> _Listing:
     listing = _Listing({}, {}, {})
     for directory in _expand(directories):
         try:
-            with os.scandir(directory) as found:
+            with os.scandir(directory) as scanned:
                 names = sorted(
-                    (entry for entry in found if entry.name.endswith(".prom")),
+                    (entry for entry in scanned if entry.name.endswith(".prom")),
                     key=lambda entry: entry.name,
                 )
         except OSError as error:
@@ -223,8 +223,8 @@ def _expand(directories: tuple[str, ...]) -> Iterator[str]:
         else:
             in_python = pattern.replace("[^", "[!")  # Go's syntax for it
             matches = sorted(glob.glob(in_python, include_hidden=True)) or [pattern]  # noqa: PTH207 (patterns may be absolute)
-        for found in matches:
-            directory = os.path.normpath(found)
+        for matched in matches:
+            directory = os.path.normpath(matched)
             if directory not in seen:
                 seen.add(directory)
                 yield directory

@@ -135,14 +135,17 @@ def _families(found: Iterable[Row]) -> list[Family]:
 
 def _rows(connection: Socket) -> Iterator[Row]:
     for interface in list(connection.list_dev()):
-        found = attributes_of(interface)
-        device, index = found.get("NL80211_ATTR_IFNAME"), found.get("NL80211_ATTR_IFINDEX")
+        attributes = attributes_of(interface)
+        device, index = (
+            attributes.get("NL80211_ATTR_IFNAME"),
+            attributes.get("NL80211_ATTR_IFINDEX"),
+        )
         if not device or index is None:  # a virtual device without a name
             continue
-        if (frequency := found.get("NL80211_ATTR_WIPHY_FREQ")) is not None:
+        if (frequency := attributes.get("NL80211_ATTR_WIPHY_FREQ")) is not None:
             yield "interface_frequency_hertz", (device,), float(frequency * _MEGAHERTZ)
         if (network := connection.get_associated_bss(index)) is not None:
-            yield "station_info", (device, *_network(attributes_of(network), found)), 1.0
+            yield "station_info", (device, *_network(attributes_of(network), attributes)), 1.0
         for station in list(connection.get_stations(index)):
             station_attributes = attributes_of(station)
             address = str(station_attributes.get("NL80211_ATTR_MAC", ""))
@@ -151,8 +154,8 @@ def _rows(connection: Socket) -> Iterator[Row]:
                 yield name, (device, address), value
 
 
-def _network(found: Mapping[str, Any], interface: Mapping[str, Any]) -> tuple[str, str, str]:
-    network = attributes_of(found.get("NL80211_ATTR_BSS") or {})
+def _network(attributes: Mapping[str, Any], interface: Mapping[str, Any]) -> tuple[str, str, str]:
+    network = attributes_of(attributes.get("NL80211_ATTR_BSS") or {})
     elements = network.get("NL80211_BSS_INFORMATION_ELEMENTS") or {}
     name = interface.get("NL80211_ATTR_SSID") or elements.get("SSID", "")
     text = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
@@ -160,16 +163,18 @@ def _network(found: Mapping[str, Any], interface: Mapping[str, Any]) -> tuple[st
     return str(network.get("NL80211_BSS_BSSID", "")), text, mode
 
 
-def _station(found: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _station(attributes: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for key, name, _, scale in _NUMBERS:
-        if (value := found.get(f"NL80211_STA_INFO_{key}")) is not None:
+        if (value := attributes.get(f"NL80211_STA_INFO_{key}")) is not None:
             yield name, value / scale
     for key, name, _ in _BYTES:  # 32 bits wide in kernels before 3.16
-        wide = found.get(f"NL80211_STA_INFO_{key}64")
-        if (value := found.get(f"NL80211_STA_INFO_{key}") if wide is None else wide) is not None:
+        wide = attributes.get(f"NL80211_STA_INFO_{key}64")
+        if (
+            value := attributes.get(f"NL80211_STA_INFO_{key}") if wide is None else wide
+        ) is not None:
             yield name, float(value)
     for key, name, _ in _RATES:
-        rate = attributes_of(found.get(f"NL80211_STA_INFO_{key}") or {})
+        rate = attributes_of(attributes.get(f"NL80211_STA_INFO_{key}") or {})
         wide = rate.get("NL80211_RATE_INFO_BITRATE32")
         if (value := rate.get("NL80211_RATE_INFO_BITRATE") if wide is None else wide) is not None:
             yield name, float(value * _RATE)

@@ -37,13 +37,13 @@ class WifiFixture:
 
     def list_dev(self) -> list[Message]:
         """Return the devices in interfaces.json."""
-        found = []
+        messages = []
         for index, device in enumerate(self._load("interfaces.json"), start=1):
             self._names[index] = name = device.get("name", "")
             frequency = device.get("frequency", 0)
             attributes = {"IFNAME": name, "IFINDEX": index, "WIPHY_FREQ": frequency}
-            found.append(_message("ATTR_", attributes))
-        return found
+            messages.append(_message("ATTR_", attributes))
+        return messages
 
     def get_associated_bss(self, ifindex: int) -> Message | None:
         """Return the network in the device's bss.json."""
@@ -74,11 +74,11 @@ class WifiFixture:
             raise CollectorError(f"{self._directory / file}: {error}") from error
 
 
-def _station(found: Mapping[str, Any]) -> Message:
-    info: dict[str, Any] = {name: found.get(key, 0) / scale for key, name, scale in _NUMBERS}
+def _station(fields: Mapping[str, Any]) -> Message:
+    info: dict[str, Any] = {name: fields.get(key, 0) / scale for key, name, scale in _NUMBERS}
     for key, name in _RATES:
-        info[name] = _message("RATE_INFO_", {"BITRATE32": found.get(key, 0) / _RATE})
-    address = _address(found.get("hardwareaddr", ""))
+        info[name] = _message("RATE_INFO_", {"BITRATE32": fields.get(key, 0) / _RATE})
+    address = _address(fields.get("hardwareaddr", ""))
     return _message("ATTR_", {"MAC": address, "STA_INFO": _message("STA_INFO_", info)})
 
 

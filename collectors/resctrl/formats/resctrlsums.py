@@ -60,12 +60,12 @@ def parse_reading(text: str) -> Reading:
 
 def occupancy(groups: Sequence[ControlGroup], event: str) -> dict[str, int]:
     """Return a gauge of the node by domain: the sum over readable control groups."""
-    found: dict[str, int] = {}
+    by_domain: dict[str, int] = {}
     for group in groups:
         for (domain, name), reading in group.readings.items():
             if name == event and isinstance(reading, int):
-                found[domain] = found.get(domain, 0) + reading
-    return found
+                by_domain[domain] = by_domain.get(domain, 0) + reading
+    return by_domain
 
 
 class BandwidthSums:

@@ -8,7 +8,7 @@ _MAX_CPUS = 1 << 16
 
 def parse_cpu_list(text: str) -> list[int]:
     """Return the CPUs of a list in its order."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in filter(None, text.strip().split(",")):
         first, dash, last = part.partition("-")
         try:
@@ -16,7 +16,7 @@ def parse_cpu_list(text: str) -> list[int]:
             end = parse_uint(last) if dash else begin
         except ValueError as error:
             raise CollectorError(f"CPU list: {error}") from error
-        if not begin <= end < _MAX_CPUS or len(found) > _MAX_CPUS:
+        if not begin <= end < _MAX_CPUS or len(cpus) > _MAX_CPUS:
             raise CollectorError(f"CPU list: no range {part[:40]!r}")
-        found.extend(range(begin, end + 1))
-    return found
+        cpus.extend(range(begin, end + 1))
+    return cpus

@@ -20,33 +20,33 @@ _WITH_FRACTIONS = frozenset({"th"})
 
 def parse(source: str, text: str) -> dict[str, Sequence[int]]:
     """Return the numbers by key. Of `th`, which has fractions, only the first two."""
-    found: dict[str, Sequence[int]] = {}
+    lines_by_key: dict[str, Sequence[int]] = {}
     for line in text.splitlines():
         key, *words = line.split() or [""]
         try:
-            found[key] = [
+            lines_by_key[key] = [
                 parse_uint(word) for word in words[: 2 if key in _WITH_FRACTIONS else None]
             ]
         except ValueError as error:
             raise CollectorError(f"{source}: {key[:40]} {error}") from error
-    if not found.get("net"):
+    if not lines_by_key.get("net"):
         raise CollectorError(f"{source}: no line `net`")
-    return found
+    return lines_by_key
 
 
-def numbers(source: str, found: Mapping[str, Sequence[int]], key: str, count: int) -> Sequence[int]:
+def numbers(source: str, lines: Mapping[str, Sequence[int]], key: str, count: int) -> Sequence[int]:
     """Return the numbers of a line; empty if the kernel has no such line."""
-    values = found.get(key, ())
+    values = lines.get(key, ())
     if values and len(values) < count:
         raise CollectorError(f"{source}: {key} has {len(values)} numbers, not {count}")
     return values
 
 
 def procedures(
-    source: str, found: Mapping[str, Sequence[int]], key: str, version: str, names: Sequence[str]
+    source: str, lines: Mapping[str, Sequence[int]], key: str, version: str, names: Sequence[str]
 ) -> Iterator[Row]:
     """Yield the counts of a line, which begins with their number. Older kernels have fewer procedures; `-` is not exported."""
-    if (values := found.get(key)) is None:
+    if (values := lines.get(key)) is None:
         return
     if len(values) - 1 != (values[0] if values else -1):
         raise CollectorError(f"{source}: {key} is incomplete")

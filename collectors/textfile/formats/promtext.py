@@ -109,13 +109,13 @@ def parse(
     samples = labels = 0
     for number, line in enumerate(_lines(text), start=1):
         try:
-            found = _line(line, drafts)
+            parsed = _line(line, drafts)
         except ValueError as error:
             reason = error.reason if isinstance(error, _LineError) else "syntax"
             raise PromtextError(reason, f"line {number}: {error}") from error
-        if found is not None:
+        if parsed is not None:
             samples += 1
-            labels += found
+            labels += parsed
         # A family may have a HELP only, and takes as much memory as a sample.
         if max(samples, len(drafts)) > most_samples:
             raise PromtextError("samples", f"line {number}: more than {most_samples} samples")

@@ -95,7 +95,7 @@ def _group_discovery(version: str, metrics: Sequence[str]) -> dict[str, Any]:
                 "versions": [
                     {
                         "version": served,
-                        "resources": [_resource(*one, served, metrics) for one in _SCOPES]
+                        "resources": [_resource(*scope, served, metrics) for scope in _SCOPES]
                         if metrics
                         else [],
                         "freshness": "Current",

@@ -63,13 +63,13 @@ class PodReports:
             return cached
         return await self._sources.read_pod(namespace, name)
 
-    async def pod(self, found: FoundPod, window: Window | None = None) -> Report:
+    async def pod(self, selected: FoundPod, window: Window | None = None) -> Report:
         """Report why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
         decisions = self._decider.latest
-        head, nodes = await self._scores(found.record)
-        if found.pod is None:
+        head, nodes = await self._scores(selected.record)
+        if selected.pod is None:
             return Report(head, objects={"nodes": _some(nodes, window)})
-        explained = await self._explained(decisions, found.pod, found.record, nodes, window)
+        explained = await self._explained(decisions, selected.pod, selected.record, nodes, window)
         merged = ((name, {**nodes.get(name, {}), **own}) for name, own in explained.nodes)
         return Report({**head, **explained.head}, objects={"nodes": merged})
 

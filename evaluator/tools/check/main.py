@@ -66,34 +66,55 @@ def main(argv: Sequence[str]) -> int:
         help="operations port of a running evaluator: say which nodes have the metrics now, such as http://localhost:8080",
     )
     given = command.parse_args(argv)
-    checked = [one for name in given.files for one in _check_named(name)]
+    checked = [checked_object for name in given.files for checked_object in _check_named(name)]
     try:
         _compare(checked, given.live)
     except LiveError as error:
         command.error(str(error))
-    found = [one.findings for one in checked if one.findings.kind or one.findings.errors]
-    if not found:
-        found = [Findings(", ".join(given.files), [_NOTHING])]
-    sys.stdout.write(as_json(found) if given.output == "json" else as_text(found))
-    failed = any(one.errors or (given.strict and one.warnings) for one in found)
+    findings = [
+        checked_object.findings
+        for checked_object in checked
+        if checked_object.findings.kind or checked_object.findings.errors
+    ]
+    if not findings:
+        findings = [Findings(", ".join(given.files), [_NOTHING])]
+    sys.stdout.write(as_json(findings) if given.output == "json" else as_text(findings))
+    failed = any(
+        checked_object.errors or (given.strict and checked_object.warnings)
+        for checked_object in findings
+    )
     return 1 if failed else 0
 
 
 def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
     """Compare workloads with policies, and the metrics of policies with those that exist. Raises LiveError."""
-    policies = {one.policy.key: one.policy for one in checked if one.policy}
-    recorded = frozenset[str]().union(*(one.recorded for one in checked))
+    policies = {
+        checked_object.policy.key: checked_object.policy
+        for checked_object in checked
+        if checked_object.policy
+    }
+    recorded = frozenset[str]().union(*(checked_object.recorded for checked_object in checked))
     used = sorted(frozenset[str]().union(*(policy.base_metrics for policy in policies.values())))
     live = ask(live_url, used) if live_url else NOTHING_KNOWN
-    for one in checked:
-        if one.policy:
-            known = {metric for metric in one.policy.base_metrics if live.of(metric).read}
-            one.findings.warnings += live.warnings(one.policy)
-            one.findings.warnings += metrics.warnings(one.policy, shipped(), recorded, known)
-            one.findings.meanings += metrics.not_shipped(one.policy, shipped(), recorded, known)
-            one.findings.meanings += live.notes(one.policy) if live_url else ()
-        if one.workload:
-            one.findings.warnings += workloads.warnings(one.workload, policies)
+    for checked_object in checked:
+        if checked_object.policy:
+            known = {
+                metric for metric in checked_object.policy.base_metrics if live.of(metric).read
+            }
+            checked_object.findings.warnings += live.warnings(checked_object.policy)
+            checked_object.findings.warnings += metrics.warnings(
+                checked_object.policy, shipped(), recorded, known
+            )
+            checked_object.findings.meanings += metrics.not_shipped(
+                checked_object.policy, shipped(), recorded, known
+            )
+            checked_object.findings.meanings += (
+                live.notes(checked_object.policy) if live_url else ()
+            )
+        if checked_object.workload:
+            checked_object.findings.warnings += workloads.warnings(
+                checked_object.workload, policies
+            )
 
 
 def _check_named(name: str) -> Iterator[Checked]:
@@ -102,7 +123,9 @@ def _check_named(name: str) -> Iterator[Checked]:
         return
     for file in manifests.files_in(name):
         # The file was not named explicitly: rules and dashboards may be stored beside manifests.
-        yield from (one for one in check_file(file) if one.findings.errors != [_NO_OBJECT])
+        yield from (
+            checked for checked in check_file(file) if checked.findings.errors != [_NO_OBJECT]
+        )
 
 
 def check_file(name: str) -> list[Checked]:

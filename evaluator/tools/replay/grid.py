@@ -50,7 +50,7 @@ def align(before: Samples, samples: Samples, moments: Floats) -> Rows:
     cells = rows * nodes + samples.nodes[: len(rows)]
     latest.reshape(-1)[cells] = np.arange(nodes, nodes + len(rows))
     np.maximum.accumulate(latest, axis=0, out=latest)  # positions ascend with time
-    every = [np.concatenate([one, other]) for one, other in zip(before, samples, strict=True)]
+    every = [np.concatenate([row, other]) for row, other in zip(before, samples, strict=True)]
     return Rows(every[2].take(latest), every[3].take(latest), every[0].take(latest))
 
 

@@ -59,8 +59,8 @@ class Track:
 
     def step(self, step: Step, period: Period) -> None:
         """Advance to the decisions of a step."""
-        found = step.decisions.policies[self.policy].states[self.strategy].found
-        mask = found.violated if self._all_of else found.per_rule[:, self._numbers[0]]
+        violated = step.decisions.policies[self.policy].states[self.strategy].found
+        mask = violated.violated if self._all_of else violated.per_rule[:, self._numbers[0]]
         self._read_until(step.block, step.row)
         if alike(mask, self._mask):
             self._compare(step)
@@ -69,7 +69,7 @@ class Track:
         self._end(ended, step.at, period)
         self._start[began], self._worst[began] = step.at, np.nan
         self._missing = (self._missing & mask) | (
-            began & found.missing[:, [*self._numbers]].any(axis=1)
+            began & violated.missing[:, [*self._numbers]].any(axis=1)
         )
         self._mask = mask.copy()
         self._compare(step)

@@ -161,12 +161,12 @@ def _flaps(one: PolicyResult, result: Result, hours: float) -> dict[str, Any]:
 def _refused(seconds: Floats, result: Result) -> dict[str, Any]:
     """Return the capacity that dontschedule kept from new pods."""
     known: Resources = result.allocatable
-    found: dict[str, Any] = {"nodeHours": _number(float(seconds.sum()) / _HOUR)}
+    hours: dict[str, Any] = {"nodeHours": _number(float(seconds.sum()) / _HOUR)}
     for name, resource, unit in (("coreHours", "cpu", 1.0), ("gibHours", "memory", float(1 << 30))):
         amounts = np.array([known.get(node, {}).get(resource, np.nan) for node in result.nodes])
         lost = np.where(seconds > 0, amounts * seconds, 0.0).sum() / unit / _HOUR
-        found[name] = _number(float(lost)) if known else None
-    return found
+        hours[name] = _number(float(lost)) if known else None
+    return hours
 
 
 def _nodes(one: PolicyResult, result: Result) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -104,7 +104,7 @@ class Backtest:
             totals.finish()
         for feature in self._features:
             feature.finish()
-        found = [
+        facts = [
             PolicyResult(
                 self._written[policy.key],
                 [track for track in self._tracks if track.policy == policy.key],
@@ -118,7 +118,7 @@ class Backtest:
             self._nodes,
             self._period,
             self._timing,
-            found,
+            facts,
             self._coverage,
             self._replay.samples,
             self._replay.evaluations,
@@ -130,5 +130,5 @@ def warm_up(policies: Sequence[Policy], timing: Timing) -> float:
     """Return the seconds before a range that its first decisions depend on."""
     strategies: list[Strategy] = [s for p in policies for s in p.strategies.values()]
     options = [rule.options for strategy in strategies for rule in strategy.rules]
-    longest = max((one.for_seconds + one.clear_after for one in options), default=0.0)
+    longest = max((policy.for_seconds + policy.clear_after for policy in options), default=0.0)
     return float(np.ceil((longest + timing.stale_after) / timing.step) * timing.step)

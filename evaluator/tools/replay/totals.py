@@ -150,6 +150,6 @@ class Coverage:
 
     def missing_share(self, metrics: Iterable[str]) -> float:
         """Return the share of readings of these metrics that are missing, gaps of the source left out; NaN without data."""
-        found = [self.missing_seconds.get(metric, np.nan) for metric in metrics]
-        total = self.seconds * self._nodes * len(found)
-        return sum(found) / total if total else np.nan
+        missing = [self.missing_seconds.get(metric, np.nan) for metric in metrics]
+        total = self.seconds * self._nodes * len(missing)
+        return sum(missing) / total if total else np.nan

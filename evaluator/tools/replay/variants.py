@@ -29,7 +29,7 @@ def variants(policies: Sequence[Policy]) -> Iterator[Variant]:
     for target in TARGETS:
         for hold in DURATIONS:
             for clear in DURATIONS:
-                made = [_policy(one, target, hold, clear) for one in policies]
+                made = [_policy(policy, target, hold, clear) for policy in policies]
                 yield Variant(target, hold, clear, made)
 
 
@@ -42,8 +42,8 @@ def longest(policies: Sequence[Policy]) -> tuple[float, float]:
         for rule in strategy.rules
     ]
     return (
-        max((one.for_seconds for one in options), default=0.0) or FOR,
-        max((one.clear_after for one in options), default=0.0) or CLEAR_AFTER,
+        max((option.for_seconds for option in options), default=0.0) or FOR,
+        max((option.clear_after for option in options), default=0.0) or CLEAR_AFTER,
     )
 
 
