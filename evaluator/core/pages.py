@@ -6,6 +6,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
@@ -100,6 +101,22 @@ class PodJudge(Protocol):
         ...
 
 
+class PagePast(Protocol):
+    """What was before, for pages about the present: `timeline` and the newest `records`. Methods raise PageError."""
+
+    async def of_all(self, window: Window) -> Facts:
+        """Return the past of the nodes, in the namespace and interval of a window."""
+        ...
+
+    async def of_policy(self, key: PolicyKey, window: Window) -> Facts:
+        """Return the past of the nodes in one policy."""
+        ...
+
+    async def of_node(self, name: str, window: Window) -> Facts:
+        """Return the past of one node in each policy."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class PagePart:
     """What one feature shows on pages of the evaluator, policies, nodes and pods."""
@@ -118,4 +135,5 @@ class PagePart:
     pod: Callable[[Pod, Facts], Facts] = field(default=lambda _pod, _page: {})
     """Of a pod whose page has some fields."""
     judge: PodJudge | None = None
+    past: PagePast | None = None
     section: Section | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from plimsoll import rfc3339
 from plimsoll.html import assets
 from plimsoll.quantity import readable
 from plimsoll.text import printable
@@ -63,6 +64,7 @@ class Templates:
         made.filters["segment"] = segment
         made.filters["query"] = query
         made.filters["readable"] = _readable
+        made.filters["clock"] = clock
         made.globals["assets"] = {asset.kind: asset.path for asset in assets.load().values()}
         return made
 
@@ -101,6 +103,12 @@ def segment(name: str) -> str:
 def query(values: Mapping[str, Any]) -> str:
     """Return a link to the same page with these query parameters; empty ones are left out."""
     return f"?{urlencode({name: value for name, value in values.items() if value})}"
+
+
+def clock(at: str) -> str:
+    """Return a time in RFC 3339 as people write it, to the second: `2026-11-20 09:15:04 UTC`. Other texts stay as they are."""
+    moment = rfc3339.parse_or_none(at)
+    return at if moment is None else rfc3339.seconds(moment)[:-1].replace("T", " ") + " UTC"
 
 
 def root_of(path: str) -> str:

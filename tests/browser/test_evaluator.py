@@ -49,6 +49,8 @@ KINDS_OF_PAGES = (
     r"gangs",
     r"gangs/[^/]+/[^/]+",
     r"rules",
+    r"history",
+    r"history/[^/]+/[^/]+",
 )
 
 

@@ -22,7 +22,10 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         core.loop.followers.append(recorder.decided)
         core.journal.listeners.append(recorder.acted)
     reports = HistoryReports(history, core.loop.newest, started=started, clock=time.time)
-    return Wired(page=PagePart(section=section(reports, shown=options.history)))
+    page = PagePart(
+        section=section(reports, shown=options.history), past=reports if options.history else None
+    )
+    return Wired(page=page)
 
 
 FEATURE = Feature(name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire)

@@ -1,5 +1,6 @@
 """The pages of the history: an activity list that filters, as HTML and as JSON."""
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -8,9 +9,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.report import Window
+from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.records import KINDS, Kind
 from evaluator.features.history.timeline import timeline
@@ -20,6 +22,12 @@ from plimsoll.http.pieces import stepwise, unhurried
 PARAMETERS = ("policy", "node", "pod", "kind", "since", "until", "after", "by")
 _INTERVAL = 3600.0
 """Seconds that a timeline shows without `since`."""
+_PARTS = 6
+"""Parts of a timeline's interval, to each of which a page links."""
+_RECENT = 8
+"""Newest records on pages about the present."""
+_SEARCHED = 200
+"""Records and blocks looked through for them."""
 _SECONDS = re.compile(r"\d{1,10}(\.\d{1,6})?", re.ASCII)
 
 Clock = Callable[[], float]
@@ -51,6 +59,7 @@ class HistoryReports:
             "newest": history.newest,
             "completeSince": rfc3339.millis(history.complete_since(self._started)),
             "filters": {name: window.given.get(name, "") for name in PARAMETERS},
+            "kinds": list(KINDS),
             "window": window.described(total, total),
         }
         if policy:
@@ -58,6 +67,34 @@ class HistoryReports:
         if by := window.given.get("by", ""):
             head["timeline"] = await self._timeline(query, by)
         return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
+
+    async def of_all(self, window: Window) -> Facts:
+        """Return the past of the nodes, in the namespace and interval of a window. Raises PageError."""
+        return await self._past(window, Query(namespace=window.namespace), "node")
+
+    async def of_policy(self, key: PolicyKey, window: Window) -> Facts:
+        """Return the past of the nodes in one policy. Raises PageError."""
+        return await self._past(window, Query(namespace=key.namespace, policy=str(key)), "node")
+
+    async def of_node(self, name: str, window: Window) -> Facts:
+        """Return the past of one node in each policy. Raises PageError."""
+        return await self._past(window, Query(node=name), "policy")
+
+    async def _past(self, window: Window, about: Query, by: str) -> Facts:
+        given = self.query(window)
+        query = replace(about, since=given.since, until=given.until)
+        line = await self._timeline(query, by)
+        few: list[Entry] = []
+        for entry in await unhurried(itertools.islice(self._on().newest_first(query), _SEARCHED)):
+            if entry is not None and len(few) < _RECENT:
+                few.append(entry)
+        return {
+            "timeline": line,
+            "by": by,
+            "records": [written(entry.fields) for entry in few],
+            "completeSince": rfc3339.millis(self._on().complete_since(self._started)),
+            "interval": {name: window.given.get(name, "") for name in ("since", "until")},
+        }
 
     async def _timeline(self, query: Query, by: str) -> dict[str, Any]:
         """Return the rows by node, or by policy of one node. Raises PageError."""
@@ -73,6 +110,7 @@ class HistoryReports:
         return {
             "since": rfc3339.millis(made.since),
             "until": rfc3339.millis(made.until),
+            "parts": _parts(made.since, made.until),
             **made.as_json(),
         }
 
@@ -129,6 +167,12 @@ def section(reports: HistoryReports, *, shown: bool) -> Section:
         },
         parameters=PARAMETERS,
     )
+
+
+def _parts(since: float, until: float) -> list[dict[str, str]]:
+    """Return an interval in equal parts, each with its bounds."""
+    bounds = [rfc3339.millis(since + (until - since) * n / _PARTS) for n in range(_PARTS + 1)]
+    return [{"since": begin, "until": end} for begin, end in itertools.pairwise(bounds)]
 
 
 def written(fields: Mapping[str, Any]) -> dict[str, Any]:

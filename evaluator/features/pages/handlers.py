@@ -183,7 +183,7 @@ class BrowserPages:
 
     def _overview(self, _names: Sequence[str], window: Window) -> Page:
         few = replace(window, size=_POLICIES)
-        return Page("overview.html", "Policies", "", lambda: self._reports.policies.overview(few))
+        return Page("overview.html", "Overview", "", lambda: self._reports.policies.overview(few))
 
     def _policy(self, names: Sequence[str], window: Window) -> Page:
         key = PolicyKey(*names)
@@ -193,9 +193,10 @@ class BrowserPages:
     def _nodes(self, _names: Sequence[str], window: Window) -> Page:
         return Page("nodes.html", "Nodes", "nodes", lambda: self._reports.nodes.page(window))
 
-    def _node(self, names: Sequence[str], _window: Window) -> Page:
+    def _node(self, names: Sequence[str], window: Window) -> Page:
         (name,) = names
-        return Page("node.html", "Node", "nodes", lambda: self._reports.nodes.node(name), name)
+        build = self._reports.nodes.node
+        return Page("node.html", "Node", "nodes", lambda: build(name, window), name)
 
     def _pods(self, _names: Sequence[str], window: Window) -> Page:
         return Page("pods.html", "Pods", "pods", lambda: self._reports.pods.page(window))
@@ -219,7 +220,7 @@ class BrowserPages:
         self, target: Target, title: str, section: str, subject: str = ""
     ) -> dict[str, Any]:
         """Return what templates show around a report."""
-        sections = [("", "Policies"), ("nodes", "Nodes"), ("pods", "Pods")]
+        sections = [("", "Overview"), ("nodes", "Nodes"), ("pods", "Pods")]
         shown = [section for section in self._sections.values() if section.shown]
         sections += [(section.name, section.title) for section in shown]
         return {

@@ -38,8 +38,8 @@ class NodeReports:
         }
         return Report(head, objects={"nodes": rows})
 
-    async def node(self, name: str) -> Report:
-        """Report on a node: each policy with its readings, what was written to it, its failing rules, and what scorers know of it."""
+    async def node(self, name: str, window: Window | None = None) -> Report:
+        """Report on a node: each policy with its readings, what was written to it, its failing rules, and what scorers know of it; for a page also its past."""
         decisions, sources = self._decider.latest, self._sources
         if name not in decisions.table.nodes.position:
             raise PageError(f"no node {name[:SHOWN]}")
@@ -61,4 +61,6 @@ class NodeReports:
             "failingRules": failing_rules.of_node(sources.failing_rules, name, sources.clock()),
             **joined(part.node(name) for part in sources.parts()),
         }
+        if window is not None and sources.past is not None:
+            head["past"] = await sources.past.of_node(name, window)
         return Report(head, objects={"policies": policies})

@@ -25,6 +25,7 @@ from evaluator.features.pages.explain.pod_summary import attempt
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
 from plimsoll.http.pieces import stepwise, unhurried
+from plimsoll.text import counted
 
 _MOST_PODS = 1_000
 """Pods listed for a namespace."""
@@ -81,14 +82,28 @@ class PolicyReports:
             )
         for key, row in zip(shown, rows, strict=True):
             row["problems"] = self._sources.problems(decisions.policies[key])
+        past = self._sources.past
         head = {
             **self._sources.waiting(),
             "nodeCount": len(decisions.table.nodes),
+            "attention": await self._attention(decisions, known),
             "evaluator": self._evaluator(),
             "apiServer": self._api_server(),
             "window": window.described(len(keys), len(known)),
+            **({"past": await past.of_all(window)} if past else {}),
         }
         return Report(head, arrays={"policies": rows})
+
+    async def _attention(self, decisions: Decisions, known: Sequence[PolicyKey]) -> list[str]:
+        """Return what needs attention, each as a phrase; nothing if all is well."""
+        sources, nodes = self._sources, len(decisions.table.nodes)
+        found = await stepwise(overview.attention(decisions, known, sources.problems))
+        if (agents := sources.agents()) is not None and agents < nodes:
+            found.append(f"{nodes - agents} of {counted(nodes, 'node')} without a connected agent")
+        if not (sources.is_leader() or sources.leader()):
+            found.append("no leader is known")
+        stale = [one["kind"] for one in self._api_server() if one["stale"]]
+        return found + [f"the watch of {kind} is stale" for kind in stale]
 
     def _evaluator(self) -> dict[str, Any]:
         sources = self._sources
@@ -155,6 +170,7 @@ class PolicyReports:
             "status": wording.status(self._cluster.status_of(key)),
             **joined(part.policy(decision) for part in sources.parts()),
             **self._pods(key),
+            **({"past": await sources.past.of_policy(key, window)} if sources.past else {}),
         }
         return Report(head, objects={"nodes": entries})
 

@@ -8,7 +8,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages import PagePart, PodJudge, Section
+from evaluator.core.pages import PagePart, PagePast, PodJudge, Section
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
@@ -64,6 +64,11 @@ class PageSources:
     def judge(self) -> PodJudge | None:
         """What judges nodes for pods beside the policies; None if nothing does."""
         return next((part.judge for part in self.parts() if part.judge is not None), None)
+
+    @property
+    def past(self) -> PagePast | None:
+        """What knows the past; None if nothing does."""
+        return next((part.past for part in self.parts() if part.past is not None), None)
 
     @property
     def sections(self) -> Sequence[Section]:

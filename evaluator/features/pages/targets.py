@@ -19,6 +19,7 @@ EXPLAIN = "/explain"
 _SECTIONS = ("policies", "nodes", "pods", "rules")
 _NAMESPACED = ("policies", "pods")
 _FILTERS = ("search", "state", "page")
+_INTERVAL = ("since", "until")
 _LONGEST_SEARCH = 253
 _MOST_PAGES = 10**6
 _ROOT_AS_JSON = "index"
@@ -94,7 +95,7 @@ class Targets:
 
     def filters_of(self, resource: Resource) -> tuple[str, ...]:
         """Return the names of the query's parameters that select entries of a list."""
-        return (*_FILTERS, *self._filters.get(resource.section, ()))
+        return (*_FILTERS, *self._filters.get(resource.section, _INTERVAL))
 
     def _names(self, section: str, name: str) -> tuple[str, ...]:
         """Return the names in a parameter: <namespace>/<name> in sections with namespaces."""

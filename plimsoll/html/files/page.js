@@ -1,7 +1,18 @@
 "use strict";
 // Fetches the page that is shown again every few seconds and replaces <main>. Everything is readable without it.
 // Focus, scroll position, opened <details>, text in inputs and a selection are kept; a hidden page is not refreshed.
+// Times are shown in the reader's time zone, with UTC as the title.
 (() => {
+  const local = () => {
+    for (const one of document.querySelectorAll("time[datetime]:not([title])")) {
+      const at = new Date(one.dateTime);
+      if (isNaN(at)) continue;
+      const today = at.toDateString() === new Date().toDateString();
+      one.title = one.textContent;
+      one.textContent = today ? at.toLocaleTimeString() : at.toLocaleString();
+    }
+  };
+  local();
   const status = document.getElementById("refresh");
   const seconds = Number(document.getElementById("main").dataset.refresh);
   if (!seconds || !status) return;
@@ -51,6 +62,7 @@
     const typed = [...main.querySelectorAll("input[id], select[id]")];
     main.replaceChildren(...fresh.childNodes);
     document.title = next.title;
+    local();
     for (const one of main.querySelectorAll("details[id]")) {
       if (opened.has(one.id)) one.open = opened.get(one.id);
     }

@@ -1,17 +1,21 @@
 """Data of the page `/`: each policy with its strategies, the states of the nodes, and the age of its readings."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.readings.merged import Readings
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy import row
+from plimsoll.text import counted
+
+_NAMED = 3
+"""Policies named where some need attention; more are counted."""
 
 
 def matching(policies: Iterable[PolicyKey], search: str) -> list[PolicyKey]:
@@ -40,6 +44,47 @@ def policies(
         )
         yield
     return rows
+
+
+def attention(
+    decisions: Decisions,
+    keys: Iterable[PolicyKey],
+    problems_of: Callable[[Decision], Sequence[str]],
+) -> Steps[list[str]]:
+    """Return what needs attention in some policies, as phrases: violations of enforced ones, and problems."""
+    nodes = decisions.table.nodes
+    violating, total = nodes.none.copy(), 0
+    violated, flawed = [], []
+    for key in keys:
+        decision, total = decisions.policies[key], total + 1
+        masks = [
+            state.found.violated
+            for name, state in decision.states.items()
+            if name.row.determines_compliance
+        ]
+        if not decision.policy.observed and (found := union(masks, nodes)).any():
+            violating |= found
+            violated.append(key)
+        yield
+        if problems_of(decision):
+            flawed.append(key)
+        yield
+    phrases = []
+    if violated:
+        count = int(np.count_nonzero(violating))
+        verb = "violates" if count == 1 else "violate"
+        of = counted(total, "policy", "policies")
+        which = f"{count} of {counted(len(nodes), 'node')} {verb}"
+        phrases.append(f"{which} {len(violated)} of {of}{_named(violated)}")
+    if flawed:
+        of = counted(total, "policy", "policies")
+        phrases.append(f"{len(flawed)} of {of} with problems{_named(flawed)}")
+    return phrases
+
+
+def _named(keys: Sequence[PolicyKey]) -> str:
+    """Return the names in parentheses, if there are few."""
+    return f" ({', '.join(map(str, keys))})" if len(keys) <= _NAMED else ""
 
 
 def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:

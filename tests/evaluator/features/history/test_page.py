@@ -36,7 +36,7 @@ class Pages:
             self.history, lambda: self.decisions, started=NOW - 600, clock=lambda: NOW
         )
         self.decisions = Decisions()
-        parts = [PagePart(section=section(reports, shown=on))]
+        parts = [PagePart(section=section(reports, shown=on), past=reports if on else None)]
         metrics, cluster = Metrics(), ClusterCache()
         loop = DecisionLoop(cluster, Store(stale_after=9.0, started=0.0), Subscriptions(), metrics)
         sources = PageSources(loop, cluster, clock=lambda: 0.0, parts=lambda: parts)
@@ -154,3 +154,14 @@ async def test_timeline_needs_rows_that_can_be_drawn(pages):
     assert (drawn["since"], drawn["rows"]) == ("2023-11-14T22:03:20.000Z", [])
     for query in ({"by": "pod"}, {"by": "policy"}, {"by": "node", "since": "5m", "until": "6m"}):
         await pages.get("/history.json", 400, **query)
+
+
+async def test_pages_of_the_present_show_the_past_of_an_interval(pages):
+    page = json.loads(await pages.get("/index.json", since="10m"))["past"]
+    assert [one["number"] for one in page["records"]] == [5, 4, 3, 2, 1]
+    assert len(page["timeline"]["parts"]) == 6
+    zoomed = json.loads(await pages.get("/index.json", **page["timeline"]["parts"][1]))["past"]
+    assert [one["number"] for one in zoomed["records"]] == [1]
+    assert "No change and no violation" in await pages.get("/", since="15m")
+    own = json.loads(await pages.get("/policies/ns.json", since="10m"))["past"]
+    assert [one["number"] for one in own["records"]] == [2, 1]

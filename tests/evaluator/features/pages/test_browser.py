@@ -89,16 +89,32 @@ async def test_overview_tells_how_long_the_api_server_was_silent(pages, demo):
 
 async def test_overview_as_a_page_has_the_same_numbers_and_names_states_by_word(pages, demo):
     page = await filled(pages, demo).html("/")
-    assert page.heading == "Policies"
+    assert page.heading == "Overview"
     [strip] = [one for one in page.all("svg") if one["class"] == "strip"]
     assert strip["role"] == "img"
     assert strip["aria-label"] == "1 violated, 1 pending, 1 awaited, 1 clear"
-    assert [path["class"] for path in page.all("path")] == [
+    assert [path["class"] for path in page.all("path") if "class" in path] == [
         "is-violated",
         "is-pending",
         "is-awaited",
     ]
     assert "waiting for the first report of 1 node" in page.text
+
+
+async def test_overview_says_in_one_line_whether_all_is_well(pages, demo, parsed, rule):
+    pages.know(demo, nodes=("a", "b"))
+    pages.store.subscribe(["m", "k"])
+    pages.report({"a": Delta({"m": 1.0, "k": 0.0}), "b": Delta({"m": 1.0, "k": 0.0})})
+    assert (await data(pages, "/"))["attention"] == []
+    assert "All is well" in (await pages.html("/")).text
+    pages.report({"a": Delta({"m": 10.0})})
+    [phrase] = (await data(pages, "/"))["attention"]
+    assert phrase == "1 of 2 nodes violates 1 of 1 policy (ns/demo)"
+    assert f"Needs attention : {phrase}." in (await pages.html("/")).text
+    observed = parsed("demo", deschedule=[rule("m GreaterThan 9")])
+    object.__setattr__(observed, "observed_by", "--observe")
+    pages.know(observed, nodes=("a", "b"))
+    assert (await data(pages, "/"))["attention"] == []
 
 
 async def test_policy_lists_nodes_that_differ_with_times_and_timers(pages, demo):
@@ -327,7 +343,7 @@ async def test_a_namespace_has_lists_of_its_own(pages, demo, parsed):
         found = await data(pages, path)
         assert [one["policy"] for one in found["policies"]] == ["ns/demo"]
         assert (found["window"]["found"], found["window"]["total"]) == (1, 1)
-        assert (await pages.html(path)).heading == "Policies ns"
+        assert (await pages.html(path)).heading == "Overview ns"
         assert (await data(pages, f"{path}?search=2"))["policies"] == []
     assert [one["pod"] for one in (await data(pages, "/pods/ns-2"))["pods"]] == ["ns-2/web"]
 

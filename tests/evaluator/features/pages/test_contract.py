@@ -15,7 +15,10 @@ FAILING = {"file", "group", "rule", "reason", "message"}
 RULE = {"rule", "words", "broken"}
 FIELDS = {
     "/": {
-        "": {"waitingFor", "nodeCount", "evaluator", "apiServer", "window", "policies"},
+        "": {
+            *("waitingFor", "nodeCount", "attention"),
+            *("evaluator", "apiServer", "window", "policies"),
+        },
         "evaluator": {"version", "leads", "leader", "agents", "sources", "gangs", "scorers"},
         "apiServer.0": {"kind", "silentSeconds", "stale"},
         "window": WINDOW,
