@@ -15,7 +15,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.replay import StartReplay
-from evaluator.core.simulation import Evictor, ExtenderVerbs
+from evaluator.core.simulation import Evictor, MakeVerbs
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.removal import Removal
 
@@ -71,7 +71,7 @@ class Feature(Generic[Options]):
     """What it writes to nodes, for the command `clean`."""
     replayable: Replayable[Any] | None = None
     """What it does with decisions, for the command `backtest`."""
-    extender: ExtenderVerbs | None = None
+    extender: MakeVerbs | None = None
     """How it answers kube-scheduler, for the command `simulate`."""
     evicting: Evicting[Any] | None = None
     """How it evicts pods, for the command `simulate`."""

@@ -7,16 +7,24 @@ from typing import Protocol
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
 from evaluator.core.model.pod import Pod
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol.codec import Args
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderVerbs:
-    """kube-scheduler's verbs without HTTP. `rejected`: node → reason. `scores`: 0..10, an absent node counts as 0."""
+    """kube-scheduler's verbs without HTTP, at a time (seconds, the clock of the readings).
 
-    rejected: Callable[[Args, Decisions], Mapping[str, str]]
-    scores: Callable[[Args, Decisions], Sequence[tuple[str, int]]]
+    `rejected`: node → reason. `scores`: 0..10, an absent node counts as 0.
+    """
+
+    rejected: Callable[[Args, Decisions, float], Mapping[str, str]]
+    scores: Callable[[Args, Decisions, float], Sequence[tuple[str, int]]]
+
+
+MakeVerbs = Callable[[Placements], ExtenderVerbs]
+"""Returns the verbs that count these pods, placed since the readings."""
 
 
 class Evictor(Protocol):

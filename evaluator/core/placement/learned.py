@@ -84,6 +84,11 @@ class Learned:
         self._samples: dict[tuple[PolicyKey, str], _Samples] = {}
         self._known: dict[tuple[PolicyKey, str], Added] = {}
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a trial waits for a reading."""
+        return bool(self._trials)
+
     def of(self, policy: PolicyKey, metric: str) -> Added | None:
         """Return what a pod of a policy adds to a metric; None until enough trials have ended."""
         return self._known.get((policy, metric))

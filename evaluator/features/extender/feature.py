@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
@@ -13,8 +14,8 @@ from evaluator.core.protocol.codec import Args
 from evaluator.core.report import Effect, Effects, listed
 from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired
-from evaluator.features.extender import verbs as answers
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
+from evaluator.features.extender.verbs import CountingVerbs
 
 
 class RefusedNodes(Effects):
@@ -41,14 +42,17 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
 
 
-def rejected(args: Args, decisions: Decisions) -> Mapping[str, str]:
-    """Return the nodes that filter rejects, with the reasons."""
-    return answers.answer_filter(args, decisions).failed
+def simulated(placements: Placements) -> ExtenderVerbs:
+    """Return the verbs for a simulation."""
+    verbs = CountingVerbs(placements)
 
+    def rejected(args: Args, decisions: Decisions, now: float) -> Mapping[str, str]:
+        return verbs.filter(args, decisions, now).failed
 
-def scores(args: Args, decisions: Decisions) -> Sequence[tuple[str, int]]:
-    """Return the scores of prioritize."""
-    return answers.answer_prioritize(args, decisions).scores
+    def scores(args: Args, decisions: Decisions, now: float) -> Sequence[tuple[str, int]]:
+        return verbs.prioritize(args, decisions, now).scores
+
+    return ExtenderVerbs(rejected, scores)
 
 
 FEATURE = Feature(
@@ -56,5 +60,5 @@ FEATURE = Feature(
     options=FeatureOptions,
     metrics=ExtenderMetrics,
     wire=wire,
-    extender=ExtenderVerbs(rejected, scores),
+    extender=simulated,
 )

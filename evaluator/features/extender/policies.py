@@ -1,17 +1,15 @@
 """Serves the filter and prioritize verbs from the current decisions, over HTTP."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from evaluator.core.model.names import POLICY_LABEL, PolicyKey
-from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
-from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.protocol import codec, podview
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.protocol import codec
 from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.core.protocol.podview import ForPod
 from evaluator.features.extender import verbs
@@ -80,8 +78,7 @@ class PolicyVerbs:
         """`placements`: the pods placed since the readings, on `clock`; None: they do not count."""
         self._decisions = decisions
         self._metrics = metrics
-        self._for_pod = for_pod
-        self._placements = placements
+        self._counting = verbs.CountingVerbs(placements, for_pod)
         self._clock = clock
         self._errors = ErrorResponder()
         self._verbs: Mapping[str, tuple[str, Verb]] = {
@@ -111,7 +108,7 @@ class PolicyVerbs:
         return Response(HTTPStatus.OK, body, _JSON)
 
     def _filter(self, args: codec.Args, decisions: Decisions) -> Answer:
-        answer = verbs.answer_filter(args, decisions, self._for_pod, self._count)
+        answer = self._counting.filter(args, decisions, self._clock())
         self._metrics.filtered_nodes.labels("enforce").inc(len(answer.failed))
         self._metrics.filtered_nodes.labels("observe").inc(len(answer.observed))
         pod = f"{args.namespace}/{args.pod}"
@@ -122,33 +119,15 @@ class PolicyVerbs:
             )
         else:
             log.info("All nodes pass", pod=pod, policy=answer.policy, why=answer.result.value)
-        only = len(args.names) - len(answer.failed) == 1  # kube-scheduler then asks for no scores
-        if only and answer.result in {verbs.Result.DECIDED, verbs.Result.NO_RULES}:
-            self._answered(args, [name for name in args.names if name not in answer.failed])
         reply = codec.encode_filter(args, answer.failed)
         return answer.result, Parts(reply.size, reply.parts)
 
     def _prioritize(self, args: codec.Args, decisions: Decisions) -> Answer:
-        answer = verbs.answer_prioritize(args, decisions, self._for_pod, self._count)
+        answer = self._counting.prioritize(args, decisions, self._clock())
         if answer.result is not verbs.Result.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
-        else:
-            self._answered(args, answer.best)
         return answer.result, codec.encode_priorities(answer.scores)
-
-    def _count(self, decision: Decision, decisions: Decisions) -> Decision:
-        """Return a policy's decision with the pods placed since its readings."""
-        if self._placements is None:
-            return decision
-        return self._placements.counted(decision, decisions, self._clock()).decision
-
-    def _answered(self, args: codec.Args, nodes: Sequence[str]) -> None:
-        """Count the pod on the node that kube-scheduler chooses unless another plugin prefers a different one."""
-        if self._placements is not None and args.uid:
-            key = PolicyKey(args.namespace or "default", args.labels[POLICY_LABEL])
-            pod = PlacedPod(args.uid, key, podview.requested(args))
-            self._placements.answered(pod, nodes, self._clock())
 
 
 def _passing(args: codec.Args, failed: Mapping[str, str]) -> str:

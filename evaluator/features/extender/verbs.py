@@ -8,11 +8,15 @@ Exception: if a policy's rules use per-pod metrics, `ForPod` evaluates them for 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.placement.ledger import PlacedPod
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.protocol import podview
 from evaluator.core.protocol.codec import Args
 from evaluator.core.protocol.podview import ForPod
 
@@ -114,3 +118,48 @@ def _lookup(
     if decision.policy.per_pod_metrics:
         decision = for_pod(args, decision, decisions)
     return policy, count(decision, decisions)
+
+
+class CountingVerbs:
+    """The verbs with the pods placed since the readings; each answer counts its pod where kube-scheduler probably puts it."""
+
+    def __init__(self, placements: Placements | None, for_pod: ForPod = for_any) -> None:
+        """`placements`: None if only readings count."""
+        self._placements = placements
+        self._for_pod = for_pod
+
+    def filter(self, args: Args, decisions: Decisions, now: float) -> FilterAnswer:
+        """Return `answer_filter` at `now` (seconds, the clock of the readings)."""
+        answer = answer_filter(args, decisions, self._for_pod, self._count(now))
+        if len(args.names) - len(answer.failed) == 1 and answer.result in _APPLIES:
+            # kube-scheduler asks for no scores of a single node.
+            self._answered(args, [name for name in args.names if name not in answer.failed], now)
+        return answer
+
+    def prioritize(self, args: Args, decisions: Decisions, now: float) -> PrioritizeAnswer:
+        """Return `answer_prioritize` at `now` (seconds, the clock of the readings)."""
+        answer = answer_prioritize(args, decisions, self._for_pod, self._count(now))
+        if answer.result is Result.DECIDED:
+            self._answered(args, answer.best, now)
+        return answer
+
+    def _count(self, now: float) -> Count:
+        if self._placements is None:
+            return count_none
+        return partial(_counted, self._placements, now)
+
+    def _answered(self, args: Args, nodes: Sequence[str], now: float) -> None:
+        if self._placements is not None and args.uid:
+            key = PolicyKey(args.namespace or "default", args.labels[POLICY_LABEL])
+            pod = PlacedPod(args.uid, key, podview.requested(args))
+            self._placements.answered(pod, nodes, now)
+
+
+_APPLIES = frozenset({Result.DECIDED, Result.NO_RULES})
+"""Results for pods with an enforced policy."""
+
+
+def _counted(
+    placements: Placements, now: float, decision: Decision, decisions: Decisions
+) -> Decision:
+    return placements.counted(decision, decisions, now).decision

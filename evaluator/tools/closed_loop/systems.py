@@ -10,15 +10,21 @@ from msgspec import Raw, json
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.catalog.load import shipped
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
+from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.resources import RESOURCES
+from evaluator.core.placement.ledger import PlacedPod
+from evaluator.core.placement.measures import Measures
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
 from evaluator.core.protocol.codec import Args
 from evaluator.core.readings.column import Column, Floats, unknown
-from evaluator.core.simulation import Evictor, ExtenderVerbs
+from evaluator.core.simulation import Evictor, MakeVerbs
 from evaluator.tools.closed_loop.kube_scheduler import Positions, Scores, from_extender
 from evaluator.tools.closed_loop.use import UseHistory
 from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
@@ -172,7 +178,7 @@ class Plimsoll(DefaultPlugins):
         self,
         nodes: Nodes,
         policies: Sequence[Policy],
-        verbs: ExtenderVerbs,
+        verbs: MakeVerbs,
         *,
         weight: int,
         evictor: Evictor | None = None,
@@ -181,7 +187,12 @@ class Plimsoll(DefaultPlugins):
         self._policies = [replace(policy, observed_by="") for policy in policies]
         self._key = policies[0].key
         self._metrics = frozenset[str]().union(*(policy.metrics for policy in policies))
-        self._verbs = verbs
+        has = {Resource.CPU: 1000.0 * nodes.cores, Resource.MEMORY: nodes.memory}
+        allocatable = tuple(has.get(resource, 0.0) for resource in RESOURCES)
+        self._placements = Placements(
+            Measures(shipped), lambda _node: allocatable, stale_after=_STALE_AFTER
+        )
+        self._verbs = verbs(self._placements)
         self._weight = weight
         self._evictor = evictor
         self._names = NodeIndex(nodes.names)
@@ -198,10 +209,12 @@ class Plimsoll(DefaultPlugins):
         """Take the readings of all nodes; they are decided on when the next pod needs it."""
         self._readings.read(now, history, self._metrics)
         self._current = False
+        if self._placements.learned.waiting:
+            self._decided(now)
 
     def permitted(self, pod: SimulatedPod, feasible: Positions, now: float) -> Positions:
         """Return the nodes that the extender's filter does not reject."""
-        rejected = self._verbs.rejected(self._args(pod, feasible), self._decided(now))
+        rejected = self._verbs.rejected(self._args(pod, feasible), self._decided(now), now)
         if not rejected:
             return feasible
         passing = [node for node in feasible.tolist() if self._names[node] not in rejected]
@@ -209,13 +222,14 @@ class Plimsoll(DefaultPlugins):
 
     def scores(self, pod: SimulatedPod, feasible: Positions, now: float) -> Scores:
         """Return the extender's scores as kube-scheduler adds them."""
-        given = self._verbs.scores(self._args(pod, feasible), self._decided(now))
+        given = self._verbs.scores(self._args(pod, feasible), self._decided(now), now)
         position = self._names.position
         by_node = {position[name]: score for name, score in given}
         return from_extender(by_node, feasible, self._weight)
 
     def bound(self, pod: SimulatedPod, node: int, now: float) -> None:
         """Add the pod to the running ones."""
+        self._placements.bound(self._placed(pod), self._names[node], now, now)
         meta = PodMeta(
             name=pod.name, namespace=self._key.namespace, labels={POLICY_LABEL: self._key.name}
         )
@@ -227,6 +241,7 @@ class Plimsoll(DefaultPlugins):
         """Remove the pod from the running ones."""
         found = self._pods.pop(pod.name, None)
         if found is not None:
+            self._placements.gone(self._placed(pod), self._names[node])
             self._running.change(found, None)
             self._feasible.change_pod(found, None)
 
@@ -250,12 +265,20 @@ class Plimsoll(DefaultPlugins):
                 self._policies, self._names, self._readings, now=now, before=self._decisions
             )
             self._current = True
+            for _ in self._placements.follow(self._decisions, now):
+                pass
         return self._decisions
+
+    def _placed(self, pod: SimulatedPod) -> PlacedPod:
+        requests = {Resource.CPU: round(1000 * pod.cpu), Resource.MEMORY: int(pod.memory)}
+        vector = tuple(requests.get(resource, 0) for resource in RESOURCES)
+        return PlacedPod(pod.name, self._key, vector)
 
     def _args(self, pod: SimulatedPod, feasible: Positions) -> Args:
         names = [self._names[node] for node in feasible.tolist()]
         labels = {POLICY_LABEL: self._key.name}
-        return Args(self._key.namespace, pod.name, labels, names, None, self._whole(pod))
+        whole = self._whole(pod)
+        return Args(self._key.namespace, pod.name, labels, names, None, whole, pod.name)
 
     def _whole(self, pod: SimulatedPod) -> Raw:
         """Return the pod's object as JSON."""
