@@ -180,6 +180,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
     if told := _attempt(page):
         yield f"kube-scheduler:          {printable(told)}"
+    if decide := page.get("requestsDecide"):
+        yield f"                         {style.doubtful(printable(decide))}"
     rows = [
         row for name, entry in page.get("nodes", {}).items() for row in _pod_rows(name, entry, wide)
     ]
@@ -188,6 +190,14 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
     if more := page.get("nodesMore"):
         yield f"and {counted(more, 'more node')}"
+    placed = [
+        f"{printable(name)}: {printable(one['metric'])}: {printable(one['text'])}"
+        for name, entry in page.get("nodes", {}).items()
+        for one in entry.get("placed", [])
+    ]
+    if placed:
+        yield ""
+        yield from placed
 
 
 def _policy_of_pod(policy: Page, summary: str, style: Style) -> Iterator[str]:
@@ -249,6 +259,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"problem:  {style.bad(printable(problem))}"
     for warning in page.get("warnings", []):
         yield f"warning:  {style.doubtful(printable(warning))}"
+    yield from _pods_add(page)
     if would := mode.get("wouldChange"):
         for field, label in (
             ("nodesRefused", "nodes refused"),
@@ -271,6 +282,11 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(["STRATEGY", "RULE", "VIOLATED ON"], rows, style)
+
+
+def _pods_add(page: Page) -> Iterator[str]:
+    for metric, one in page.get("podsAdd", {}).items():
+        yield f"its pods: {printable(metric)}: {printable(one['text'])}"
 
 
 def gang(page: Page, style: Style, wide: bool) -> Iterator[str]:

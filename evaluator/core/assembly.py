@@ -86,7 +86,10 @@ class Core:
         self.readings = WithNodeConditions(self.measured, self.conditions)
         self.loop = self._decision_loop(changed)
         self.placements = Placements(
-            Measures(shipped), self.cluster.allocatable, stale_after=options.stale_after
+            Measures(shipped),
+            self.cluster.allocatable,
+            stale_after=options.stale_after,
+            enabled=options.count_placed,
         )
         """The pods placed since the readings."""
         self.intake = Intake(
@@ -97,9 +100,9 @@ class Core:
             registrations=self._sources.registrations,
             placements=self.placements,
         )
+        self.cluster.listeners.figures.append(self.placements.capacity_changed)
         if options.count_placed:
             self.cluster.listeners.pods.append(self.intake.pod_changed)
-            self.cluster.listeners.figures.append(self.placements.capacity_changed)
             self.loop.followers.append(self.placements.follow)
         self.cluster.listeners.nodes.append(self.intake.node_changed)
         self.cluster.listeners.conditions.append(self.intake.conditions_changed)

@@ -253,3 +253,16 @@ def test_gang_has_state_reason_and_pods():
         "POD       STATE   NODE",
         "train-0   held    -",
     ]
+
+
+def test_pods_placed_since_the_readings_and_what_they_add_are_shown():
+    one = {"metric": "m", "pods": 3, "counted": 1.2}
+    sentence = "3 pods placed since this reading, counted as 1.2 cores"
+    page = {**POD, "nodes": {"hot": {**POD["nodes"]["hot"], "placed": [{**one, "text": sentence}]}}}
+    page["requestsDecide"] = "requests decide: too much of cpu on 2 nodes"
+    found = lines(views.pod, page)
+    assert f"hot: m: {sentence}" in found
+    assert any("requests decide: too much of cpu" in line for line in found)
+    adds = {"m": {"text": "a pod adds 0.8 cores: the median of 6 trials"}}
+    found = lines(views.policy, {"policy": "ns/demo", "podsAdd": adds})
+    assert "its pods: m: a pod adds 0.8 cores: the median of 6 trials" in found

@@ -90,11 +90,16 @@ def worse(operator: Operator) -> float:
 
 
 class Additions(NamedTuple):
-    """What to add to the readings, shape (nodes,). `pods`: how many pods count on each node, in parts while they fade out."""
+    """What to add to the readings, shape (nodes,).
+
+    `placed`: the number of pods on each node that count; one that was only recommended counts in parts on equal nodes. `pods`:
+    the same, in parts while the window of the metric includes them more and more.
+    """
 
     ranking: Floats
     unbiased: Floats
     pods: Floats
+    placed: Floats
 
 
 def additions(
@@ -126,8 +131,12 @@ def additions(
 
     ours = summed(amounts, owned)
     others = _bounded(summed(amounts, ~owned), readings, allocatable)
+    placed = np.bincount(nodes, weights=found.shares[rows], minlength=size)
     return Additions(
-        ours + others + readings.worse * summed(slack), ours + others, summed(np.ones(len(rows)))
+        ours + others + readings.worse * summed(slack),
+        ours + others,
+        summed(np.ones(len(rows))),
+        placed.astype(np.float64),
     )
 
 

@@ -93,6 +93,10 @@ class Learned:
         """Return what a pod of a policy adds to a metric; None until enough trials have ended."""
         return self._known.get((policy, metric))
 
+    def known(self) -> int:
+        """Return the number of estimates."""
+        return len(self._known)
+
     def all(self) -> Mapping[tuple[PolicyKey, str], Added]:
         """Return all estimates."""
         return self._known

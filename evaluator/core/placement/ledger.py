@@ -48,6 +48,17 @@ class Weighed(NamedTuple):
     shares: Floats
     requests: Floats
 
+    def on_each(self, nodes: int) -> "Weighed":
+        """Return the first entry on each of so many nodes."""
+        first = np.zeros(nodes, np.intp)
+        return Weighed(
+            np.arange(nodes),
+            self.policies[first],
+            self.at[first],
+            self.shares[first],
+            self.requests[first],
+        )
+
 
 @dataclass(slots=True)
 class _Table:
@@ -108,6 +119,11 @@ class Ledger:
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._entries
+
+    def unconfirmed(self) -> int:
+        """Return the number of answers that no binding confirmed yet."""
+        entries = ((until, self._entries.get(uid)) for until, uid in self._answered)
+        return sum(entry is not None and entry.until == until for until, entry in entries)
 
     def bind(self, pod: PlacedPod, node: str, at: float, *, now: float | None = None) -> None:
         """Count a pod on the node it was bound to at `at`, in place of an answer; `now`: when it is entered."""

@@ -149,9 +149,19 @@ def _window(words: list[str]) -> float:
     return max((float(m[1]) * _SECONDS[m[2]] for m in found if m), default=0.0)
 
 
-SHOWN_UNITS: Mapping[Resource, tuple[float, str]] = {
+def shown(amount: float, found: Measure) -> str:
+    """Return an amount of a metric with the unit of what it measures: `1.2 cores`, `15 % of the node`."""
+    if found.resource is None:
+        return f"{amount:.3g}"
+    if found.share:
+        return f"{100 * amount / abs(found.per_unit):.2g} % of the node"
+    units, name = _SHOWN.get(found.resource, (1.0, found.resource.value))
+    return f"{amount / abs(found.per_unit) / units:.3g} {name}"
+
+
+_SHOWN: Mapping[Resource, tuple[float, str]] = {
     Resource.CPU: (1000.0, "cores"),
     Resource.MEMORY: (float(1 << 30), "GiB"),
     Resource.EPHEMERAL_STORAGE: (float(1 << 30), "GiB"),
 }
-"""Units of resources in texts, and how many units of the resource one has."""
+"""How many units of a resource are one of the unit that texts use."""

@@ -14,14 +14,16 @@ from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.model.resources import Allocatable as NodeAllocatable
 from evaluator.core.placement.estimates import Additions, MetricReadings, Size, additions, worse
-from evaluator.core.placement.learned import Learned, NodeReading
-from evaluator.core.placement.ledger import Ledger, PlacedPod
-from evaluator.core.placement.measures import LONGEST_WINDOW, Measures
+from evaluator.core.placement.learned import Added, Learned, NodeReading
+from evaluator.core.placement.ledger import Ledger, PlacedPod, Weighed
+from evaluator.core.placement.measures import LONGEST_WINDOW, Measures, shown
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations, combine
+from evaluator.core.policy.ranking import Ranking
 from evaluator.core.policy.strategies import PER_POD, StrategyName
-from evaluator.core.policy.types import Operator, Policy, Rule
+from evaluator.core.policy.types import Operator, Policy, RankBy, Rule
 from evaluator.core.policy.violations import ViolationReasons
+from plimsoll.text import counted
 
 SLACK = 60.0
 """Seconds beyond the longest window and the age of a usable reading for which a pod is kept."""
@@ -78,7 +80,10 @@ class Placements:
         allocatable: Callable[[str], NodeAllocatable | None],
         *,
         stale_after: float,
+        enabled: bool = True,
     ) -> None:
+        """`enabled`: whether pods count at all."""
+        self.enabled = enabled
         self.ledger = Ledger()
         self.learned = Learned()
         self._measures = measures
@@ -111,34 +116,34 @@ class Placements:
 
     def answered(self, pod: PlacedPod, nodes: Sequence[str], now: float) -> None:
         """Kube-scheduler was answered that these nodes are the best ones, equally."""
-        self.ledger.answer(pod, nodes, now)
+        if self.enabled:
+            self.ledger.answer(pod, nodes, now)
 
     def follow(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Take over new decisions, in steps: learn from their readings, and forget pods that all of them include."""
         self._take(decisions)
         metrics: dict[str, frozenset[str]] = {}
-        used: dict[PolicyKey, frozenset[str]] = {}
         for key, decision in decisions.policies.items():
-            if counts(decision.policy):
+            if decision.policy.counts_placed:
                 mine = _metrics(decision.policy)
                 metrics[key.namespace] = metrics.get(key.namespace, frozenset()) | mine
         yield
-        for key in {policy for policy, _ in self.learned.all()} | decisions.policies.keys():
-            if key in decisions.policies:
-                used[key] = metrics.get(key.namespace, frozenset())
         self._metrics = metrics
         named = frozenset[str]().union(*metrics.values())
         windows = [self._measures.of(metric).window for metric in named]
         self._horizon = max(windows, default=0.0) + self._stale_after + SLACK
         yield
         yield from self.learned.read(self._window, self._read, now)
-        self.learned.keep(used)
+        none = frozenset[str]()
+        self.learned.keep({key: metrics.get(key.namespace, none) for key in decisions.policies})
         self.ledger.forget(now - self._horizon)
 
     def counted(self, decision: Decision, decisions: Decisions, now: float) -> Counted:
         """Return a policy's decision with the pods that its readings do not include."""
         self.ledger.end_answers(now)
-        if not self.ledger or not counts(decision.policy):
+        policy = decision.policy
+        counting = bool(self.ledger) and self.enabled and policy.counts_placed
+        if not counting and (decision.ranking is None or policy.rank_by is RankBy.RANK):
             return Counted(decision, {})
         self._take(decisions)
         key = decision.policy.key
@@ -150,29 +155,111 @@ class Placements:
         self._counted[key] = (version, found)
         return found
 
+    def explained(self, counted: Counted, node: int) -> Iterator[dict[str, object]]:
+        """Yield what counts on the node at a position, by metric: `pods`, `counted` and both as a sentence."""
+        ranking = counted.decision.ranking
+        for metric, added in counted.added.items():
+            pods = float(added.placed[node])
+            if not pods:
+                continue
+            ranks = ranking is not None and ranking.rule.metric == metric
+            amount = float((added.ranking if ranks else added.unbiased)[node])
+            text, noun = shown(amount, self._measures.of(metric)), "pod" if pods == 1 else "pods"
+            yield {
+                "metric": metric,
+                "pods": pods,
+                "counted": amount,
+                "text": f"{pods:g} {noun} placed since this reading, counted as {text}",
+            }
+
+    def learned_of(self, policy: PolicyKey) -> dict[str, dict[str, object]]:
+        """Return what pods of a policy were seen to add, by metric, with a sentence."""
+        return {
+            metric: {
+                "perPod": added.per_pod,
+                "trials": added.trials,
+                "text": self._added(metric, added),
+            }
+            for (key, metric), added in self.learned.all().items()
+            if key == policy
+        }
+
+    def _added(self, metric: str, added: Added) -> str:
+        amount = shown(added.per_pod, replace(self._measures.of(metric), share=False))
+        return f"a pod adds {amount}: the median of {counted(added.trials, 'trial')}"
+
     def _take(self, decisions: Decisions) -> None:
         if decisions is not self._decisions:
             self._decisions = decisions
             self._counted, self._sizes = {}, {}
 
+    def with_pod(self, decision: Decision, decisions: Decisions, pod: PlacedPod) -> Decision:
+        """Return a decision that ranks nodes by what is left after the pod, if it ranks them by headroom."""
+        ranking = decision.ranking
+        if ranking is None or ranking.by is not RankBy.HEADROOM:
+            return decision
+        own, metric = Ledger(), ranking.rule.metric
+        own.bind(pod, "", np.inf)
+        (policy,), found = own.policies, own.weighed(decisions.table.nodes)
+        everywhere = found.on_each(len(decisions.table.nodes))
+        added = self._additions(
+            decision.policy.key,
+            metric,
+            ranking.rule.operator,
+            decisions.table,
+            everywhere,
+            [policy],
+        )
+        if added is None:
+            return decision
+        return replace(decision, ranking=ranking.moved(added.unbiased))
+
     def _count(self, decision: Decision, table: MetricTable, before: Counted | None) -> Counted:
         policy, added = decision.policy, {}
-        for metric in sorted(_metrics(policy)):
-            found = self._additions(policy.key, metric, _operator(policy, metric), table)
+        entries = self.ledger.weighed(table.nodes)
+        for metric in sorted(_metrics(policy)) if self.enabled and policy.counts_placed else ():
+            found = self._additions(
+                policy.key,
+                metric,
+                _operator(policy, metric),
+                table,
+                entries,
+                self.ledger.policies,
+            )
             if found is not None:
                 added[metric] = found
+        ranking = self._of_capacity(decision.ranking, table)
         if not added:
-            return Counted(decision, {})
-        ranking = decision.ranking
+            changed = ranking is not decision.ranking
+            return Counted(replace(decision, ranking=ranking) if changed else decision, {})
         if ranking is not None and ranking.rule.metric in added:
             ranking = ranking.moved(added[ranking.rule.metric].ranking)
         violations = self._violations(decision, table, added, before)
         return Counted(replace(decision, ranking=ranking, violations=violations), added)
 
+    def _of_capacity(self, ranking: Ranking | None, table: MetricTable) -> Ranking | None:
+        """Return the ranking with what nodes have of what its metric measures; the same object if it ranks by readings."""
+        if ranking is None or ranking.by is RankBy.RANK:
+            return ranking
+        measure = self._measures.of(ranking.rule.metric)
+        if measure.resource is None:
+            return ranking
+        most = abs(measure.per_unit)
+        if measure.share:
+            return ranking.of(np.full(len(table.nodes), most))
+        return ranking.of(most * self._capacity.over(table.nodes).of(measure.resource))
+
     def _additions(
-        self, policy: PolicyKey, metric: str, operator: Operator, table: MetricTable
+        self,
+        policy: PolicyKey,
+        metric: str,
+        operator: Operator,
+        table: MetricTable,
+        entries: Weighed,
+        policies: Sequence[PolicyKey],
     ) -> Additions | None:
-        column, found = table.column(metric), self.ledger.weighed(table.nodes)
+        """Return what these pods of `policies` add to a metric of a policy."""
+        column = table.column(metric)
         size = self._sizes.get(metric)
         if size is None:
             size = self._sizes[metric] = Size.of(column.values)
@@ -186,7 +273,7 @@ class Placements:
             size,
         )
         capacity = self._capacity.over(table.nodes)
-        return additions(found, readings, self.ledger.policies, self.learned, capacity)
+        return additions(entries, readings, policies, self.learned, capacity)
 
     def _violations(
         self,
@@ -244,11 +331,6 @@ class Placements:
         value, at = float(column.values[position]), float(column.readings.at[position])
         usable = np.isfinite(value) and np.isfinite(scale) and bool(column.usable[position])
         return NodeReading(value, at, scale) if usable else None
-
-
-def counts(policy: Policy) -> bool:
-    """Return whether pods placed since the readings count for a policy."""
-    return policy.counts_placed
 
 
 def _metrics(policy: Policy) -> frozenset[str]:

@@ -286,7 +286,7 @@ def _decision(
     return Decision(
         policy,
         {name: _violation_reasons(policy, name, states, table, before) for name in COMPLIANCE},
-        ranking=scheduleonmetric.rank(preferred.rules[0], table)
+        ranking=scheduleonmetric.rank(preferred.rules[0], table, policy.rank_by)
         if preferred and preferred.rules
         else None,
         labels=labels,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.core.model import node_labels
-from evaluator.core.model.names import ENFORCEMENT, PLACED_SINCE, PolicyKey
+from evaluator.core.model.names import ENFORCEMENT, PLACED_SINCE, RANKING, PolicyKey
 from evaluator.core.policy import hints
 from evaluator.core.policy.strategies import STRATEGIES, StrategyName
 from evaluator.core.policy.types import (
@@ -18,6 +18,7 @@ from evaluator.core.policy.types import (
     Label,
     Operator,
     Policy,
+    RankBy,
     Rule,
     RuleOptions,
     Strategy,
@@ -117,6 +118,7 @@ def _policy(
     meta, status = obj["metadata"], obj.get("status")
     observed_by = _observed_by(meta, problems)
     placed = _choice(meta, PLACED_SINCE, ("count", "ignore"), problems)
+    rank_by = RankBy(_choice(meta, RANKING, tuple(RankBy), problems))
     return Policy(
         PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
@@ -124,6 +126,7 @@ def _policy(
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
         status=status if isinstance(status, Mapping) else {},
+        rank_by=rank_by,
         counts_placed=placed == "count",
         observed_by="--observe" if observe else observed_by,
     )

@@ -55,6 +55,14 @@ class Operator(StrEnum):
     EQUALS = "Equals"
 
 
+class RankBy(StrEnum):
+    """How scheduleonmetric scores nodes: the annotation `plimsoll.io/ranking`."""
+
+    RANK = "rank"
+    VALUE = "value"
+    HEADROOM = "headroom"
+
+
 @dataclass(frozen=True, slots=True)
 class Label:
     """A node label of a labeling rule, with its full key."""
@@ -121,6 +129,7 @@ class Policy:
     actions: Actions = LABELS_ONLY
     status: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """The status last written by any replica; not part of the specification."""
+    rank_by: RankBy = RankBy.RANK
     counts_placed: bool = True
     """Whether pods placed since the readings count where a pod is scheduled."""
     observed_by: str = ""

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.pages import PagePart
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.protocol.codec import Args
-from evaluator.core.report import Effect, Effects, listed
+from evaluator.core.report import Effect, Effects, Facts, listed
 from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
@@ -30,6 +31,18 @@ class RefusedNodes(Effects):
         yield Effect("nodesRefused", phrase, refused)
 
 
+class PodsAdd:
+    """What pods of a policy were seen to add to metrics, for its page."""
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+
+    def of(self, decision: Decision) -> Facts:
+        """Return the field, if something was learned."""
+        learned = self._placements.learned_of(decision.policy.key)
+        return {"podsAdd": learned} if learned else {}
+
+
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Answer on kube-scheduler's port."""
     metrics = ExtenderMetrics(core.metrics.registry)
@@ -37,9 +50,11 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         core.loop.current,
         metrics,
         for_pod=core.contributions.for_pod,
-        placements=core.placements if core.options.count_placed else None,
+        placements=core.placements,
     )
-    return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes())
+    metrics.count(core.placements)
+    page = PagePart(policy=PodsAdd(core.placements).of)
+    return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes(), page=page)
 
 
 def simulated(placements: Placements) -> ExtenderVerbs:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
@@ -58,6 +58,28 @@ class ExtenderMetrics:
         )
         for mode in ("enforce", "observe"):
             self.filtered_nodes.labels(mode)
+        self._placed = Gauge(
+            "plimsoll_placed_pods",
+            "Pods that count beside readings which may not include them yet: bound ones, and others for a second from an "
+            "answer to kube-scheduler on.",
+            registry=registry,
+        )
+        self._unconfirmed = Gauge(
+            "plimsoll_placed_pods_unconfirmed",
+            "Those of them that no binding confirmed yet.",
+            registry=registry,
+        )
+        self._learned = Gauge(
+            "plimsoll_placed_pods_learned",
+            "Pairs of a policy and a metric for which it was learned what a pod adds to the metric.",
+            registry=registry,
+        )
+
+    def count(self, placements: Placements) -> None:
+        """Show how many pods count."""
+        self._placed.set_function(placements.ledger.__len__)
+        self._unconfirmed.set_function(placements.ledger.unconfirmed)
+        self._learned.set_function(placements.learned.known)
 
 
 class PolicyVerbs:

@@ -16,6 +16,7 @@ from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import RankBy
 from evaluator.core.protocol import podview
 from evaluator.core.protocol.codec import Args
 from evaluator.core.protocol.podview import ForPod
@@ -138,7 +139,7 @@ class CountingVerbs:
 
     def prioritize(self, args: Args, decisions: Decisions, now: float) -> PrioritizeAnswer:
         """Return `answer_prioritize` at `now` (seconds, the clock of the readings)."""
-        answer = answer_prioritize(args, decisions, self._for_pod, self._count(now))
+        answer = answer_prioritize(args, decisions, self._for_pod, self._rank(args, now))
         if answer.result is Result.DECIDED:
             self._answered(args, answer.best, now)
         return answer
@@ -148,11 +149,14 @@ class CountingVerbs:
             return count_none
         return partial(_counted, self._placements, now)
 
+    def _rank(self, args: Args, now: float) -> Count:
+        if self._placements is None:
+            return count_none
+        return partial(_ranked, self._placements, args, now)
+
     def _answered(self, args: Args, nodes: Sequence[str], now: float) -> None:
         if self._placements is not None and args.uid:
-            key = PolicyKey(args.namespace or "default", args.labels[POLICY_LABEL])
-            pod = PlacedPod(args.uid, key, podview.requested(args))
-            self._placements.answered(pod, nodes, now)
+            self._placements.answered(_pod(args), nodes, now)
 
 
 _APPLIES = frozenset({Result.DECIDED, Result.NO_RULES})
@@ -163,3 +167,17 @@ def _counted(
     placements: Placements, now: float, decision: Decision, decisions: Decisions
 ) -> Decision:
     return placements.counted(decision, decisions, now).decision
+
+
+def _ranked(
+    placements: Placements, args: Args, now: float, decision: Decision, decisions: Decisions
+) -> Decision:
+    counted = placements.counted(decision, decisions, now).decision
+    if decision.policy.rank_by is not RankBy.HEADROOM:
+        return counted
+    return placements.with_pod(counted, decisions, _pod(args))
+
+
+def _pod(args: Args) -> PlacedPod:
+    key = PolicyKey(args.namespace or "default", args.labels[POLICY_LABEL])
+    return PlacedPod(args.uid, key, podview.requested(args))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import pod as explain_pod
-from evaluator.features.pages.explain.pod_summary import PodContext
+from evaluator.features.pages.explain.pod_summary import PodContext, no_pods
 from evaluator.features.pages.explain.policy import Explanation
 from evaluator.features.pages.policies import about
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
@@ -98,6 +99,10 @@ class PodReports:
         decision: Decision | None = decisions.policies.get(key) if key else None
         if decision and record is not None and sources.judge is not None:
             decision = sources.judge.decision(record) or decision
+        now, placed = sources.clock(), no_pods
+        if decision is not None and sources.placements is not None:
+            counted = sources.placements.counted(decision, decisions, now)
+            decision, placed = counted.decision, partial(sources.placements.explained, counted)
         refused = {name: score["refusedBy"] for name, score in scores.items() if score["refusedBy"]}
         context = PodContext(
             decisions,
@@ -106,10 +111,11 @@ class PodReports:
             scorers=refused,
             scorer_reasons=_reasons(scores),
             waiting_for=tuple(self._decider.waiting_for),
+            placed=placed,
         )
         with self._decider.readings() as readings:
             explanation = await stepwise(
-                explain_pod.explain_pod(pod, context, readings, now=sources.clock(), window=window)
+                explain_pod.explain_pod(pod, context, readings, now=now, window=window)
             )
         if explanation.head["policy"] and (named := decisions.policies.get(key) if key else None):
             explanation.head["policy"]["problems"] = sources.problems(named)

@@ -9,6 +9,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import PagePart, PagePast, PodJudge, Section
+from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
@@ -55,6 +56,8 @@ class PageSources:
     readings_from: Sequence[str] = ()
     """The sources of readings, by name."""
     failing_rules: FailingRuleIndex = field(default_factory=FailingRuleIndex)
+    placements: Placements | None = None
+    """The pods placed since the readings."""
 
     def waiting(self) -> dict[str, Any]:
         """Return what is missing before this replica is ready, as a field."""

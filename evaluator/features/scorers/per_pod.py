@@ -126,4 +126,4 @@ def _ranking(
     ranking = decision.ranking
     if ranking is None or (column := columns.get(ranking.rule.metric)) is None:
         return ranking
-    return scheduleonmetric.Ranking(ranking.rule, table.nodes, column)
+    return scheduleonmetric.Ranking(ranking.rule, table.nodes, column, ranking.by)

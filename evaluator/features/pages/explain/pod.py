@@ -197,6 +197,8 @@ def _nodes(
             }
             for number, rule in enumerate(rules)
         ]
+        if found := list(context.placed(names.position[name])):
+            entry["placed"] = found
         if name in scores:
             entry["score"] = scores[name]
         yield name, entry

@@ -3,11 +3,13 @@
 A refusal counts only if kube-scheduler reports it: without an answer of the extender there is none.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.model.names import EXTENDER_RESOURCE
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_spec_view import FINISHED
@@ -16,6 +18,11 @@ from evaluator.core.policy.violations import refuses
 from plimsoll.text import counted
 
 _FAILED = "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"
+
+
+def no_pods(_position: int) -> Iterator[Mapping[str, object]]:
+    """Yield nothing: the readings include all pods."""
+    yield from ()
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,8 @@ class PodContext:
     scorers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scorer_reasons: Collection[str] = ()
     waiting_for: Sequence[str] = ()
+    placed: Callable[[int], Iterator[Mapping[str, object]]] = no_pods
+    """Yields what counts on the node at a position beside its readings, by metric."""
 
 
 class CheckedNodes(NamedTuple):
@@ -48,12 +57,31 @@ class CheckedNodes(NamedTuple):
 
 
 def attempt(pod: Pod) -> dict[str, str | None]:
-    """Return the scheduler's reason and message of its last attempt; None if it reported no failed one."""
+    """Return the scheduler's reason and message of its last attempt, and whether requests decide; None if it reported no failed one."""
     failed = pod.failed_attempt
+    message = failed.message if failed else ""
+    lacking = {what: int(nodes) for nodes, what in _INSUFFICIENT.findall(message)}
     return {
         "schedulerReason": failed.reason or None if failed else None,
-        "schedulerMessage": failed.message or None if failed else None,
+        "schedulerMessage": message or None,
+        **({"requestsDecide": decide} if (decide := _requests_decide(lacking)) else {}),
     }
+
+
+def _requests_decide(lacking: Mapping[str, int]) -> str:
+    """Return that requests leave no room, as a sentence; empty if they do. `lacking`: resource → nodes without enough of it."""
+    lacking = {what: nodes for what, nodes in lacking.items() if what != EXTENDER_RESOURCE}
+    if not lacking:
+        return ""
+    parts = [f"of {what} on {counted(nodes, 'node')}" for what, nodes in lacking.items()]
+    return (
+        f"requests decide: the pods of a node request too much {' and '.join(parts)}, whatever they use; "
+        "no ranking changes that, only lower requests or more nodes do"
+    )
+
+
+_INSUFFICIENT = re.compile(r"\b(\d{1,9}) Insufficient ([\w./-]{1,300})", re.ASCII)
+"""In kube-scheduler's message: how many nodes have too little of a resource."""
 
 
 def summary(

@@ -209,3 +209,33 @@ def test_any_readings_and_requests_give_scores_in_range(values, cpu, metric, ope
     assert set(scores) == set(dict(world.plain.ranking.scores(world.nodes)))
     assert all(0 <= score <= 10 for score in scores.values())
     assert set(world.plain.dontschedule) <= set(world.counted.decision.dontschedule)
+
+
+@pytest.mark.parametrize(
+    ("metric", "text"),
+    [
+        (CORES, "2 pods placed since this reading, counted as 3 cores"),
+        (
+            "node_cpu_utilisation_ratio",
+            "2 pods placed since this reading, counted as 38 % of the node",
+        ),
+        ("cpu", "2 pods placed since this reading, counted as 2"),
+    ],
+)
+def test_what_counts_is_explained_in_words(metric, text):
+    world = World([1, 1, 1], metric=metric)
+    for uid in "pq":
+        world.bind(uid, "n01", cpu=1500)
+    assert not [*world.placements.explained(world.counted, 0)]
+    (found,) = world.placements.explained(world.counted, 1)
+    assert (found["metric"], found["pods"], found["text"]) == (metric, 2, text)
+
+
+def test_what_was_learned_is_explained_in_words():
+    for metric, text in [
+        (CORES, "a pod adds 0.7 cores: the median of 6 trials"),
+        ("cpu", "a pod adds 0.7: the median of 6 trials"),
+    ]:
+        world = World([1, 2], metric=metric)
+        burst(world, "ns", 0.7)
+        assert world.placements.learned_of(world.key)[metric]["text"] == text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.types import Operator, Rule
+from evaluator.core.policy.types import Operator, RankBy, Rule
 from evaluator.core.readings.store import Store
 from wire.codec import Delta
 
@@ -121,3 +121,56 @@ def test_subset_of_nodes_is_ranked_as_if_complete(values, asked):
     known = [node for node in asked if readings.get(node) is not None]
     expected = scheduleonmetric.score(np.array([readings[node] for node in known], dtype=float))
     assert listed(readings, asked) == list(zip(known, expected, strict=True))
+
+
+def ranked(by, values, operator="LessThan", full=None):
+    """Scores by position of nodes with these readings."""
+    nodes = tuple(f"n{number:03}" for number in range(len(values)))
+    store = Store(stale_after=10.0, started=0.0)
+    store.subscribe(["m"])
+    for node, value in zip(nodes, values, strict=True):
+        store.report(node, Delta({"m": float(value)}), NOW)
+    table = MetricTable(nodes, {"m": store.column("m", nodes, NOW)})
+    ranking = scheduleonmetric.rank(Rule("m", Operator(operator), 0), table, RankBy(by))
+    if full is not None:
+        ranking = ranking.of(np.array(full, dtype=float))
+    return [score for _, score in ranking.scores(nodes)]
+
+
+@pytest.mark.parametrize(
+    ("by", "values", "full", "expected"),
+    [
+        ("value", [2, 2.01, 7], None, [10, 10, 0]),
+        ("value", [0, 5, 10], None, [10, 5, 0]),
+        ("value", [5.0, 5.01], None, [10, 10]),  # within the dead band
+        ("value", [5.0, 5.01], [0.1, 0.1], [10, 0]),
+        ("value", [3, 3], None, [10, 10]),
+        ("value", [-math.inf, 1, math.inf], None, [10, 10, 10]),
+        ("value", [-math.inf, 0, 1, math.inf], None, [10, 10, 0, 0]),
+        ("headroom", [2, 4, 8], [8, 8, 8], [8, 5, 0]),
+        ("headroom", [2, 4], [8, 64], [8, 9]),
+        ("headroom", [9, -1], [8, 8], [0, 10]),
+        ("headroom", [2, 4, 8], [8, math.nan, 8], [10, 7, 0]),  # as by value
+    ],
+)
+def test_scores_by_value_and_by_headroom(by, values, full, expected):
+    assert ranked(by, values, full=full) == expected
+
+
+def test_headroom_of_what_is_free_is_the_reading():
+    assert ranked("headroom", [0.9, 0.25], "GreaterThan", [1, 1]) == [9, 3]
+
+
+@given(
+    st.sampled_from(["value", "headroom"]),
+    st.lists(st.floats(allow_nan=False), min_size=1, max_size=20),
+    st.sampled_from(["LessThan", "GreaterThan", "Equals"]),
+    st.floats(min_value=0) | st.just(math.nan),
+)
+def test_scores_of_any_readings_are_in_range_and_in_order(by, values, operator, full):
+    found = ranked(by, values, operator, [full] * len(values))
+    assert all(0 <= score <= 10 for score in found)
+    sign = {"LessThan": 1, "GreaterThan": -1, "Equals": 0}[operator]
+    by_reading = sorted(range(len(values)), key=lambda n: sign * values[n])
+    if sign:
+        assert [found[n] for n in by_reading] == sorted(found, reverse=True)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.pod import explain_pod
 from evaluator.features.pages.explain.pod_summary import PodContext
+from tests.evaluator.core.placement.worlds import World
 from wire.codec import Delta
 
 NOW = 1000.0
@@ -300,3 +302,38 @@ def test_obstacles_are_named_and_agree_with_feasibility():
         ["taint k=v:NoExecute is not tolerated", "nodeSelector disk=ssd does not match"],
     ]
     assert [is_feasible(one, subject) for one in cases] == [False, False, True, False]
+
+
+def test_pods_placed_since_the_reading_are_shown_on_their_node(nodes):
+    """As /explain, the page and the plugin show them."""
+    world = World([6.0, 2.0], most=5)
+    for uid in ("p", "q", "r"):
+        world.bind(uid, "n01", cpu=400)
+    counted = world.counted
+    context = PodContext(
+        world.decisions,
+        {name: node(name) for name in world.nodes},
+        counted.decision,
+        placed=partial(world.placements.explained, counted),
+    )
+    found = finished(explain_pod(pod(), context, world.store, now=world.now))
+    entries = dict(found.nodes)
+    (placed,) = entries["n01"]["placed"]
+    assert placed["metric"] == "node_cpu_used_cores"
+    assert placed["text"].startswith("3 pods placed since this reading, counted as ")
+    assert "placed" not in entries["n00"]
+
+
+@pytest.mark.parametrize(
+    ("message", "decide"),
+    [
+        ("0/3 nodes are available: 2 Insufficient cpu, 1 untolerated taint", "cpu on 2 nodes"),
+        ("0/3 nodes: 1 Insufficient example.com/x.", "example.com/x. on 1 node"),
+        ("0/3 nodes: 2 Insufficient telemetry/scheduling", None),
+        (SCHEDULER, None),
+        ("9" * 5000 + " Insufficient cpu", None),
+    ],
+)
+def test_requests_decide_where_they_leave_no_room(explained, message, decide):
+    found = explained(pod(said=("Unschedulable", message))).get("requestsDecide")
+    assert (found is None) if decide is None else (decide in found)
