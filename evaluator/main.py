@@ -37,6 +37,7 @@ commands, each with its own --help:
   check-apiservice      check whether the custom metrics API is free, or works
   clean                 remove from all nodes what Plimsoll wrote to them
   record                record what agents report, for backtests
+  simulate              simulate a policy in a closed loop: what would it do to the use of nodes?
   test                  run unit tests of policies, in promtool's notation
   adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
 
@@ -51,6 +52,7 @@ COMMANDS = {
     "clean": "clean",
     "configure-scheduler": "configure_scheduler",
     "record": "record",
+    "simulate": "simulate",
     "test": "policy_test",
 }
 """The package in `evaluator.tools` of each subcommand; its function `main.main` gets the arguments after the command."""

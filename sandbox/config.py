@@ -119,6 +119,6 @@ class DemoSettings:
     dir: str = option(
         "dir",
         "",
-        "folder of the demo's cluster (default a temporary one, removed afterwards)",
+        "folder of the demo's cluster (default a temporary one, removed afterwards), or of its pictures (default here)",
         metavar="FOLDER",
     )

@@ -12,7 +12,7 @@ from plimsoll.commandline import Parser
 from sandbox import manifests, pki
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 from sandbox.config import DemoSettings, UpSettings
-from sandbox.demo import gangs, health_metric, node_actions, shell
+from sandbox.demo import gangs, health_metric, node_actions, placement, shell
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.endpoints import table
 from sandbox.processes import ProcessError
@@ -40,8 +40,12 @@ Exit status 0 only if every step was observed.
   plimsoll-sandbox demo gangs    pods wait for their whole gang and are released by priority
   plimsoll-sandbox demo node-actions
                                  a node gets a condition and a taint; a limit keeps the others; it recovers
+  plimsoll-sandbox demo placement
+                                 simulated: nodes' use with the policy `balance` and without; writes pictures
 """
 
+PLACEMENT = "placement"
+"""The demo that is simulated, without a cluster."""
 DEMOS: Mapping[str, Demo] = {
     "health-metric": health_metric.DEMO,
     "gangs": gangs.DEMO,
@@ -60,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
+        if namespace.demo == PLACEMENT:
+            return asyncio.run(placement.run_placement(settings))
         return asyncio.run(run_demo(DEMOS[namespace.demo], settings))
     except (ClusterError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
@@ -78,10 +84,10 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     commands["demo"].add_argument(
         "demo",
         nargs="?",
-        choices=tuple(DEMOS),
+        choices=(*DEMOS, PLACEMENT),
         default="health-metric",
         metavar="DEMO",
-        help=f"{' or '.join(DEMOS)} (default health-metric)",
+        help=f"{' or '.join((*DEMOS, PLACEMENT))} (default health-metric)",
     )
     return parser, commands
 

@@ -65,9 +65,9 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
     )
 
 
-def check_command(*arguments: str) -> Sequence[str]:
-    """Return the command line of `plimsoll-evaluator check`."""
-    return (*_module("evaluator"), "check", *arguments)
+def evaluator_subcommand(*arguments: str) -> Sequence[str]:
+    """Return the command line of a subcommand of plimsoll-evaluator, such as `check`."""
+    return (*_module("evaluator"), *arguments)
 
 
 def _module(name: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from sandbox.client import events
 from sandbox.client.objects import POLICIES, Object
 from sandbox.demo import shell
 from sandbox.demo.stage import Stage
-from sandbox.programs import check_command
+from sandbox.programs import evaluator_subcommand
 
 _NAME = "typo-policy"
 _RIGHT, _WRONG = "health_metric", "health_metrc"
@@ -72,7 +72,9 @@ class TypoDemo:
     async def _warning(self, policy: Object) -> str | None:
         """Return the warning that `check` prints; None if it prints none."""
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*check_command("-"), stdin=pipe, stdout=pipe)
+        process = await asyncio.create_subprocess_exec(
+            *evaluator_subcommand("check", "-"), stdin=pipe, stdout=pipe
+        )
         printed, _ = await process.communicate(json.dumps(policy).encode())
         lines = (line.strip() for line in printed.decode().splitlines())
         return next((line for line in lines if line.startswith("warning: ")), None)

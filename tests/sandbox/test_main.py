@@ -46,7 +46,7 @@ def test_help_has_examples(argv, said, capsys):
         (["up", "--sync-period", "5"], "--sync-period: not a duration"),
         (
             ["demo", "rabbits"],
-            "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs', 'node-actions')",
+            "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs', 'node-actions', 'placement')",
         ),
         (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
     ],

@@ -1,6 +1,6 @@
 """Writes a report as one HTML file: figures, and a heat strip per node. It has no script and loads nothing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -34,7 +34,16 @@ _KEY = (("deschedule", "#b3261e"), ("dontschedule", "#c77700"), ("labeling", "#3
 
 def as_html(report: Mapping[str, Any]) -> str:
     """Return the page."""
-    title = f"Backtest {report['from']} to {report['to']}"
+    body = [
+        *(part for policy in report["policies"] for part in _policy(policy, report)),
+        "<h2>Summary</h2>",
+        f"<pre>{escape(as_text(report))}</pre>",
+    ]
+    return document(f"Backtest {report['from']} to {report['to']}", report["note"], body)
+
+
+def document(title: str, note: str, body: Iterable[str]) -> str:
+    """Return a page with a title, a note and a body of HTML. It has no script and loads nothing."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -43,10 +52,8 @@ def as_html(report: Mapping[str, Any]) -> str:
         '<meta name="viewport" content="width=device-width">',
         f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{_STYLE}</style></head><body>',
         f"<h1>{escape(title)}</h1>",
-        f'<p class="note">{escape(report["note"])}</p>',
-        *(part for policy in report["policies"] for part in _policy(policy, report)),
-        "<h2>Summary</h2>",
-        f"<pre>{escape(as_text(report))}</pre>",
+        f'<p class="note">{escape(note)}</p>',
+        *body,
         "</body></html>",
     ]
     return "\n".join(parts) + "\n"

@@ -63,14 +63,14 @@ class ClosedLoop:
         *,
         base: Floats | None = None,
     ) -> None:
-        """`base`: cores that each node uses beside the pods."""
+        """`base`: cores that each node uses beside the pods, shape (nodes,), or (steps, nodes) if they change."""
         self._nodes = nodes
         self._pods = pods
         self._system = system
         self._timing = timing
         self._scheduler = KubeScheduler(nodes, rng)
-        self._base = np.zeros(nodes.count) if base is None else base
-        self._history = UseHistory(self._base, round(timing.end / timing.step), timing.step)
+        self._base = np.atleast_2d(np.zeros(nodes.count) if base is None else base)
+        self._history = UseHistory(self._base[0], round(timing.end / timing.step), timing.step)
         self._measured = Measurement(nodes, timing.step, timing.warm_up, timing.interval)
         self._node = np.full(len(pods), -1)
         self._started = np.full(len(pods), np.nan)
@@ -107,7 +107,7 @@ class ClosedLoop:
                 self._since_read[:] = 0
             self._evict(now)
             self._place(now, now + step)
-            self._history.add(self._measured.add(self._demands(now)))
+            self._history.add(self._measured.add(self._demands(number)))
             self._count_waiting(now + step)
         waiting = sum(self._pods[n].arrives < self._timing.end for _, n in self._queue)
         counts = self._counts
@@ -187,13 +187,15 @@ class ClosedLoop:
             at, number, node = self._unseen.popleft()
             self._system.bound(self._pods[number], node, at)
 
-    def _demands(self, now: float) -> Floats:
-        """Return the demand of each node in cores during the step that begins now."""
+    def _demands(self, step: int) -> Floats:
+        """Return the demand of each node in cores during a step."""
+        now = step * self._timing.step
         running = (self._node >= 0).nonzero()[0]
         nodes = self._node[running]
         elapsed = np.maximum(now - self._started[running], 0) // self._timing.trace_step
         values = self._demand[running, elapsed.astype(np.intp) % self._demand.shape[1]]
         count = self._nodes.count
         self._history.memory[:] = np.bincount(nodes, self._memory[running], count)
-        demands: Floats = self._base + np.bincount(nodes, values, count)
+        base = self._base[min(step, len(self._base) - 1)]
+        demands: Floats = base + np.bincount(nodes, values, count)
         return demands

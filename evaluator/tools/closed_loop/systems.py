@@ -96,6 +96,22 @@ class DefaultPlugins:
         return ()
 
 
+METRICS = frozenset(
+    {
+        "cpu_used_cores",
+        "cpu_used_mean_5m_cores",
+        "cpu_used_stddev_5m_cores",
+        "cpu_utilisation_ratio",
+        "cpu_headroom_ratio",
+        "memory_used_bytes",
+        "memory_used_mean_5m_bytes",
+        "memory_utilisation_ratio",
+        "memory_headroom_ratio",
+    }
+)
+"""The shipped metrics that are simulated, without the optional prefix `node_`."""
+
+
 class ShippedMetrics:
     """The readings of the shipped recording rules, each with the window of its expression.
 

@@ -49,10 +49,11 @@ class SimulatedPod:
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Equal nodes: cores and bytes of memory of each."""
+    """Equal nodes: cores and bytes of memory of each, and their names if they have some."""
 
     count: int
     cores: float
+    named: tuple[str, ...] = ()
 
     @property
     def memory(self) -> float:
@@ -62,7 +63,7 @@ class Nodes:
     @property
     def names(self) -> list[str]:
         """Return the names, in order."""
-        return [f"node-{number:03}" for number in range(self.count)]
+        return [*self.named] or [f"node-{number:03}" for number in range(self.count)]
 
 
 @dataclass(frozen=True, slots=True)
