@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 LATEST = Path(__file__).resolve().parent.parent / "bench/results/latest.json"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 Line = Mapping[str, Any]
 
@@ -26,13 +25,14 @@ _UNITS = {
 }
 
 
-def into(page: str, lines: Iterable[str]) -> str:
-    """Return a page with these lines between its two comments. Raises ValueError if it lacks them."""
-    before, found, rest = page.partition(BEGIN)
-    _, also, after = rest.partition(END)
+def into(page: str, lines: Iterable[str], name: str = "figures") -> str:
+    """Return a page with these lines between its two comments of a name. Raises ValueError if it lacks them."""
+    begin, end = (f"<!-- {name}: {which} -->" for which in ("begin", "end"))
+    before, found, rest = page.partition(begin)
+    _, also, after = rest.partition(end)
     if not found or not also:
-        raise ValueError(f"a page without {BEGIN} and {END}")
-    return "\n".join([before + BEGIN, *lines, END + after])
+        raise ValueError(f"a page without {begin} and {end}")
+    return "\n".join([before + begin, *lines, end + after])
 
 
 def everything(latest: Line) -> Iterator[str]:

@@ -24,7 +24,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
-from docs import catalog_file, collector_table, compatibility, figures, shipped
+from docs import catalog_file, collector_table, compatibility, figures, placement, shipped
 from evaluator.features.registry import documented_metrics
 from plimsoll import flags
 
@@ -60,13 +60,16 @@ def pages() -> Iterator[tuple[Path, str]]:
         "shipped-rules.md": shipped_rules_page(),
         "benchmarks.md": benchmarks_page(latest),
         "compatibility.md": compatibility.page(),
+        "placement.md": placement.page(),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     yield catalog_file.FILE, catalog_file.text()
     yield registry_index.FILE, registry_index.text(registry.entries())
     readme = HERE.parent / "README.md"
-    yield readme, figures.into(readme.read_text(), figures.requests(latest))
+    text = figures.into(readme.read_text(), figures.requests(latest))
+    yield readme, figures.into(text, placement.summary(), "placement")
+    yield HERE / "placement.svg", placement.picture()
 
 
 def benchmarks_page(latest: figures.Line) -> Iterator[str]:

@@ -7,9 +7,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
+from evaluator.tools.simulate.picture import as_svg
+
 RESULTS = Path(__file__).resolve().parent.parent / "bench/results"
 MODEL = RESULTS / "placement.jsonl"
 REAL = RESULTS / "placement-real.jsonl"
+PICTURE = RESULTS / "placement-use.json"
 PLANETLAB = (
     "planetlab-50-steady",
     "planetlab-50-burst",
@@ -43,6 +48,9 @@ def page() -> Iterator[str]:
     model, real = read(MODEL), read(REAL)
     yield from _INTRODUCTION
     yield from ("", "## PlanetLab: mean over days, loads, steady and burst", "")
+    days = sorted({day for one in model for day in one.get("days", ())})
+    yield f"Traces of {', '.join(days)}; {max(one.get('runs', 0) for one in model)} simulations for each row of the tables below."
+    yield ""
     yield from _overall(model)
     for name in PLANETLAB:
         yield from ("", f"### {_TITLES[name]}", "")
@@ -70,6 +78,13 @@ def summary() -> Iterator[str]:
                 for name in ("hot_percent", "unmet_percent", "moves")
             )
             yield f"| {title} | {hot:.1f} % | {unmet:.2f} % | {moves:.0f} |"
+
+
+def picture() -> str:
+    """Return the picture of README.md: the use of each node with the default plugins and with Plimsoll."""
+    found = json.loads(PICTURE.read_text())
+    runs = [(one["title"], np.array(one["use_percent"]) / 100) for one in found["runs"]]
+    return as_svg(runs, found["minutes"])
 
 
 def error(model: Sequence[Line], real: Sequence[Line]) -> Iterator[str]:
@@ -195,7 +210,7 @@ _INTRODUCTION = (
     "  request what such pods use on average, and live 60 to 120 minutes. A third of a burst's pods, half of",
     "  them of Deployments, arrives at one moment every 30 minutes; steady pods are a Poisson process.",
     "- **Nodes**: 60 of 16 cores. Loads of 50 and 70 % of all cores. Four hours, of which the last three",
-    "  count; three days of traces, three seeds each. All systems get the same pods, at the same times.",
+    "  count. Several days of traces and seeds. All systems get the same pods, at the same times.",
     "- **hot**: node-minutes over 80 % of CPU; **over**: with more demand than cores; **unmet**: share of",
     "  the demand above the cores; **deviation**: of demand between nodes, in percent of a node;",
     "  **pending**: share of pod-time in which pods wait; **waited**: pods that waited over a minute.",
