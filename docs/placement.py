@@ -1,4 +1,4 @@
-"""Writes docs/placement.md, and the figures in README.md and docs/backtest.md, from bench/results/placement*.jsonl."""
+"""Writes docs/placement.md, and the figures in README.md and docs/backtest.md, from bench/results/placement*.json."""
 
 import json
 from collections import defaultdict
@@ -12,8 +12,8 @@ import numpy as np
 from evaluator.tools.simulate.picture import as_svg
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench/results"
-MODEL = RESULTS / "placement.jsonl"
-REAL = RESULTS / "placement-real.jsonl"
+MODEL = RESULTS / "placement.json"
+REAL = RESULTS / "placement-real.json"
 PICTURE = RESULTS / "placement-use.json"
 PLANETLAB = (
     "planetlab-50-steady",
@@ -39,8 +39,9 @@ _COLUMNS = {
 
 
 def read(path: Path) -> list[Line]:
-    """Return the lines of a run of the benchmark."""
-    return [json.loads(text) for text in path.read_text().splitlines()]
+    """Return the lines of a run of the benchmark, by `--output`."""
+    found: list[Line] = json.loads(path.read_text())
+    return found
 
 
 def page() -> Iterator[str]:

@@ -4,7 +4,6 @@ Each is a model, not the program: the output names it so. Sources: the systems' 
 scheduler-plugins, koordinator and descheduler as of 2026.
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -54,26 +53,27 @@ class _Placed:
     """What was placed on each node and when, with an estimate in cores."""
 
     def __init__(self, nodes: int) -> None:
-        self._recent: deque[tuple[float, int, str, float]] = deque()
-        self._gone: set[str] = set()
+        self._recent: dict[str, tuple[float, int, float]] = {}
         self._nodes = nodes
+        self._known: tuple[float, Floats] | None = None
 
     def add(self, pod: SimulatedPod, node: int, now: float, cores: float) -> None:
-        self._gone.discard(pod.name)
-        self._recent.append((now, node, pod.name, cores))
+        self._recent[pod.name] = (now, node, cores)
+        self._known = None
 
     def remove(self, pod: SimulatedPod) -> None:
-        self._gone.add(pod.name)
+        if self._recent.pop(pod.name, None) is not None:
+            self._known = None
 
     def since(self, at: float) -> Floats:
         """Return the estimates of pods placed after `at`, in cores per node; earlier ones are forgotten."""
-        while self._recent and self._recent[0][0] <= at:
-            self._gone.discard(self._recent.popleft()[2])
-        found = np.zeros(self._nodes)
-        for _, node, name, cores in self._recent:
-            if name not in self._gone:
+        if self._known is None or self._known[0] != at:
+            self._recent = {name: one for name, one in self._recent.items() if one[0] > at}
+            found = np.zeros(self._nodes)
+            for _, node, cores in self._recent.values():
                 found[node] += cores
-        return found
+            self._known = (at, found)
+        return self._known[1]
 
 
 class TargetLoadPacking(DefaultPlugins):
@@ -253,3 +253,29 @@ class Descheduler(DefaultPlugins):
                 step = int(max(0.0, now - started) // TRACE_STEP) % len(pod.demand)
                 use -= float(pod.demand[step])
                 available -= float(pod.demand[step])
+
+
+class Oracle(DefaultPlugins):
+    """A bound, not a system: it knows the mean demand of every pod, also of the one to place, and prefers the least loaded node.
+
+    It does not know how demand will vary around its mean, and moves nothing: what is left is what no ranking can foresee.
+    """
+
+    by_requests = False
+    _SCALE = 1000
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._mean: Floats = np.zeros(nodes.count)
+
+    def bound(self, pod: SimulatedPod, node: int, now: float) -> None:
+        """Add the pod's mean demand."""
+        self._mean[node] += pod.demand.mean()
+
+    def gone(self, pod: SimulatedPod, node: int, now: float) -> None:
+        """Subtract the pod's mean demand."""
+        self._mean[node] -= pod.demand.mean()
+
+    def scores(self, pod: SimulatedPod, feasible: Positions, now: float) -> Scores:
+        """Return the negative mean demand in thousandths of a core."""
+        scores: Scores = -np.rint(self._SCALE * self._mean[feasible]).astype(np.int64)
+        return scores

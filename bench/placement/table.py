@@ -5,14 +5,18 @@ virtual time, with a model of kube-scheduler; `--engine real` runs kube-apiserve
 KUBEBUILDER_ASSETS in real time, with traces `--factor` times as fast. `--fewer` also finds the number of nodes on which each
 system leaves no more demand unmet than the default plugins do on all.
 
-    python -P bench/placement/table.py [--traces DAY.csv.gz,...] [--systems default,plimsoll-value-w5]
+    python -P bench/placement/table.py [--traces DAY.csv.gz,...] [--systems default,plimsoll-value-w5] [--output FILE]
     KUBEBUILDER_ASSETS=... python -P bench/placement/table.py --engine real --scenarios burst
 
 Without --traces, pods have generated traces. Traces: one machine a line, 288 percentages of CPU at 5 minutes; gzip or not.
 """
 
+import json
+import operator
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 
@@ -35,15 +39,41 @@ def measured(
     engine: str = "model",
     factor: float = 1.0,
     fewer: bool = False,
+    output: str = "",
 ) -> Iterator[Line]:
-    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day."""
+    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day, others for each; `output`: a file for all lines."""
     _check(systems, scenarios, engine)
+    lines = _lines(traces, systems, scenarios, seeds, workers, engine, factor)
+    for one in chain(lines, _fewer(traces, systems, seeds, workers) if fewer else ()):
+        if output:
+            _add(Path(output), one)
+        yield one
+
+
+def _add(output: Path, one: Line) -> None:
+    """Add a line to a JSON array in a file; an earlier line of the same scenario, system and engine is replaced."""
+    key = operator.itemgetter("engine", "scenario", "system")
+    found = json.loads(output.read_text()) if output.exists() else []
+    found = [*(other for other in found if key(other) != key(one)), one]
+    output.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n")
+
+
+def _lines(
+    traces: Sequence[str],
+    systems: Sequence[str],
+    scenarios: Sequence[str],
+    seeds: int,
+    workers: int,
+    engine: str,
+    factor: float,
+) -> Iterator[Line]:
+    """Yield a line per scenario and system as soon as its last simulation is done."""
     runs = [
         Run(system, name, file, seed, factor)
         for name in scenarios
         for system in systems
-        for file in (traces if scenario(name).traced else traces[:1])
-        for seed in range(1, seeds + 1)
+        for day, file in enumerate(traces if scenario(name).traced else traces[:1])
+        for seed in range(1 + day * seeds, 1 + (day + 1) * seeds)
     ]
     rans = simulated(runs, workers) if engine == "model" else map(real.measured, runs)
     grouped: dict[tuple[str, str], list[Ran]] = defaultdict(list)
@@ -52,8 +82,6 @@ def measured(
         grouped[key].append(ran)
         if len(grouped[key]) == seeds * (len(traces) if scenario(key[0]).traced else 1):
             yield line(grouped.pop(key), engine)
-    if fewer:
-        yield from _fewer(traces, systems, seeds, workers)
 
 
 def _check(systems: Sequence[str], scenarios: Sequence[str], engine: str) -> None:
