@@ -43,5 +43,5 @@ async def test_live_check_says_which_nodes_have_a_metric_and_its_values(world):
     assert warning.startswith("fan_rmp is on none of ")
     assert warning.endswith("similar metrics that nodes have: fan_rpm")
     notes = [line for line in found["meanings"] if line.startswith("now: ")]
-    assert notes[0].startswith("now: fan_rpm is 900 to 1200 on 2 of ")
+    assert notes[0].startswith("now: fan_rpm is 900 rpm to 1200 rpm on 2 of ")
     assert notes[1].startswith("now: no policy in the cluster uses rack_inlet")

@@ -293,7 +293,13 @@ async def test_nodes_are_listed_with_the_policies_that_they_violate(world, get, 
         "node-b": {"violates": {}, "labels": {}},
     }
     page = json.loads((await get("/explain?node=node-a"))[1])
-    rule = {"strategy": "dontschedule", "rule": "m Equals 1", "metric": "m", "violated": True}
+    rule = {
+        "strategy": "dontschedule",
+        "rule": "m Equals 1",
+        "metric": "m",
+        "targetValue": 1,
+        "violated": True,
+    }
     assert page["policies"]["ns/demo"] == {
         "state": "violated",
         "mode": "enforce",
