@@ -37,6 +37,7 @@ examples:
 
 commands, each with a --help of its own:
   backfill              evaluate recording rules over recorded OpenMetrics files
+  check-problems        check configurations of node-problem-detector's monitors
   check-rules           check rule files, with line and column of each error
   eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
   kernel-log            hand the kernel's log over to an agent without privileges

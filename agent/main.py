@@ -56,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from agent.record import command as recorder  # as above
 
         return recorder.main(arguments[1:])
+    if [*arguments[:1]] == ["check-problems"]:
+        from agent import check_problems  # as above
+
+        return check_problems.main(arguments[1:])
     if [*arguments[:1]] == ["kernel-log"]:
         from agent import kernel_log  # as above
 

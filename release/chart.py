@@ -161,8 +161,8 @@ def templates(core: Objects) -> dict[str, str]:
     """Return the name and text of every generated template."""
     found: dict[str, list[str]] = {"crd": [], "core": []}
     for key, tree in combined(core).items():
-        kind, _ = key
-        if kind in {"Namespace", "ConfigMap"}:
+        kind, name = key
+        if kind == "Namespace" or name.startswith("plimsoll-rules"):
             continue  # helm --create-namespace; templates/rules.yaml
         guards = [*([tree.condition] if isinstance(tree, Added) else []), *SWITCHES.get(key, ())]
         body = copy.deepcopy(tree.value if isinstance(tree, Added) else tree)
@@ -239,9 +239,10 @@ def adapt(key: Key, body: Any) -> None:
 
 
 def _adapt_pod(pod: dict[str, Any], name: str) -> None:
-    for container in [*pod.get("initContainers", []), *pod["containers"]]:
-        container["image"] = Raw(f'{{{{ include "plimsoll.image" (list . "{name}") }}}}')
-    (container,) = pod["containers"]
+    container, *others = pod["containers"]
+    parts = (other.value if isinstance(other, Added) else other for other in others)
+    for each in [*pod.get("initContainers", []), container, *parts]:
+        each["image"] = Raw(f'{{{{ include "plimsoll.image" (list . "{name}") }}}}')
     container["resources"] = Raw(f"toYaml .Values.{name}.resources", block=True)
     pod["tolerations"] = Raw(f"toYaml .Values.{name}.tolerations", block=True)
     pod["nodeSelector"] = Added(f".Values.{name}.nodeSelector", Raw(f"toYaml .Values.{name}.nodeSelector", block=True))  # fmt: skip

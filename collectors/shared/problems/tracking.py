@@ -1,0 +1,192 @@
+"""Problems of a node by their rules' matches: counts, conditions with a way back to healthy, and events.
+
+A log has no line that says "repaired". A permanent problem therefore ends in one of four ways: the machine's own state says so
+(where it can be read), a reboot, a quiet time, or a person's acknowledgement. The last two are always possible.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from collectors.shared.problems.matching import Match
+from collectors.shared.problems.monitors import Monitor
+from plimsoll import durations
+from plimsoll.text import one_line
+
+LONGEST = 1000
+"""Characters of a message."""
+MOST_EVENTS = 50
+"""Different events that are kept until they are reported."""
+_SETTLED = 10.0
+"""Seconds without another line after which a healthy state of the machine ends a problem: the line precedes the state."""
+
+
+class Way(Enum):
+    """What ends a permanent problem, beside an acknowledgement."""
+
+    STATE = "state"
+    REBOOT = "reboot"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How a condition becomes healthy."""
+
+    way: Way
+    quiet: float = 0.0
+    """Seconds without another line, for Way.QUIET."""
+
+
+DEFAULTS: Mapping[str, Recovery] = {"ReadonlyFilesystem": Recovery(Way.STATE)}
+"""By condition type; others end with a reboot. docs/node-problem-detector.md has the reasons."""
+REBOOT = Recovery(Way.REBOOT)
+STATES = frozenset({"ReadonlyFilesystem"})
+"""Condition types whose state can be read."""
+
+
+def parse_recovery(text: str) -> tuple[str, Recovery]:
+    """Parse `TYPE=state`, `TYPE=reboot` or `TYPE=DURATION`. Raises ValueError."""
+    kind, equals, way = text.partition("=")
+    if not kind or not equals:
+        raise ValueError(
+            f"not TYPE=WAY: {text!r} (such as KernelDeadlock=reboot or KernelDeadlock=1h)"
+        )
+    if way == "reboot":
+        return kind, REBOOT
+    if way == "state":
+        if kind not in STATES:
+            raise ValueError(
+                f"{kind}: its state cannot be read (only that of {', '.join(sorted(STATES))})"
+            )
+        return kind, Recovery(Way.STATE)
+    return kind, Recovery(Way.QUIET, durations.duration(way))
+
+
+@dataclass(slots=True)
+class ConditionState:
+    """A node condition now."""
+
+    type: str
+    active: bool
+    reason: str
+    message: str
+    since: float
+    """Unix seconds of the last transition; 0 if there was none since the boot."""
+    seen: float = 0.0
+    """Unix seconds of the last matching line."""
+
+
+class Event(NamedTuple):
+    """A temporary problem, or a permanent one that began."""
+
+    source: str
+    reason: str
+    message: str
+    at: float
+    """Unix seconds of the last line."""
+    times: int
+
+
+class ProblemTracker:
+    """The problems of all monitors of a node since its boot."""
+
+    def __init__(self, monitors: Iterable[Monitor], recovery: Mapping[str, Recovery]) -> None:
+        self._recovery = {**DEFAULTS, **recovery}
+        self.counts: dict[str, int] = {}
+        """Reason → matches, of monitors that report metrics."""
+        self.conditions: dict[str, ConditionState] = {}
+        self.gauges: set[tuple[str, str]] = set()
+        """Condition types and reasons that have a gauge."""
+        self._healthy: dict[str, tuple[str, str]] = {}
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self.changes = 0
+        """Increases whenever something is worth reporting."""
+        for monitor in monitors:
+            self._add(monitor)
+
+    def _add(self, monitor: Monitor) -> None:
+        for condition in monitor.conditions:
+            if condition.type not in self.conditions:
+                healthy = condition.reason, one_line(condition.message, LONGEST)
+                self._healthy[condition.type] = healthy
+                self.conditions[condition.type] = ConditionState(condition.type, False, *healthy, since=0.0)  # fmt: skip
+        for rule in monitor.rules:
+            if monitor.metrics:
+                self.counts.setdefault(rule.reason, 0)
+                if rule.condition:
+                    self.gauges.add((rule.condition, rule.reason))
+
+    def matched(self, monitor: Monitor, match: Match, at: float) -> None:
+        """Apply a rule that matched lines of a time in Unix seconds."""
+        rule, message = match.rule, one_line(match.message, LONGEST)
+        if rule.condition:
+            state = self.conditions[rule.condition]
+            state.seen = max(state.seen, at)
+            if state.active and state.reason == rule.reason:
+                return
+            state.active, state.reason, state.message, state.since = True, rule.reason, message, at
+        if monitor.metrics:
+            self.counts[rule.reason] = self.counts.get(rule.reason, 0) + 1
+        self._append(monitor.source, rule.reason, message, at)
+        self.changes += 1
+
+    def _append(self, source: str, reason: str, message: str, at: float) -> None:
+        """Add an event; one of the same source and reason that is not reported yet is counted up."""
+        for number, event in enumerate(self._events):
+            if (event.source, event.reason) == (source, reason):
+                self._events[number] = Event(source, reason, message, at, event.times + 1)
+                return
+        self._events.append(Event(source, reason, message, at, 1))
+
+    def take_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def recover(self, now: float, states: Mapping[str, bool]) -> None:
+        """End the problems that are over by now. `states`: whether the machine's own state has the problem; absent if unknown."""
+        for state in self.conditions.values():
+            if not state.active:
+                continue
+            recovery = self._recovery.get(state.type, REBOOT)
+            quiet = now - state.seen
+            healthy = states.get(state.type) is False and quiet >= _SETTLED
+            if (healthy and recovery.way is Way.STATE) or (
+                recovery.way is Way.QUIET and quiet >= recovery.quiet
+            ):
+                self._end(state, now)
+
+    def acknowledge(self, kind: str, at: float, now: float) -> bool:
+        """End a problem whose last line precedes an acknowledgement. Returns whether it did."""
+        state = self.conditions.get(kind)
+        if state is None or not state.active or state.seen > at:
+            return False
+        self._end(state, now)
+        return True
+
+    def _end(self, state: ConditionState, now: float) -> None:
+        state.active, state.since = False, now
+        state.reason, state.message = self._healthy[state.type]
+        self.changes += 1
+
+    def dump(self) -> dict[str, Any]:
+        """Return what a restart of the agent must keep."""
+        conditions = [asdict(state) for state in self.conditions.values() if state.since]
+        return {"counts": self.counts, "conditions": conditions}
+
+    def load(self, dumped: Mapping[str, Any]) -> None:
+        """Restore what `dump` returned, as far as the configurations still have it. Raises TypeError or ValueError."""
+        for reason, count in dict(dumped["counts"]).items():
+            if reason in self.counts:
+                self.counts[reason] = int(count)
+        for entry in dumped["conditions"]:
+            state = ConditionState(**entry)
+            if state.type in self.conditions and (state.active or state.since):
+                healthy = self._healthy[state.type]
+                if not state.active:
+                    state.reason, state.message = healthy
+                self.conditions[state.type] = state
