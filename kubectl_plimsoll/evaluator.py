@@ -5,6 +5,7 @@ import subprocess
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from plimsoll.text import one_line
@@ -72,6 +73,17 @@ class Evaluator:
                 f"the response of {where} has more than {_DEEPEST} levels: is that the evaluator's port?"
             )
         return page if isinstance(page, dict) else {}
+
+    def acknowledge(self, node: str, problem: str) -> None:
+        """Annotate a node: a person has seen its problem now, and takes it for ended. Raises UnreachableError."""
+        whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+        try:
+            user = one_line(self._run(*whoami), 100)
+        except UnreachableError:  # an API server before 1.28
+            user = ""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        note = f"plimsoll.io/ack.{problem}={now} {user}".rstrip()
+        self._run("annotate", "node", "--overwrite", node, note)
 
     def current_namespace(self) -> str:
         """Return the namespace of the kubeconfig's context; `default` if it has none."""

@@ -1,9 +1,10 @@
-"""The command line: `kubectl plimsoll status | policies | nodes [NODE] | explain KIND NAME | history [KIND NAME] | top`."""
+"""The command line: `kubectl plimsoll status | policies | nodes [NODE] | explain KIND NAME | history [KIND NAME] | top | ack NODE PROBLEM`."""
 
 import argparse
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -15,10 +16,12 @@ from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
 from plimsoll.commandline import Parser
 
+_PROBLEM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,57}[A-Za-z0-9])?", re.ASCII)
+"""A condition type that fits into the name of an annotation."""
 TURNED_AWAY, UNKNOWN = 1, 2
 """Exit statuses: Plimsoll turns the pod away; there is no answer."""
 
-COMMANDS = ("status", "policies", "nodes", "explain", "history", "top")
+COMMANDS = ("status", "policies", "nodes", "explain", "history", "top", "ack")
 KINDS = ("pod", "node", "policy", "gang")
 _WITH_HISTORY = ("policy", "node", "pod")
 _KIND_NAMES = {
@@ -46,6 +49,7 @@ commands:
   explain policy NAME       each rule with the nodes that violate it
   explain gang NAME         the state of a gang, and the reason
   history [KIND NAME]       what changed, when and why: of a policy, node or pod, or of all; -w: as it happens
+  ack node/NAME PROBLEM     end a problem of a node, such as KernelDeadlock, with your name and the time
   top                       nodes that violate policies, and those that changed most; -w: again every two seconds
 """
 _EXAMPLES = """
@@ -130,6 +134,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if given.watch:
             return _watch(given, service)
+        if given.words[:1] == ["ack"]:
+            sys.stdout.write(f"{_acknowledge(given.words[1:], service)}\n")
+            return 0
         page, view = _page(given, service)
     except UsageError as error:
         made.error(str(error))
@@ -178,6 +185,21 @@ def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
         case _:
             mistake = f"{' '.join(given.words) or 'no command'}: commands are {', '.join(COMMANDS)}"
     raise UsageError(mistake)
+
+
+def _acknowledge(words: Sequence[str], service: Evaluator) -> str:
+    """Acknowledge a problem of a node; return what was done. Raises UnreachableError and UsageError."""
+    match words:
+        case [written, problem] if "/" in written:
+            kind, _, name = written.partition("/")
+        case [kind, name, problem]:
+            pass
+        case _:
+            kind, name, problem = "", "", ""
+    if _KIND_NAMES.get(kind) != "node" or not name or _PROBLEM.fullmatch(problem) is None:
+        raise UsageError("ack takes a node and a problem: ack node/worker-3 KernelDeadlock")
+    service.acknowledge(name, problem)
+    return f"{problem} of node {name} acknowledged; it begins anew with the next line in the log"
 
 
 def _of_history(named: Sequence[str]) -> tuple[str, str]:

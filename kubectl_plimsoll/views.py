@@ -152,6 +152,30 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(["POLICY", "MODE", "DONTSCHEDULE", "DESCHEDULE", "READINGS"], rows, style)
+    yield from _problems(page.get("problems", []), style)
+
+
+def _problems(problems: Sequence[Page], style: Style) -> Iterator[str]:
+    """Return the table of a node's problems; nothing if its agent looks for none."""
+    rows = []
+    for one in problems:
+        acknowledged = one.get("acknowledged") or {}
+        by = f" by {acknowledged['by']}" if acknowledged.get("by") else ""
+        rows.append(
+            [
+                one["type"],
+                Cell("problem" if one["active"] else "healthy", "bad" if one["active"] else ""),
+                one["reason"],
+                one["since"] or "-",
+                f"{acknowledged['at']}{by}" if acknowledged else "-",
+                one["message"],
+            ]
+        )
+    if rows:
+        yield ""
+        yield from table(
+            ["PROBLEM", "STATE", "REASON", "SINCE", "ACKNOWLEDGED", "MESSAGE"], rows, style
+        )
 
 
 def _reading(metric: str, reading: Page) -> str:

@@ -21,6 +21,7 @@ from sandbox.controllers.kubelet import Kubelet
 from sandbox.controllers.nodes import Nodes
 from sandbox.custom_metrics import CustomMetricsRoute
 from sandbox.endpoints import Endpoints, kubeconfig, write_atomically
+from sandbox.inject import kernel_log
 from sandbox.processes import HeldPort, ProcessError, Processes
 from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
@@ -47,6 +48,7 @@ class ClusterSpec:
     scorers: tuple[str, ...] = ()  # each is an extender that is called for every pod
     gangs: bool = False
     node_actions: bool = False  # policies may taint nodes and set conditions
+    problems: bool = False  # agents read a kernel log, and problems become conditions and Events
     custom_metrics: bool = False  # the evaluator serves the custom metrics API; needs openssl
     keep: bool = False  # the *.prom files that an earlier cluster left in this folder
     pod_grace: float = 0.0  # seconds that a deleted pod takes to stop
@@ -112,6 +114,7 @@ class Cluster:
             listen=self._ports[_agent(node)].address,
             evaluator=self.endpoints.agents,
             flags=self.spec.agent_flags,
+            problems=self.dir / node if self.spec.problems else None,
         )
         await self.processes.start(_agent(node), self.spec.agent(launch))
         await self._answers(_agent(node), self.endpoints.metrics[node])
@@ -173,6 +176,11 @@ class Cluster:
             yield "--gangs"
         if self.spec.node_actions:
             yield from ("--taints", "--conditions")
+        if self.spec.problems:
+            yield from (
+                f"--problemConditions={','.join(manifests.problem_conditions())}",
+                "--problemEvents",
+            )
         if self._custom_metrics is not None:
             yield from self._custom_metrics.flags
 
@@ -204,9 +212,18 @@ class Cluster:
         for node in self.spec.nodes:
             self.node_metrics(node).mkdir(parents=True, exist_ok=True)
         self.rules.mkdir(exist_ok=True)
+        if self.spec.problems:
+            self._prepare_kernel_logs()
         stack.enter_context(_locked(self.dir))
         for old in self._left_over():
             old.unlink(missing_ok=True)
+
+    def _prepare_kernel_logs(self) -> None:
+        (self.dir / "problems").mkdir(exist_ok=True)
+        (self.dir / "problems" / "kernel.json").write_text(manifests.problems())
+        for node in self.spec.nodes:
+            kernel_log(self.dir, node).write_bytes(b"")
+            (self.dir / node / "problems.state").unlink(missing_ok=True)
 
     def _left_over(self) -> Iterator[Path]:
         """Return files of an earlier cluster in this folder that would be read as this one's."""

@@ -14,6 +14,7 @@ _TAKEN = {
     "certificates": "certificates are kept",
     "logs": "the programs' logs go",
     "rules": "the agents' rule files lie",
+    "problems": "the agents' configurations of problems lie",
 }
 
 
@@ -98,6 +99,11 @@ class UpSettings:
         False,
         "the evaluator's --taints and --conditions: policies may taint nodes and set conditions on them",
     )
+    problems: bool = option(
+        "problems",
+        True,
+        "each agent reads a kernel log, DIR/NODE/kmsg, into which `plimsoll-sandbox inject` writes faults",
+    )
     custom_metrics: bool = option(
         "custom-metrics",
         True,
@@ -122,3 +128,10 @@ class DemoSettings:
         "folder of the demo's cluster (default a temporary one, removed afterwards), or of its pictures (default here)",
         metavar="FOLDER",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InjectSettings:
+    """`plimsoll-sandbox inject`."""
+
+    dir: str = option("dir", ".sandbox", "folder of the running sandbox", metavar="FOLDER")

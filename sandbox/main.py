@@ -11,10 +11,11 @@ from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from sandbox import manifests, pki
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
-from sandbox.config import DemoSettings, UpSettings
-from sandbox.demo import gangs, health_metric, node_actions, placement, shell
+from sandbox.config import DemoSettings, InjectSettings, UpSettings
+from sandbox.demo import gangs, health_metric, node_actions, placement, shell, signals
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.endpoints import table
+from sandbox.inject import FAULTS, InjectError, inject
 from sandbox.processes import ProcessError
 
 _ABOUT = """\
@@ -42,6 +43,14 @@ Exit status 0 only if every step was observed.
                                  a node gets a condition and a taint; a limit keeps the others; it recovers
   plimsoll-sandbox demo placement
                                  simulated: nodes' use with the policy `balance` and without; writes pictures
+  plimsoll-sandbox demo signals  a fault in the kernel's log: refusal, taint, eviction, repair, return
+"""
+
+_INJECT = """\
+Write into the kernel log of a simulated node what the kernel writes about a fault.
+
+  plimsoll-sandbox inject node-b xid 79
+  plimsoll-sandbox inject node-b read-only
 """
 
 PLACEMENT = "placement"
@@ -50,6 +59,7 @@ DEMOS: Mapping[str, Demo] = {
     "health-metric": health_metric.DEMO,
     "gangs": gangs.DEMO,
     "node-actions": node_actions.DEMO,
+    "signals": signals.DEMO,
 }
 
 
@@ -63,11 +73,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             return asyncio.run(
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
+        if namespace.command == "inject":
+            folder = flags.from_namespace(InjectSettings, chosen, namespace, env=os.environ).dir
+            for line in inject(Path(folder), namespace.node, namespace.fault, namespace.arguments):
+                sys.stdout.write(f"{line}\n")
+            return 0
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
         if namespace.demo == PLACEMENT:
             return asyncio.run(placement.run_placement(settings))
         return asyncio.run(run_demo(DEMOS[namespace.demo], settings))
-    except (ClusterError, ProcessError, OSError) as error:
+    except (ClusterError, InjectError, ProcessError, OSError) as error:
         sys.stderr.write(f"plimsoll-sandbox: {error}\n")
         return 1
     except KeyboardInterrupt:
@@ -78,7 +93,11 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser = Parser("plimsoll-sandbox", about=_ABOUT).with_version()
     adder = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands = {}
-    for name, settings, about in (("up", UpSettings, _UP), ("demo", DemoSettings, _DEMO)):
+    for name, settings, about in (
+        ("up", UpSettings, _UP),
+        ("demo", DemoSettings, _DEMO),
+        ("inject", InjectSettings, _INJECT),
+    ):
         commands[name] = adder.add_parser(name, help=about.splitlines()[0], about=about)
         flags.add_options(commands[name], settings)
     commands["demo"].add_argument(
@@ -88,6 +107,16 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
         default="health-metric",
         metavar="DEMO",
         help=f"{' or '.join((*DEMOS, PLACEMENT))} (default health-metric)",
+    )
+    commands["inject"].add_argument("node", metavar="NODE", help="name of the node")
+    commands["inject"].add_argument(
+        "fault", metavar="FAULT", choices=tuple(FAULTS), help=", ".join(FAULTS)
+    )
+    commands["inject"].add_argument(
+        "arguments",
+        nargs="*",
+        metavar="ARGUMENT",
+        help="of xid: its code, and the GPU's PCI address",
     )
     return parser, commands
 
@@ -110,6 +139,7 @@ async def _up(settings: UpSettings) -> int:
         scorers=tuple(filter(None, settings.scorers.split(","))),
         gangs=settings.gangs,
         node_actions=settings.node_actions,
+        problems=settings.problems,
         custom_metrics=settings.custom_metrics and pki.available(),
         keep=settings.keep,
     )

@@ -1,5 +1,6 @@
 """Finds the manifests under deploy/: beside this package in an installed wheel, at the root in a checkout."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,3 +27,14 @@ def load(path: Path) -> Iterator[Object]:
 def crds() -> Iterator[Object]:
     """Return the CustomResourceDefinitions that Plimsoll needs."""
     return (obj for obj in load(folder() / "crd") if obj.get("kind") == "CustomResourceDefinition")
+
+
+def problems() -> str:
+    """Return the shipped configuration of problems in the kernel's log, as JSON."""
+    (config,) = load(folder() / "components/kernel-log/problems.yaml")
+    return str(config["data"]["kernel.json"])
+
+
+def problem_conditions() -> list[str]:
+    """Return the condition types of these problems."""
+    return [condition["type"] for condition in json.loads(problems())["conditions"]]

@@ -18,6 +18,7 @@ class AgentLaunch:
     evaluator: str  # host:port of the evaluator's gRPC
     flags: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()  # rule files, or patterns of such
+    problems: Path | None = None  # the folder of the node's kernel log
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,16 @@ def agent_command(launch: AgentLaunch) -> Sequence[str]:
         *(f"--rules.file={pattern}" for pattern in launch.rules),
         f"--web.listen-address={launch.listen}",
         f"--evaluator.address={launch.evaluator}",
+        *(_problem_flags(launch.problems) if launch.problems else ()),
         *launch.flags,
+    )
+
+
+def _problem_flags(folder: Path) -> Sequence[str]:
+    return (
+        f"--problems.config={folder.parent}/problems/*.json",
+        f"--problems.kernel-log={folder}/kmsg",
+        f"--problems.state-file={folder}/problems.state",
     )
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plimsoll.text import SentenceError, one_line
-from wire import failing_rules
+from wire import failing_rules, problems
 from wire import telemetry_pb2 as pb
 from wire.failing_rules import FailingRule, FailingRules
+from wire.problems import ProblemCondition, ProblemEvent, Problems
 
 _MOST_SAMPLES = 2**31 - 1
 MOST_SIMILAR, MOST_NAMES = 50, 3
@@ -56,6 +57,8 @@ class Delta:
     """Metrics that match the subscription's patterns."""
     failing: FailingRules | None = None
     """The recording rules that fail; None: as reported before."""
+    problems: Problems | None = None
+    """The problems of the node; None: as reported before."""
 
 
 def encode(
@@ -115,6 +118,25 @@ def add_failing_rules(report: pb.Report, failing: Mapping[FailingRule, float]) -
     report.failing_rules.more = len(failing) - len(report.failing_rules.rules)
 
 
+def add_problems(report: pb.Report, found: Problems) -> None:
+    """Add the problems of the node, as many as a report may have; conditions come before events."""
+    report.problems.SetInParent()
+    size = 0
+    for condition in found.conditions[: problems.MOST_CONDITIONS]:
+        message = one_line(condition.message, problems.LONGEST)
+        size += len(condition.type) + len(condition.reason) + len(message.encode())
+        if size > problems.MOST_BYTES:
+            message = ""
+        report.problems.conditions.add(**condition._replace(message=message)._asdict())
+    for event in found.events[: problems.MOST_EVENTS]:
+        source = one_line(event.source, problems.LONGEST_NAME)
+        message = one_line(event.message, problems.LONGEST)
+        size += len(source.encode()) + len(event.reason) + len(message.encode())
+        if size > problems.MOST_BYTES:
+            return
+        report.problems.events.add(**event._replace(source=source, message=message)._asdict())
+
+
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     """Return a report's changes to a subscription's metrics; a full report covers all of them. Raises MalformedReportError."""
     if len(report.indices) != len(report.values):
@@ -152,6 +174,7 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         _similar(report, metrics),
         _matching(report),
         _failing_rules(report),
+        _problems(report),
     )
 
 
@@ -191,6 +214,38 @@ def _failing_rules(report: pb.Report) -> FailingRules | None:
             entry.seconds
         )
     return FailingRules(seconds, found.more)
+
+
+def _problems(report: pb.Report) -> Problems | None:
+    if not report.HasField("problems"):
+        return problems.NONE if report.full else None
+    found = report.problems
+    if (
+        len(found.conditions) > problems.MOST_CONDITIONS
+        or len(found.events) > problems.MOST_EVENTS
+        or found.ByteSize() > 2 * problems.MOST_BYTES
+    ):
+        raise MalformedReportError("too many problems, or too much text of them")
+    conditions = tuple(
+        ProblemCondition(c.type, c.active, c.reason, one_line(c.message, problems.LONGEST), c.since)
+        for c in found.conditions
+    )
+    events = tuple(
+        ProblemEvent(
+            one_line(e.source, problems.LONGEST_NAME),
+            e.reason,
+            one_line(e.message, problems.LONGEST),
+            e.times,
+        )
+        for e in found.events
+    )
+    if len({c.type for c in conditions}) < len(conditions) or not (
+        all(problems.TYPE.fullmatch(c.type) and math.isfinite(c.since) for c in conditions)
+        and all(problems.REASON.fullmatch(c.reason) for c in conditions)
+        and all(problems.REASON.fullmatch(e.reason) for e in events)
+    ):
+        raise MalformedReportError("a problem whose type, reason or time is invalid")
+    return Problems(conditions, events)
 
 
 def _same(one: float, other: float) -> bool:

@@ -7,19 +7,29 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Subscription(_message.Message):
-    __slots__ = ("generation", "metrics", "interval_ms", "patterns")
+    __slots__ = ("generation", "metrics", "interval_ms", "patterns", "acknowledged")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
     PATTERNS_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     generation: int
     metrics: _containers.RepeatedScalarFieldContainer[str]
     interval_ms: int
     patterns: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ..., patterns: _Optional[_Iterable[str]] = ...) -> None: ...
+    acknowledged: _containers.RepeatedCompositeFieldContainer[Acknowledgement]
+    def __init__(self, generation: _Optional[int] = ..., metrics: _Optional[_Iterable[str]] = ..., interval_ms: _Optional[int] = ..., patterns: _Optional[_Iterable[str]] = ..., acknowledged: _Optional[_Iterable[_Union[Acknowledgement, _Mapping]]] = ...) -> None: ...
+
+class Acknowledgement(_message.Message):
+    __slots__ = ("type", "at")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    at: float
+    def __init__(self, type: _Optional[str] = ..., at: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules", "problems")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +42,7 @@ class Report(_message.Message):
     SIMILAR_FIELD_NUMBER: _ClassVar[int]
     MATCHING_FIELD_NUMBER: _ClassVar[int]
     FAILING_RULES_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -44,7 +55,42 @@ class Report(_message.Message):
     similar: _containers.RepeatedCompositeFieldContainer[Similar]
     matching: _containers.RepeatedScalarFieldContainer[str]
     failing_rules: FailingRules
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ...) -> None: ...
+    problems: Problems
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ..., problems: _Optional[_Union[Problems, _Mapping]] = ...) -> None: ...
+
+class Problems(_message.Message):
+    __slots__ = ("conditions", "events")
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    conditions: _containers.RepeatedCompositeFieldContainer[ProblemCondition]
+    events: _containers.RepeatedCompositeFieldContainer[ProblemEvent]
+    def __init__(self, conditions: _Optional[_Iterable[_Union[ProblemCondition, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[ProblemEvent, _Mapping]]] = ...) -> None: ...
+
+class ProblemCondition(_message.Message):
+    __slots__ = ("type", "active", "reason", "message", "since")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    active: bool
+    reason: str
+    message: str
+    since: float
+    def __init__(self, type: _Optional[str] = ..., active: _Optional[bool] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., since: _Optional[float] = ...) -> None: ...
+
+class ProblemEvent(_message.Message):
+    __slots__ = ("source", "reason", "message", "times")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    reason: str
+    message: str
+    times: int
+    def __init__(self, source: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., times: _Optional[int] = ...) -> None: ...
 
 class Several(_message.Message):
     __slots__ = ("index", "samples")

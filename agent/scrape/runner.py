@@ -17,6 +17,7 @@ from collectors.interface.sample import (
     CollectorError,
     Deduplicates,
     Family,
+    FindsProblems,
     Omission,
     Omits,
     SourceAbsentError,
@@ -128,6 +129,11 @@ class CollectorRunner:
         for collector in self._collectors.values():
             if isinstance(collector, Omits):
                 yield from collector.omissions()
+
+    @property
+    def finds_problems(self) -> Iterator[FindsProblems]:
+        """The collectors that find problems of the node."""
+        return (c for c in self._collectors.values() if isinstance(c, FindsProblems))
 
     def run(self, names: Collection[str] | None = None, *, beside: Iterable[Family] = ()) -> Scrape:
         """Run some collectors, or all. Blocks until each has returned or exceeded the timeout. Raises StoppedError after close().

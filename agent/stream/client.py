@@ -17,7 +17,7 @@ import grpc
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
-from agent.stream.failing import ChangedFailingRules
+from agent.stream.failing import ChangedFailingRules, ChangedProblems
 from agent.stream.names import MatchingNames, SimilarNames
 from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION, logs
@@ -87,6 +87,7 @@ class StreamClient:
     ) -> None:
         self._target = target
         self._readings = SnapshotReader(collector_runner, recorded)
+        self._problems = ChangedProblems(self._readings.problems)
         self._on_state = on_state
         rng = random.Random()  # noqa: S311 (jitter, not a secret)
         self._backoff = backoff or Backoff(rng.random, first=0.25, longest=LONGEST_BACKOFF)
@@ -180,6 +181,7 @@ class StreamClient:
         self._readings.open(partial(_signal, loop, due))
         subscription, last = await subscriptions.get(), None
         self._readings.want(subscription.metrics)
+        await self._acknowledge(subscription)
         similar = SimilarNames(self._readings.similar, due)
         matching = MatchingNames(self._readings.matching, due)
         failing = ChangedFailingRules(self._readings.failing)
@@ -189,6 +191,7 @@ class StreamClient:
             if subscriptions.is_new:
                 subscription, last = await subscriptions.get(), None
                 self._readings.want(subscription.metrics)
+                await self._acknowledge(subscription)
             metrics = list(subscription.metrics)
             snapshot = await asyncio.to_thread(self._readings.read, metrics)
             report = telemetry_pb2.Report(
@@ -204,9 +207,15 @@ class StreamClient:
             matching.find(subscription.patterns, loop.time())
             if (rules := failing.take(loop.time(), full=last is None)) is not None:
                 codec.add_failing_rules(report, rules)
+            if (found := self._problems.take(loop.time(), full=last is None)) is not None:
+                codec.add_problems(report, found)
             await stream.write(report)
             last = snapshot
             await due.wait(subscription.interval_ms / 1000 or _DEFAULT_INTERVAL)
+
+    async def _acknowledge(self, subscription: telemetry_pb2.Subscription) -> None:
+        if times := {entry.type: entry.at for entry in subscription.acknowledged}:
+            await asyncio.to_thread(self._readings.acknowledge, times)
 
 
 def _signal(loop: asyncio.AbstractEventLoop, due: WakeUp) -> None:

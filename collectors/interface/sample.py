@@ -83,6 +83,46 @@ class Omits(Protocol):
         ...
 
 
+class NodeCondition(NamedTuple):
+    """A permanent problem of the node, which it has (`active`) or not."""
+
+    type: str
+    active: bool
+    reason: str
+    message: str
+    since: float
+    """Unix seconds of the last transition; 0 if there was none since boot."""
+
+
+class NodeEvent(NamedTuple):
+    """A temporary problem of the node, or the begin of a permanent one."""
+
+    source: str
+    reason: str
+    message: str
+    at: float
+    """Unix seconds of the last one."""
+    times: int
+    """Since the agent started."""
+
+
+@runtime_checkable
+class FindsProblems(Protocol):
+    """A collector that finds problems of the node. Any thread may call its methods."""
+
+    def conditions(self) -> Sequence[NodeCondition]:
+        """Return the permanent problems that it looks for."""
+        ...
+
+    def events(self) -> Sequence[NodeEvent]:
+        """Return the last event of each source and reason."""
+        ...
+
+    def acknowledge(self, times: Mapping[str, float]) -> None:
+        """End problems, by condition type, whose last sign is older than a time in Unix seconds."""
+        ...
+
+
 class CollectorError(Exception):
     """A source could not be read this time; the next scrape tries again."""
 

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 from collectors.interface import host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.sample import (
+    CollectorError,
+    Family,
+    NodeCondition,
+    NodeEvent,
+    SourceAbsentError,
+)
 from collectors.problems import statefile
 from collectors.problems.sources import (
     FileSource,
@@ -26,13 +32,7 @@ from collectors.shared import mounts
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
 from collectors.shared.problems.monitors import Monitor, MonitorError
-from collectors.shared.problems.tracking import (
-    ConditionState,
-    Event,
-    ProblemTracker,
-    Recovery,
-    parse_recovery,
-)
+from collectors.shared.problems.tracking import ProblemTracker, Recovery, parse_recovery
 from plimsoll import logs
 from plimsoll.flags import option
 from plimsoll.kernellog.readers import KernelLogError, boot_id
@@ -143,15 +143,15 @@ class Problems:
         """Return a value that changes with the problems; None without configurations."""
         return self._tracker.changes if self._options.problems_config else None
 
-    def conditions(self) -> Sequence[ConditionState]:
-        """Return the conditions of all permanent problems, for the evaluator. Any thread may call it."""
+    def conditions(self) -> Sequence[NodeCondition]:
+        """Return the conditions of all permanent problems. Any thread may call it."""
         with self._lock:
-            return [ConditionState(c.type, c.active, c.reason, c.message, c.since, c.seen) for c in self._tracker.conditions.values()]  # fmt: skip
+            return [NodeCondition(c.type, c.active, c.reason, c.message, c.since) for c in self._tracker.conditions.values()]  # fmt: skip
 
-    def take_events(self) -> Sequence[Event]:
-        """Return the events since the last call. Any thread may call it."""
+    def events(self) -> Sequence[NodeEvent]:
+        """Return the last event of each source and reason. Any thread may call it."""
         with self._lock:
-            return self._tracker.take_events()
+            return [NodeEvent(*event) for event in self._tracker.events.values()]
 
     def acknowledge(self, times: Mapping[str, float]) -> None:
         """End problems, by condition type, that a person acknowledged at a time in Unix seconds. Any thread may call it."""

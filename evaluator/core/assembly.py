@@ -31,6 +31,7 @@ from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
+from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import port as agents_port
@@ -71,6 +72,7 @@ class Core:
         self.failing_rules = FailingRuleIndex(
             self._store.reported_at, stale_after=options.stale_after
         )
+        self.problems = NodeProblems()
         self._subscriptions = Subscriptions()
         self._sources = assemble(
             options,
@@ -97,6 +99,7 @@ class Core:
             self.metrics,
             conditions=self.conditions,
             failing_rules=self.failing_rules,
+            problems=self.problems,
             registrations=self._sources.registrations,
             placements=self.placements,
         )
@@ -157,11 +160,13 @@ class Core:
             interval=options.sync_period,
             listener=self.intake,
             patterns=self.loop.extra.patterns,
+            acknowledged=self.problems.acknowledged,
             authorizer=agents_port.authorizer(
                 options, self.api, plain=options.agents_plain, exists=self.cluster.may_exist
             ),
             limits=options.agent_limits.for_metrics(options.max_metrics),
         )
+        self.problems.listeners.acknowledged.append(server.acknowledged)
         self._agents = server
         self.metrics.agents.set_function(self.connected_agents)
         return server

@@ -14,10 +14,12 @@ from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
+from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.registrations import Registrations
 from plimsoll import rfc3339
 from wire.failing_rules import FailingRules
+from wire.problems import Problems
 
 
 class Intake(ReportListener):
@@ -30,6 +32,7 @@ class Intake(ReportListener):
         *,
         conditions: NodeConditions,
         failing_rules: FailingRuleIndex,
+        problems: NodeProblems,
         registrations: Registrations,
         placements: Placements,
         clock: Callable[[], float] = time.monotonic,
@@ -39,6 +42,7 @@ class Intake(ReportListener):
         self._metrics = metrics
         self._conditions = conditions
         self._failing_rules = failing_rules
+        self._problems = problems
         self._registrations = registrations
         self._placements = placements
         self._clock = clock
@@ -64,6 +68,10 @@ class Intake(ReportListener):
         """An agent reported its failing rules, or ended: then there are none."""
         self._failing_rules.report(node, rules, self._clock())
 
+    def problems_reported(self, node: str, problems: Problems) -> None:
+        """An agent reported the problems of its node."""
+        self._problems.report(node, problems)
+
     def refused(self, code: grpc.StatusCode) -> None:
         """A stream of an agent was rejected."""
         self._metrics.agents_refused.labels(code.name).inc()
@@ -71,6 +79,8 @@ class Intake(ReportListener):
     def node_changed(self, node: str, registered: bool) -> None:
         """A node was registered, possibly replacing one of the same name, or deleted."""
         self._registrations.changed(node, registered=registered, now=self._clock())
+        if not registered:
+            self._problems.forget(node)
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         """A pod with a policy label changed; None: it is absent."""

@@ -13,6 +13,7 @@ NAMES = (
     "extender",
     "labels",
     "node_actions",
+    "problems",
     "evictions",
     "requeue",
     "status",

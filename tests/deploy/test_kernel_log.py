@@ -1,6 +1,7 @@
 """components/kernel-log: the rights of the reader beside the agent, and the shipped configuration on recorded lines."""
 
 import json
+import re
 
 import pytest
 
@@ -78,3 +79,18 @@ def test_shipped_configuration_finds_each_recorded_problem(rendered) -> None:
     assert [m.rule.reason for line in HARMLESS for m in matcher.push(line)] == []
     assert json.loads(config["data"]["kernel.json"])["plugin"] == "kmsg"
     assert set(DEFAULTS) <= {c.type for c in monitor.conditions}
+
+
+def test_guard_admits_exactly_the_configured_conditions(with_components) -> None:
+    rendered = with_components("core", "guard", "problem-conditions")
+    (deployment,) = [o for o in rendered if o["kind"] == "Deployment"]
+    (evaluator,) = deployment["spec"]["template"]["spec"]["containers"]
+    (flag,) = [a for a in evaluator["args"] if a.startswith("--problemConditions=")]
+    types = flag.partition("=")[2].split(",")
+    (guard,) = [o for o in rendered if o["kind"] == "ValidatingAdmissionPolicy" and o["metadata"]["name"] == "plimsoll-evaluator"]  # fmt: skip
+    listed = [re.findall(r"one\.type in \[([^]]*)\]", v["expression"]) for v in guard["spec"]["validations"]]  # fmt: skip
+    (both,) = [found for found in listed if found]
+    assert [re.findall(r"'(\w+)'", found) for found in both] == [types, types]
+    (config,) = [o for o in with_components("core", "kernel-log") if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "plimsoll-problems"]  # fmt: skip
+    monitor = monitors.parse(config["data"]["kernel.json"], "kernel.json")
+    assert {c.type for c in monitor.conditions} == set(types)

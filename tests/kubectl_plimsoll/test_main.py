@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -28,9 +29,12 @@ def kubectl(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "no command: commands are status, policies, nodes, explain, history, top"),
+        ([], "no command: commands are status, policies, nodes, explain, history, top, ack"),
         (["explain", "pod"], "explain takes one of pod, node, policy, gang and a name, not pod"),
         (["explain", "tree", "x"], "explain takes one of pod, node"),
+        (["ack", "node/x"], "ack takes a node and a problem"),
+        (["ack", "pod/x", "KernelDeadlock"], "ack takes a node and a problem"),
+        (["ack", "node/x", "Kernel=Deadlock"], "ack takes a node and a problem"),
         (["frobnicate"], "frobnicate: commands are status"),
         (["status", "-o", "xml"], "argument -o/--output: invalid choice"),
     ],
@@ -131,3 +135,15 @@ def test_colours_appear_on_a_terminal_only_unless_switched_off(kubectl, env, col
         subprocess.run(command, stdout=theirs, env=environment | env, check=True)
         os.close(theirs)
         assert (b"\x1b[32mready" in terminal.read(1000)) is coloured
+
+
+@pytest.mark.parametrize("words", [["node/worker-3"], ["no", "worker-3"], ["nodes/worker-3"]])
+def test_acknowledgement_is_an_annotation_with_time_and_user(kubectl, capsys, tmp_path, words):
+    kubectl(
+        f'if [ "$2" = whoami ]; then printf "ada\\nlovelace"; else echo "$*" > {tmp_path}/done; fi'
+    )
+    assert cli.main(["ack", *words, "KernelDeadlock"]) == 0
+    assert "KernelDeadlock of node worker-3 acknowledged" in capsys.readouterr().out
+    done = (tmp_path / "done").read_text()
+    note = r"annotate node --overwrite worker-3 plimsoll\.io/ack\.KernelDeadlock=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ada lovelace\n"
+    assert re.fullmatch(note, done)

@@ -46,7 +46,7 @@ def test_help_has_examples(argv, said, capsys):
         (["up", "--sync-period", "5"], "--sync-period: not a duration"),
         (
             ["demo", "rabbits"],
-            "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs', 'node-actions', 'placement')",
+            "invalid choice: 'rabbits' (choose from 'health-metric', 'gangs', 'node-actions', 'signals', 'placement')",
         ),
         (["up", "--colour", "red"], "unrecognized arguments: --colour red"),
     ],

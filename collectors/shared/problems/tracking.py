@@ -4,7 +4,6 @@ A log has no line that says "repaired". A permanent problem therefore ends in on
 (where it can be read), a reboot, a quiet time, or a person's acknowledgement. The last two are always possible.
 """
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -18,7 +17,7 @@ from plimsoll.text import one_line
 LONGEST = 1000
 """Characters of a message."""
 MOST_EVENTS = 50
-"""Different events that are kept until they are reported."""
+"""Different events that are kept."""
 _SETTLED = 10.0
 """Seconds without another line after which a healthy state of the machine ends a problem: the line precedes the state."""
 
@@ -88,6 +87,7 @@ class Event(NamedTuple):
     at: float
     """Unix seconds of the last line."""
     times: int
+    """Since the agent started."""
 
 
 class ProblemTracker:
@@ -101,7 +101,8 @@ class ProblemTracker:
         self.gauges: set[tuple[str, str]] = set()
         """Condition types and reasons that have a gauge."""
         self._healthy: dict[str, tuple[str, str]] = {}
-        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self.events: dict[tuple[str, str], Event] = {}
+        """The latest event of each source and reason, the last one at the end."""
         self.changes = 0
         """Increases whenever something is worth reporting."""
         for monitor in monitors:
@@ -134,18 +135,12 @@ class ProblemTracker:
         self.changes += 1
 
     def _append(self, source: str, reason: str, message: str, at: float) -> None:
-        """Add an event; one of the same source and reason that is not reported yet is counted up."""
-        for number, event in enumerate(self._events):
-            if (event.source, event.reason) == (source, reason):
-                self._events[number] = Event(source, reason, message, at, event.times + 1)
-                return
-        self._events.append(Event(source, reason, message, at, 1))
-
-    def take_events(self) -> list[Event]:
-        """Return the events since the last call."""
-        events = list(self._events)
-        self._events.clear()
-        return events
+        """Count an event; beyond the limit of different ones, the oldest is dropped."""
+        before = self.events.pop((source, reason), None)
+        times = 1 if before is None else before.times + 1
+        self.events[source, reason] = Event(source, reason, message, at, times)
+        if len(self.events) > MOST_EVENTS:
+            del self.events[next(iter(self.events))]
 
     def recover(self, now: float, states: Mapping[str, bool]) -> None:
         """End the problems that are over by now. `states`: whether the machine's own state has the problem; absent if unknown."""
@@ -163,7 +158,7 @@ class ProblemTracker:
     def acknowledge(self, kind: str, at: float, now: float) -> bool:
         """End a problem whose last line precedes an acknowledgement. Returns whether it did."""
         state = self.conditions.get(kind)
-        if state is None or not state.active or state.seen > at:
+        if state is None or not state.active or state.seen >= at + 1:  # whole seconds
             return False
         self._end(state, now)
         return True

@@ -128,9 +128,14 @@ class Kube:
         return _decode(raw, Node, f"PATCH {path}")
 
     async def apply_node_conditions(
-        self, name: str, uid: str, conditions: Sequence[Mapping[str, Any]]
+        self,
+        name: str,
+        uid: str,
+        conditions: Sequence[Mapping[str, Any]],
+        *,
+        manager: str = FIELD_MANAGER,
     ) -> Node:
-        """Set the conditions owned by Plimsoll on a node, by server-side apply; 409 if another manager owns one.
+        """Set the conditions that a field manager of ours owns on a node, by server-side apply; 409 if another manager owns one.
 
         There must be one at least: an apply without any would also remove fields of the status that have no owner.
         """
@@ -140,7 +145,7 @@ class Kube:
         raw = await self._write(
             "PATCH",
             path,
-            {"fieldManager": FIELD_MANAGER},
+            {"fieldManager": manager},
             body={
                 "apiVersion": "v1",
                 "kind": "Node",

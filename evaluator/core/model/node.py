@@ -19,6 +19,10 @@ from evaluator.core.model.resources import Allocatable, ExtendedResources
 from evaluator.core.model.usage_metrics import ANNOTATIONS
 from plimsoll import rfc3339
 
+ACKNOWLEDGED = "plimsoll.io/ack."
+"""Prefix of the annotation with which a person acknowledges the problem of a condition type."""
+_MOST_NOTES, _LONGEST_NOTE = 32, 200
+
 
 class Taint(msgspec.Struct):
     """core/v1 Taint."""
@@ -155,6 +159,8 @@ class NodeMeta(ObjectMeta, rename="camel"):
     """
 
     annotations: dict[str, Any] | None = None
+    acknowledged: tuple[tuple[str, str], ...] = ()
+    """Condition types of problems that persons acknowledged, and what they noted: `<RFC 3339 time> <user>`."""
 
     def __post_init__(self) -> None:
         self.condition_managers = _condition_managers(self.managed_fields or ())
@@ -164,6 +170,13 @@ class NodeMeta(ObjectMeta, rename="camel"):
         if self.annotations is not None:
             if any(key in self.annotations for key in ANNOTATIONS):
                 self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
+            self.acknowledged = tuple(
+                sorted(
+                    (key.removeprefix(ACKNOWLEDGED), str(value)[:_LONGEST_NOTE])
+                    for key, value in self.annotations.items()
+                    if key.startswith(ACKNOWLEDGED)
+                )
+            )[:_MOST_NOTES]
             self.annotations = None
 
 
@@ -209,9 +222,9 @@ class Node(msgspec.Struct):
 
     @property
     def acted_on(self) -> tuple[Any, ...]:
-        """The fields with taints and conditions, and the owners of the conditions."""
+        """The fields with taints and conditions, the owners of the conditions, and acknowledgements of problems."""
         meta = self.metadata
-        owners = (meta.owned_conditions, meta.condition_managers)
+        owners = (meta.owned_conditions, meta.condition_managers, meta.acknowledged)
         return (self.spec.taints, self.status.conditions, *owners)
 
     @property

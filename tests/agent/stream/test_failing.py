@@ -1,8 +1,9 @@
-"""When failing rules are sent."""
+"""When failing rules and problems are sent."""
 
 import pytest
 
-from agent.stream.failing import ChangedFailingRules
+from agent.stream.failing import ChangedFailingRules, ChangedProblems
+from collectors.interface.sample import NodeCondition, NodeEvent
 from wire.failing_rules import FailingRule
 
 ONE = FailingRule("", "g", "a", "evaluation", "text")
@@ -46,3 +47,52 @@ def test_flapping_rule_is_sent_at_a_limited_rate_and_its_last_state_in_the_end(f
     rules[ONE] = 0.0
     rules[OTHER] = 0.0
     assert changed.take(400.0, full=False) == {ONE: 0.0, OTHER: 0.0}
+
+
+HEALTHY = NodeCondition("KernelDeadlock", False, "NoDeadlock", "fine", 0.0)
+HUNG = NodeEvent("kernel", "TaskHung", "task a:1 hangs", 1000.0, 1)
+
+
+@pytest.fixture
+def problems():
+    conditions, events = [], []
+    return (
+        conditions,
+        events,
+        ChangedProblems(lambda: (conditions[:], events[:]), wall=lambda: 1100.0),
+    )
+
+
+def test_conditions_are_sent_when_they_change_and_with_full_reports(problems):
+    conditions, _, changed = problems
+    assert changed.take(0.0, full=True) is None
+    conditions.append(HEALTHY)
+    assert [c.active for c in changed.take(1.0, full=False).conditions] == [False]
+    assert changed.take(2.0, full=False) is None
+    conditions[0] = HEALTHY._replace(active=True, reason="DockerHung")
+    assert [c.reason for c in changed.take(3.0, full=False).conditions] == ["DockerHung"]
+    assert changed.take(4.0, full=True).conditions[0].active
+
+
+def test_events_are_sent_once_with_their_number_and_not_if_they_are_old(problems):
+    _, events, changed = problems
+    events[:] = [HUNG, HUNG._replace(reason="Old", at=700.0)]
+    assert changed.take(0.0, full=True) is None
+    (sent,) = changed.take(1.0, full=False).events
+    assert (sent.reason, sent.times) == ("TaskHung", 1)
+    assert changed.take(2.0, full=False) is None
+    events[0] = HUNG._replace(times=4)
+    (sent,) = changed.take(3.0, full=False).events
+    assert sent.times == 3
+
+
+def test_events_of_a_flood_are_aggregated(problems):
+    _, events, changed = problems
+    changed.take(0.0, full=True)
+    sent = []
+    for second in range(100):
+        events[:] = [HUNG._replace(times=1000 * (second + 1))]
+        if (found := changed.take(float(second), full=False)) is not None:
+            sent += found.events
+    assert len(sent) <= 25
+    assert sum(event.times for event in sent) > 90_000

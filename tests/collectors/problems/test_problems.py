@@ -89,7 +89,7 @@ def test_lines_become_metrics_conditions_and_events(node: Node, values) -> None:
     assert found["node_problem_KernelDeadlock"] == 1
     assert found['node_problem_monitor_up{monitor="kernel.json"}'] == 1
     assert found["node_kernel_log_records_total"] == 2
-    assert [event.reason for event in collector.take_events()] == ["Hung", "Stuck"]
+    assert [event.reason for event in collector.events()] == ["Hung", "Stuck"]
     (active,) = [c for c in collector.conditions() if c.active]
     assert (active.type, active.message) == ("KernelDeadlock", "stuck; reboot")
 
@@ -183,7 +183,7 @@ def test_hostile_lines_change_nothing(node: Node, values) -> None:
     found = values(collector.collect())
     assert found[DEADLOCK] == 0
     assert found['problem_counter{reason="Stuck"}'] == 0
-    assert collector.take_events() == []
+    assert collector.events() == []
 
 
 FILE_LOG = {

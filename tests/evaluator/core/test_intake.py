@@ -60,6 +60,7 @@ def watched():
         unused,
         conditions=unused,
         failing_rules=unused,
+        problems=unused,
         registrations=unused,
         placements=placements,
         clock=lambda: NOW,
@@ -116,7 +117,12 @@ def test_pods_are_where_their_last_states_say(events):
     """Each is placed and gone once, for any order of events, as after a lost watch."""
     placements, cluster = Placements(), ClusterCache()
     unused = SimpleNamespace()
-    parts = {"conditions": unused, "failing_rules": unused, "registrations": unused}
+    parts = {
+        "conditions": unused,
+        "failing_rules": unused,
+        "problems": unused,
+        "registrations": unused,
+    }
     intake = Intake(unused, unused, **parts, placements=placements)
     cluster.listeners.pods.append(intake.pod_changed)
     last = {}

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 _BACKSTOP = 1.25
 _GRACE = 30.0
 _LARGEST_METADATA = 16 << 10
-_REPORT_HEAD, _READING_BYTES = 512 + (40 << 10), 13
-"""Bytes of a report's header with names of metrics and failing rules, and of each reading: a position of up to 5 bytes and a double."""
+_REPORT_HEAD, _READING_BYTES = 512 + (64 << 10), 13
+"""Bytes of a report's header with names of metrics, failing rules and problems, and of each reading: a position of up to 5 bytes and a double."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

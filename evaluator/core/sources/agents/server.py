@@ -9,6 +9,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import grpc
@@ -32,6 +33,7 @@ from plimsoll.process import garbage
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
 from wire.failing_rules import NONE, FailingRules
+from wire.problems import Problems
 
 log = logs.get(__name__)
 
@@ -77,12 +79,18 @@ class ReportListener:
     def failing_reported(self, node: str, rules: FailingRules) -> None:
         """An agent reported its failing rules, or its stream ended: then there are none."""
 
+    def problems_reported(self, node: str, problems: Problems) -> None:
+        """An agent reported the problems of its node."""
+
     def refused(self, code: grpc.StatusCode) -> None:
         """A stream of an agent was rejected."""
 
 
 class AgentServer:
-    """Receives reports. `patterns`: the names of metrics that agents report to `matching_reported`."""
+    """Receives reports. `patterns`: the names of metrics that agents report to `matching_reported`.
+
+    `acknowledged` returns the times (Unix seconds) at which persons acknowledged problems of a node, by condition type.
+    """
 
     def __init__(
         self,
@@ -92,6 +100,7 @@ class AgentServer:
         interval: float,
         listener: ReportListener | None = None,
         patterns: Sequence[str] = (),
+        acknowledged: Callable[[str], Mapping[str, float]] = lambda _node: {},
         authorizer: Authorizer | None = None,
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -102,6 +111,7 @@ class AgentServer:
         self._interval_ms = max(1, round(interval * 1000))
         self._listener = listener or ReportListener()
         self._patterns = patterns
+        self._acknowledged = acknowledged
         self._authorizer = authorizer or Authorizer()
         self._limits = limits or AgentLimits()
         self._clock = clock
@@ -215,7 +225,7 @@ class AgentServer:
                         Code.ALREADY_EXISTS, f"another stream for node {node} has begun"
                     )
                 )
-            stream.send(self._requested)
+            stream.send(self._requested_of(node))
             refusal = await stream.run(self._handler)
             await stream.flush()
             return refusal
@@ -234,15 +244,31 @@ class AgentServer:
             self._listener.matching_reported(delta.matching)
         if delta.failing is not None:
             self._listener.failing_reported(node, delta.failing)
+        if delta.problems is not None:
+            self._listener.problems_reported(node, delta.problems)
+
+    def acknowledged(self, node: str) -> None:
+        """Send the acknowledgements of a node to its agent, because they have changed."""
+        for stream in self._registry.current:
+            if stream.node == node:
+                stream.send(self._requested_of(node))
+
+    def _requested_of(self, node: str) -> RequestedMetrics:
+        """Return the subscription, with the acknowledgements of a node: serialized messages are merged by appending them."""
+        times, requested = self._acknowledged(node), self._requested
+        if not times:
+            return requested
+        entries = [telemetry_pb2.Acknowledgement(type=kind, at=at) for kind, at in times.items()]
+        more = telemetry_pb2.Subscription(acknowledged=entries).SerializeToString()
+        return replace(requested, message=requested.message + more)
 
     async def _announce(self) -> None:
         """Send each new subscription to all agents, in batches."""
         while True:
             await self._subscriptions.after(self._requested.generation)
             self._requested = self._serialized()
-            requested = self._requested
             for number, stream in enumerate(self._registry.current, start=1):
-                stream.send(requested)
+                stream.send(self._requested_of(stream.node))
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
 

@@ -1,0 +1,163 @@
+"""Writes the conditions of problems to nodes, and Events of problems, while this replica leads."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Set
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.event_writer import EventWriter
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.leader.write_fence import NotLeaderError
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model import events
+from evaluator.core.model.events import EventSpec, ObjectReference
+from evaluator.core.model.node import Node
+from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.report import Journal
+from evaluator.core.writes.node_plan import Comparison, NodePlan
+from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.features.problems import plan
+from evaluator.features.problems.metrics import ProblemMetrics
+from evaluator.features.problems.plan import MANAGER, ProblemApply
+from plimsoll import logs
+from plimsoll.logs.ratelimited import RateLimitedLogger
+from plimsoll.ratelimit import TokenBucket
+from plimsoll.wakeup import WakeUp
+from wire.problems import ProblemEvent
+
+log = logs.get(__name__)
+
+_NOTHING: Mapping[str, Mapping[str, str]] = {}
+_MOST_EVENTS = 2000
+"""Different events that wait to be written; further ones are dropped and counted."""
+_EVENTS_PER_SECOND, _BURST = 2.0, 25
+
+
+class ProblemConditionController(NodeWriter[Node, ProblemApply]):
+    """Keeps the conditions of problems of all nodes as their agents report them."""
+
+    what = "problems"
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        problems: NodeProblems,
+        metrics: ProblemMetrics,
+        permitted: Set[str],
+        *,
+        bucket: TokenBucket,
+        is_leader: Callable[[], bool],
+        rng: random.Random | None = None,
+        journal: Journal | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`permitted`: the condition types that may be written."""
+        super().__init__(
+            cluster,
+            decider,
+            NodePlan[Node, ProblemApply](self._comparison),
+            log=log,
+            bucket=bucket,
+            is_leader=is_leader,
+            rng=rng,
+            journal=journal,
+        )
+        self._kube = kube
+        self._problems = problems
+        self._metrics = metrics
+        self._permitted = permitted
+        self._clock = clock
+
+    def _comparison(
+        self, name: str, node: Node, _desired: Mapping[str, str]
+    ) -> Comparison[ProblemApply]:
+        return Comparison(plan.compare(node, self._problems.of(name), self._permitted))
+
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        return _NOTHING  # `wake(node)` marks the nodes whose problems changed
+
+    def _current(self, node: str) -> Node | None:
+        return self._cluster.nodes.objects.get(node)
+
+    async def _send(self, apply: ProblemApply) -> Node:
+        if not apply.conditions:
+            return await self._kube.patch_node_status(apply.node, apply.removal)
+        body = apply.body(self._clock())
+        return await self._kube.apply_node_conditions(apply.node, apply.uid, body, manager=MANAGER)
+
+    def _count(self, result: str) -> None:
+        self._metrics.writes.labels(result).inc()
+
+    def _shown(self, apply: ProblemApply) -> str:
+        return ",".join(f"{c.type}={c.active}/{c.reason}" for c in apply.conditions) or "none"
+
+
+class ProblemEventController:
+    """Writes Events on nodes at a limited rate: what occurs meanwhile is counted in one Event."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: ClusterCache,
+        metrics: ProblemMetrics,
+        *,
+        is_leader: Callable[[], bool],
+        bucket: TokenBucket | None = None,
+    ) -> None:
+        self._writer = EventWriter(kube)
+        self._cluster = cluster
+        self._metrics = metrics
+        self._is_leader = is_leader
+        self._bucket = bucket or TokenBucket(_EVENTS_PER_SECOND, _BURST)
+        self._waiting: dict[tuple[str, str, str], ProblemEvent] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._wakeup = WakeUp()
+        self._failures = RateLimitedLogger(log)
+
+    def occurred(self, node: str, event: ProblemEvent) -> None:
+        """Write an event of a node soon."""
+        key = (node, event.source, event.reason)
+        before = self._waiting.get(key)
+        if before is None and len(self._waiting) >= _MOST_EVENTS:
+            self._metrics.dropped.inc(event.times)
+            return
+        times = event.times + (before.times if before else 0)
+        self._waiting[key] = event._replace(times=times)
+        self._wakeup.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._wakeup.wait()
+            self._wakeup.clear()
+            while self._waiting:
+                if not self._is_leader():
+                    self._waiting.clear()  # the leader's agent streams report them too
+                    break
+                await asyncio.sleep(self._bucket.take(time.monotonic()))
+                if self._waiting:
+                    await self._write(next(iter(self._waiting)))
+
+    async def _write(self, key: tuple[str, str, str]) -> None:
+        event, (name, source, reason) = self._waiting.pop(key), key
+        node = self._cluster.nodes.objects.get(name)
+        if node is None:
+            return
+        about = ObjectReference("v1", "Node", "default", name, node.metadata.uid)
+        spec = EventSpec("Warning", reason, event.message)
+        suffix = events.suffix_of(about, f"{source} {reason}")
+        if len(self._counts) >= _MOST_EVENTS:
+            self._counts.clear()
+        try:
+            self._counts[key] = await self._writer.write(
+                about, spec, suffix=suffix, count=self._counts.get(key, 0), times=event.times
+            )
+        except NotLeaderError:
+            return
+        except KubeError as error:
+            self._metrics.dropped.inc(event.times)
+            self._failures.log("event of a problem not written", node=name, reason=reason, error=str(error))  # fmt: skip

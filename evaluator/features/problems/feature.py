@@ -1,0 +1,147 @@
+"""Problems that agents find, as node conditions and Events; acknowledgements of problems, for the agents."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from evaluator.core.assembly import Core
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.feature import Feature
+from evaluator.core.options import FeatureOptions
+from evaluator.core.pages import PagePart
+from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.report import Facts
+from evaluator.core.wiring import Wired
+from evaluator.features.problems import plan
+from evaluator.features.problems.controller import (
+    ProblemConditionController,
+    ProblemEventController,
+)
+from evaluator.features.problems.metrics import ProblemMetrics
+from plimsoll import rfc3339
+from plimsoll.flags import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions(FeatureOptions):
+    """Which problems become conditions and Events."""
+
+    problem_conditions: frozenset[str] = option(
+        "problemConditions",
+        frozenset(),
+        "types of the node conditions that agents' problems (--problems.config) may set, such as KernelDeadlock,ReadonlyFilesystem",
+        metavar="TYPES",
+        parse=plan.condition_types,
+    )
+    problem_events: bool = option(
+        "problemEvents", False, "write Events on nodes about problems that their agents find"
+    )
+
+
+class ShownProblems:
+    """What pages show of problems."""
+
+    def __init__(self, cluster: ClusterCache, problems: NodeProblems, permitted: Set[str]) -> None:
+        self._cluster = cluster
+        self._problems = problems
+        self._permitted = permitted
+
+    def node(self, name: str) -> Facts:
+        """Return the problems of a node, who owns their conditions, and who acknowledged them."""
+        found, node = self._problems.of(name), self._cluster.nodes.objects.get(name)
+        if not found or node is None:
+            return {"problems": []}
+        others = plan.foreign(node, self._permitted)
+        acknowledged = plan.acknowledgements(node)
+        return {
+            "problems": [
+                {
+                    "type": c.type,
+                    "active": c.active,
+                    "reason": c.reason,
+                    "message": c.message,
+                    "since": rfc3339.seconds(c.since) if c.since else None,
+                    "condition": self._written(c.type, others),
+                    "acknowledged": _shown(acknowledged.get(c.type)),
+                }
+                for c in found
+            ]
+        }
+
+    def _written(self, kind: str, others: dict[str, str]) -> str:
+        if kind not in self._permitted:
+            return "not written: not in --problemConditions"
+        if kind in others:
+            return f"owned by {others[kind] or 'another reporter'}, which keeps it"
+        return "written"
+
+    def evaluator(self) -> Facts:
+        """Return how many nodes have a problem, and how many conditions others own."""
+        nodes = self._cluster.nodes.objects
+        active = [name for name in nodes if any(c.active for c in self._problems.of(name) or ())]
+        return {"problems": {"nodes": len(active), "foreignConditions": self.foreign()}}
+
+    def foreign(self) -> int:
+        """Return how many conditions of permitted types other reporters own."""
+        return sum(
+            len(plan.foreign(node, self._permitted))
+            for name, node in self._cluster.nodes.objects.items()
+            if self._problems.of(name)
+        )
+
+
+def _shown(acknowledged: tuple[float, str] | None) -> Facts | None:
+    if acknowledged is None:
+        return None
+    at, user = acknowledged
+    return {"at": rfc3339.seconds(at), "by": user or None}
+
+
+class Acknowledgements:
+    """Passes acknowledgements of nodes' annotations on to their agents."""
+
+    def __init__(self, cluster: ClusterCache, problems: NodeProblems) -> None:
+        self._cluster = cluster
+        self._problems = problems
+
+    def changed(self, name: str) -> None:
+        """A node changed, or was added or deleted."""
+        if (node := self._cluster.nodes.objects.get(name)) is not None:
+            found = plan.acknowledgements(node)
+            self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()})
+
+
+def wire(core: Core, options: ProblemOptions) -> Wired:
+    """Show problems on every replica; write while this one leads."""
+    metrics = ProblemMetrics(core.metrics.registry)
+    problems, permitted = core.problems, options.problem_conditions
+    conditions = ProblemConditionController(
+        core.api,
+        core.cluster,
+        core.loop,
+        problems,
+        metrics,
+        permitted,
+        bucket=core.node_writes,
+        is_leader=core.fence.is_leader,
+        journal=core.journal,
+    )
+    happened = ProblemEventController(
+        core.api, core.cluster, metrics, is_leader=core.fence.is_leader
+    )
+    core.cluster.listeners.actions.append(Acknowledgements(core.cluster, problems).changed)
+    loops = []
+    if permitted:
+        core.cluster.listeners.actions.append(conditions.wake)
+        problems.listeners.conditions.append(conditions.wake)
+        core.fence.listeners.append(conditions.start_over)
+        core.loop.listeners.append(conditions.wake)
+        loops.append(conditions.run)
+    if options.problem_events:
+        problems.listeners.events.append(happened.occurred)
+        loops.append(happened.run)
+    shown = ShownProblems(core.cluster, problems, permitted)
+    metrics.foreign.set_function(shown.foreign)
+    return Wired(loops=loops, page=PagePart(node=shown.node, evaluator=shown.evaluator))
+
+
+FEATURE = Feature(name="problems", options=ProblemOptions, metrics=ProblemMetrics, wire=wire)

@@ -1,0 +1,113 @@
+"""The node conditions of problems: what a node must get, which of its conditions belong to other reporters, and acknowledgements.
+
+A field manager of its own applies them, so that an apply of a policy's conditions removes none of these. A condition that
+another reporter owns, such as node-problem-detector, stays as it is.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.core.model.node import KUBERNETES_CONDITIONS, Node, NodeCondition
+from plimsoll import rfc3339
+from plimsoll.text import printable
+from wire.problems import TYPE, ProblemCondition
+
+MANAGER = "plimsoll-problems"
+"""The field manager of these conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemApply:
+    """The conditions that a node has afterwards of this field manager."""
+
+    node: str
+    uid: str
+    conditions: tuple[ProblemCondition, ...]
+    before: Mapping[str, NodeCondition]
+    removal: tuple[Mapping[str, Any], ...]
+    """The JSON patch to send instead if there are none."""
+
+    def body(self, now: float) -> list[dict[str, Any]]:
+        """Return the conditions as JSON at `now` (Unix seconds); one whose status does not change keeps its transition time."""
+        return [self._entry(condition, now) for condition in self.conditions]
+
+    def _entry(self, condition: ProblemCondition, now: float) -> dict[str, Any]:
+        status, old = _status(condition), self.before.get(condition.type)
+        since = condition.since or now
+        if old is not None and old.status == status and old.since is not None:
+            since = old.since
+        return {
+            "type": condition.type,
+            "status": status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": rfc3339.seconds(min(since, now)),
+            "lastHeartbeatTime": rfc3339.seconds(now),
+        }
+
+
+def _status(condition: ProblemCondition) -> str:
+    return "True" if condition.active else "False"
+
+
+def condition_types(text: str) -> frozenset[str]:
+    """Parse comma-separated condition types. Raises ValueError."""
+    types = frozenset(kind.strip() for kind in text.split(","))
+    for kind in types:
+        if TYPE.fullmatch(kind) is None:
+            raise ValueError(f"not a condition type: {kind[:80]!r}; write it like KernelDeadlock")
+        if kind in KUBERNETES_CONDITIONS:
+            raise ValueError(f"{kind} is a condition of Kubernetes")
+    return types
+
+
+def foreign(node: Node, types: Iterable[str]) -> dict[str, str]:
+    """Return the field managers of the node's conditions of these types that others own; empty for one without a manager."""
+    managers = dict(node.metadata.condition_managers)
+    present = {c.type for c in node.status.conditions}
+    return {
+        kind: managers.get(kind, "")
+        for kind in sorted(types)
+        if kind in present and managers.get(kind) != MANAGER
+    }
+
+
+def compare(
+    node: Node, found: Sequence[ProblemCondition] | None, permitted: Set[str]
+) -> ProblemApply | None:
+    """Return the apply that gives a node the conditions that its agent found; None if it has them, or nothing is known."""
+    if found is None:
+        return None
+    others = foreign(node, permitted)
+    wanted = tuple(c for c in found if c.type in permitted and c.type not in others)
+    managers = dict(node.metadata.condition_managers)
+    own = {c.type: c for c in node.status.conditions if managers.get(c.type) == MANAGER}
+    if {kind: (c.status, c.reason) for kind, c in own.items()} == {c.type: (_status(c), c.reason) for c in wanted}:  # fmt: skip
+        return None
+    removal = () if wanted else tuple(removal_of(node))
+    return ProblemApply(node.metadata.name, node.metadata.uid, wanted, own, removal)
+
+
+def removal_of(node: Node) -> Iterator[Mapping[str, Any]]:
+    """Yield the operations of a JSON patch that removes our conditions from the node as read.
+
+    An apply without any condition would also remove fields of the status that have no owner.
+    """
+    meta, managers = node.metadata, dict(node.metadata.condition_managers)
+    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
+    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+    for index, condition in reversed([*enumerate(node.status.conditions)]):
+        if managers.get(condition.type) == MANAGER:
+            yield {"op": "remove", "path": f"/status/conditions/{index}"}
+
+
+def acknowledgements(node: Node) -> dict[str, tuple[float, str]]:
+    """Return the Unix time and the user of each acknowledged problem, by condition type; those without a time are left out."""
+    found = {}
+    for kind, note in node.metadata.acknowledged:
+        time, _, user = note.partition(" ")
+        at = rfc3339.parse_or_none(time)
+        if at is not None and TYPE.fullmatch(kind):
+            found[kind] = at, printable(user)
+    return found
