@@ -107,6 +107,7 @@ class Core:
         if options.count_placed:
             self.cluster.listeners.pods.append(self.intake.pod_changed)
             self.loop.followers.append(self.placements.follow)
+            self.loop.without_departed = self.placements.without_departed
         self.cluster.listeners.nodes.append(self.intake.node_changed)
         self.cluster.listeners.conditions.append(self.intake.conditions_changed)
         self.cluster.listeners.decisions.append(self.loop.touch)

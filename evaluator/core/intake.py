@@ -87,11 +87,11 @@ class Intake(ReportListener):
         left, came = _placed(before), _placed(after)
         if left is not None and came is not None and _place(left) == _place(came):
             return
+        now = self._clock()
         if left is not None:
-            self._placements.gone(*left)
+            self._placements.gone(*left, now)
         if came is None or after is None:
             return
-        now = self._clock()
         observed = before is not None and before.metadata.uid == after.metadata.uid
         bound = None if observed else rfc3339.parse_or_none(after.bound_at)
         age = 0.0 if bound is None else max(0.0, self._wall() - bound)

@@ -31,7 +31,12 @@ class Evictor(Protocol):
     """Chooses pods to evict, within the limits of its flags."""
 
     def due(
-        self, decisions: Decisions, running: PodsByPolicy, feasible: FeasibleNodes, now: float
+        self,
+        decisions: Decisions,
+        running: PodsByPolicy,
+        feasible: FeasibleNodes,
+        now: float,
+        placements: Placements,
     ) -> Sequence[Pod]:
         """Return the pods that it evicts at `now` (seconds); call it with increasing times."""
         ...

@@ -28,11 +28,11 @@ class Plane:
     server: ApiServer | ControlPlane | None
 
     @contextlib.asynccontextmanager
-    async def scheduler(self, extender, folder):
-        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler."""
+    async def scheduler(self, extender, folder, *, weight=1):
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler. `weight`: the extender's."""
         if isinstance(self.server, ApiServer):
             async with contextlib.AsyncExitStack() as stack:
-                specs = [ExtenderSpec(extender)] if extender else []
+                specs = [ExtenderSpec(extender, weight=weight)] if extender else []
                 asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
                 binder = asyncio.create_task(
                     Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
@@ -42,7 +42,7 @@ class Plane:
                 await asyncio.wait([binder])
         elif isinstance(self.server, ControlPlane):
             config = folder / "scheduler.yaml"
-            config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender)))
+            config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender, weight)))
             try:
                 with self.server.scheduler(config) as is_up:
                     await eventually(is_up)
@@ -65,7 +65,7 @@ async def requires(plane, group_version, plural):
         pytest.skip(f"the API server has no {plural} of {group_version}")
 
 
-def scheduler_config(kubeconfig, extender):
+def scheduler_config(kubeconfig, extender, weight=1):
     """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
     plain = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -81,7 +81,7 @@ def scheduler_config(kubeconfig, extender):
                 "urlPrefix": extender,
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
-                "weight": 1,
+                "weight": weight,
                 "enableHTTPS": False,
                 "nodeCacheCapable": True,
                 "managedResources": [{"name": "telemetry/scheduling", "ignoredByScheduler": True}],

@@ -13,7 +13,13 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.decide import Decisions, NotReadyError, deciding
+from evaluator.core.policy.decide import (
+    Decisions,
+    NotReadyError,
+    WithoutDeparted,
+    as_read,
+    deciding,
+)
 from evaluator.core.policy.limits import (
     MOST_METRICS,
     MOST_RULES,
@@ -88,6 +94,7 @@ class DecisionLoop:
         """Metrics that are always requested from sources, before those of policies."""
         self.records: list[Records] = [_own_labels]
         """Return what Plimsoll wrote to a node before a restart, or by another replica."""
+        self.without_departed: WithoutDeparted = as_read
         self._slice = slice_
         self._gauges = PolicyGauges(metrics)
         self.followers: list[Follower] = [self._gauges.show]
@@ -245,6 +252,7 @@ class DecisionLoop:
                 before=before,
                 labels_of=self._labels_of,
                 peers=self._peers,
+                without_departed=self.without_departed,
             )
         )
         if self._decisions is not before:

@@ -5,5 +5,6 @@ node that was best at the last one (Mitzenmacher, "How useful is old information
 itself counts a pod as soon as it has chosen a node.
 
 From the bottom up: `measures`, which resource a metric measures; `ledger`, the pods; `learned`, what pods were seen to add;
-`estimates`, what each adds; `placements`, decisions that include them. Pure: times are arguments, in seconds of one clock.
+`estimates`, what each adds; `placements`, decisions that include them;
+`explain`, these in words. Pure: times are arguments, in seconds of one clock.
 """

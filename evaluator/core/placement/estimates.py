@@ -13,16 +13,17 @@ Of policies in other namespaces only requests count, at most what the node has: 
 tenant can keep pods from a node no better than by its requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask
+from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
 from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.resources import RESOURCES
+from evaluator.core.model.resources import Allocatable as NodeAllocatable
 from evaluator.core.placement.learned import Added
 from evaluator.core.placement.ledger import Weighed
 from evaluator.core.placement.measures import Load, Measure
@@ -42,12 +43,42 @@ class Known(Protocol):
         ...
 
 
-class Allocatable(Protocol):
+class Amounts(Protocol):
     """What nodes have."""
 
     def of(self, resource: Resource) -> Floats:
         """Return the allocatable amount of each node, shape (nodes,); NaN if unknown."""
         ...
+
+
+class Capacity:
+    """What nodes have, as arrays over the nodes of a decision."""
+
+    def __init__(self, of: Callable[[str], NodeAllocatable | None]) -> None:
+        self._of = of
+        self._nodes = NodeIndex()
+        self._arrays: dict[Resource, Floats] = {}
+
+    def over(self, nodes: NodeIndex) -> "Capacity":
+        """Use these nodes from now on."""
+        if nodes is not self._nodes:
+            self._nodes, self._arrays = nodes, {}
+        return self
+
+    def changed(self) -> None:
+        """A node's allocatable amounts changed."""
+        self._arrays.clear()
+
+    def of(self, resource: Resource) -> Floats:
+        """Return the allocatable amount of each node, shape (nodes,); NaN if unknown."""
+        found = self._arrays.get(resource)
+        if found is None:
+            number = RESOURCES.index(resource)
+            amounts = (self._of(node) for node in self._nodes)
+            values = (np.nan if has is None else has[number] for has in amounts)
+            found = np.fromiter(values, np.float64, len(self._nodes))
+            self._arrays[resource] = fixed(found)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +124,15 @@ class Additions(NamedTuple):
     """What to add to the readings, shape (nodes,).
 
     `placed`: the number of pods on each node that count; one that was only recommended counts in parts on equal nodes. `pods`:
-    the same, in parts while the window of the metric includes them more and more.
+    the same, in parts while the window of the metric includes them more and more. `own`: of `unbiased`, the part of the
+    policy's namespace.
     """
 
     ranking: Floats
     unbiased: Floats
     pods: Floats
     placed: Floats
+    own: Floats
 
 
 def additions(
@@ -107,7 +140,7 @@ def additions(
     readings: MetricReadings,
     policies: Sequence[PolicyKey],
     learned: Known,
-    allocatable: Allocatable,
+    allocatable: Amounts,
 ) -> Additions | None:
     """Return what the pods add to the readings of a policy's metric; None if they include all of them."""
     weights = _weights(found, readings)
@@ -137,6 +170,7 @@ def additions(
         ours + others,
         summed(np.ones(len(rows))),
         placed.astype(np.float64),
+        ours,
     )
 
 
@@ -206,11 +240,11 @@ def _slack(
     return np.where(owned, slack + size.tie, 0.0)
 
 
-def _capacity(measure: Measure, allocatable: Allocatable, size: int) -> Floats:
+def _capacity(measure: Measure, allocatable: Amounts, size: int) -> Floats:
     return np.full(size, np.nan) if measure.resource is None else allocatable.of(measure.resource)
 
 
-def _bounded(amounts: Floats, readings: MetricReadings, allocatable: Allocatable) -> Floats:
+def _bounded(amounts: Floats, readings: MetricReadings, allocatable: Amounts) -> Floats:
     """Return the sums of other namespaces' requests, at most what each node has."""
     measure = readings.measure
     if measure.resource is None:

@@ -120,6 +120,16 @@ class Ledger:
     def __contains__(self, uid: str) -> bool:
         return uid in self._entries
 
+    def at(self, uid: str) -> float | None:
+        """Return when a pod was bound (seconds); None if it is not there, or only recommended."""
+        entry = self._entries.get(uid)
+        return float(self._table.at[entry.rows[0]]) if entry and entry.until == np.inf else None
+
+    def node(self, uid: str) -> str:
+        """Return the node of a pod; empty if it is not there."""
+        entry = self._entries.get(uid)
+        return self._table.names[entry.rows[0]] if entry else ""
+
     def unconfirmed(self) -> int:
         """Return the number of answers that no binding confirmed yet."""
         entries = ((until, self._entries.get(uid)) for until, uid in self._answered)

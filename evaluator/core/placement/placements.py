@@ -9,21 +9,27 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.node_index import Mask, fixed
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.model.resources import Allocatable as NodeAllocatable
-from evaluator.core.placement.estimates import Additions, MetricReadings, Size, additions, worse
-from evaluator.core.placement.learned import Added, Learned, NodeReading
+from evaluator.core.placement.estimates import (
+    Additions,
+    Capacity,
+    MetricReadings,
+    Size,
+    additions,
+    worse,
+)
+from evaluator.core.placement.learned import Learned, NodeReading
 from evaluator.core.placement.ledger import Ledger, PlacedPod, Weighed
-from evaluator.core.placement.measures import LONGEST_WINDOW, Measures, shown
+from evaluator.core.placement.measures import LONGEST_WINDOW, SHORTEST_WINDOW, Load, Measures
+from evaluator.core.policy import evaluate
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations, combine
 from evaluator.core.policy.ranking import Ranking
-from evaluator.core.policy.strategies import PER_POD, StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, PER_POD, StrategyName
 from evaluator.core.policy.types import Operator, Policy, RankBy, Rule
 from evaluator.core.policy.violations import ViolationReasons
-from plimsoll.text import counted
 
 SLACK = 60.0
 """Seconds beyond the longest window and the age of a usable reading for which a pod is kept."""
@@ -41,36 +47,6 @@ _Version = tuple[Decision, int, int]
 """What a counted decision was made from: the decision, and the versions of the ledger and of what was learned."""
 
 
-class _Capacity:
-    """What nodes have, as arrays over the nodes of a decision."""
-
-    def __init__(self, of: Callable[[str], NodeAllocatable | None]) -> None:
-        self._of = of
-        self._nodes = NodeIndex()
-        self._arrays: dict[Resource, Floats] = {}
-
-    def over(self, nodes: NodeIndex) -> "_Capacity":
-        """Use these nodes from now on."""
-        if nodes is not self._nodes:
-            self._nodes, self._arrays = nodes, {}
-        return self
-
-    def changed(self) -> None:
-        """A node's allocatable amounts changed."""
-        self._arrays.clear()
-
-    def of(self, resource: Resource) -> Floats:
-        """Return the allocatable amount of each node, shape (nodes,); NaN if unknown."""
-        found = self._arrays.get(resource)
-        if found is None:
-            number = RESOURCES.index(resource)
-            amounts = (self._of(node) for node in self._nodes)
-            values = (np.nan if has is None else has[number] for has in amounts)
-            found = np.fromiter(values, np.float64, len(self._nodes))
-            self._arrays[resource] = fixed(found)
-        return found
-
-
 class Placements:
     """The pods placed lately, and the decisions that include them. Times are seconds of the clock of the readings."""
 
@@ -85,9 +61,11 @@ class Placements:
         """`enabled`: whether pods count at all."""
         self.enabled = enabled
         self.ledger = Ledger()
+        self.departed = Ledger()
+        """Pods that left a node lately, after its readings included them."""
         self.learned = Learned()
-        self._measures = measures
-        self._capacity = _Capacity(allocatable)
+        self.measures = measures
+        self._capacity = Capacity(allocatable)
         self._stale_after = stale_after
         self._decisions = Decisions()
         self._sizes: dict[str, Size] = {}
@@ -109,9 +87,12 @@ class Placements:
             requested = self._requested(pod, metric)
             self.learned.bound(pod.policy, node, metric, requested, self._read(metric, node), now)
 
-    def gone(self, pod: PlacedPod, node: str) -> None:
+    def gone(self, pod: PlacedPod, node: str, now: float) -> None:
         """A bound pod finished, is being deleted, or is gone."""
+        bound = self.ledger.at(pod.uid)
         self.ledger.remove(pod.uid)
+        if bound is None or now - bound > SHORTEST_WINDOW:
+            self.departed.bind(pod, node, now)
         self.learned.left(node, self._metrics.get(pod.policy.namespace, ()))
 
     def answered(self, pod: PlacedPod, nodes: Sequence[str], now: float) -> None:
@@ -125,18 +106,19 @@ class Placements:
         metrics: dict[str, frozenset[str]] = {}
         for key, decision in decisions.policies.items():
             if decision.policy.counts_placed:
-                mine = _metrics(decision.policy)
+                mine = _metrics(decision.policy, tuple(StrategyName))
                 metrics[key.namespace] = metrics.get(key.namespace, frozenset()) | mine
         yield
         self._metrics = metrics
         named = frozenset[str]().union(*metrics.values())
-        windows = [self._measures.of(metric).window for metric in named]
+        windows = [self.measures.of(metric).window for metric in named]
         self._horizon = max(windows, default=0.0) + self._stale_after + SLACK
         yield
         yield from self.learned.read(self._window, self._read, now)
         none = frozenset[str]()
         self.learned.keep({key: metrics.get(key.namespace, none) for key in decisions.policies})
         self.ledger.forget(now - self._horizon)
+        self.departed.forget(now - self._horizon)
 
     def counted(self, decision: Decision, decisions: Decisions, now: float) -> Counted:
         """Return a policy's decision with the pods that its readings do not include."""
@@ -155,43 +137,94 @@ class Placements:
         self._counted[key] = (version, found)
         return found
 
-    def explained(self, counted: Counted, node: int) -> Iterator[dict[str, object]]:
-        """Yield what counts on the node at a position, by metric: `pods`, `counted` and both as a sentence."""
-        ranking = counted.decision.ranking
-        for metric, added in counted.added.items():
-            pods = float(added.placed[node])
-            if not pods:
-                continue
-            ranks = ranking is not None and ranking.rule.metric == metric
-            amount = float((added.ranking if ranks else added.unbiased)[node])
-            text, noun = shown(amount, self._measures.of(metric)), "pod" if pods == 1 else "pods"
-            yield {
-                "metric": metric,
-                "pods": pods,
-                "counted": amount,
-                "text": f"{pods:g} {noun} placed since this reading, counted as {text}",
-            }
-
-    def learned_of(self, policy: PolicyKey) -> dict[str, dict[str, object]]:
-        """Return what pods of a policy were seen to add, by metric, with a sentence."""
-        return {
-            metric: {
-                "perPod": added.per_pod,
-                "trials": added.trials,
-                "text": self._added(metric, added),
-            }
-            for (key, metric), added in self.learned.all().items()
-            if key == policy
-        }
-
-    def _added(self, metric: str, added: Added) -> str:
-        amount = shown(added.per_pod, replace(self._measures.of(metric), share=False))
-        return f"a pod adds {amount}: the median of {counted(added.trials, 'trial')}"
-
     def _take(self, decisions: Decisions) -> None:
         if decisions is not self._decisions:
             self._decisions = decisions
             self._counted, self._sizes = {}, {}
+
+    def without_departed(self, policy: Policy, table: MetricTable) -> MetricTable:
+        """Return a table without what pods of the policy's namespace add that left since the readings.
+
+        So a node is not emptied further than it must be while its readings still include pods that were evicted. Pods of
+        other namespaces do not count: a tenant must not end violations of another's policy.
+        """
+        if not self.departed or not self.enabled or not policy.counts_placed:
+            return table
+        columns, entries = {}, self.departed.weighed(table.nodes)
+        for metric in _metrics(policy, (StrategyName.DESCHEDULE,)):
+            found = self._additions(
+                policy.key, metric, Operator.EQUALS, table, entries, self.departed.policies
+            )
+            if found is not None and found.own.any():
+                columns[metric] = table.column(metric).moved(-found.own)
+        return table.with_columns(columns) if columns else table
+
+    def crowded(self, decision: Decision, decisions: Decisions, pod: PlacedPod) -> Mask:
+        """Return the nodes that would violate a policy with a pod more, and those on their way, shape (nodes,)."""
+        table, policy = decisions.table, decision.policy
+        crowded = table.nodes.none
+        if not self.enabled or not policy.counts_placed:
+            return crowded
+        own = Ledger()
+        own.bind(pod, "", np.inf)
+        more = own.weighed(table.nodes).on_each(len(table.nodes))
+        entries = self.ledger.weighed(table.nodes)
+        for name in COMPLIANCE:
+            if (strategy := policy.strategies.get(name)) is None:
+                continue
+            met = []
+            for rule in strategy.rules:
+                column = table.column(rule.metric)
+                parts = (
+                    ()
+                    if rule.derived
+                    else (
+                        self._additions(
+                            policy.key,
+                            rule.metric,
+                            Operator.EQUALS,
+                            table,
+                            entries,
+                            self.ledger.policies,
+                        ),
+                        self._additions(
+                            policy.key, rule.metric, Operator.EQUALS, table, more, own.policies
+                        ),
+                    )
+                )
+                added = [part.unbiased for part in parts if part is not None]
+                met.append(
+                    column.moved(np.sum(added, axis=0)).matches(rule)
+                    if added
+                    else column.matches(rule)
+                )
+            if met:
+                found = evaluate.combine(
+                    strategy,
+                    evaluate.stack_rules(met, table.nodes),
+                    table.nodes.no_rules(len(met)),
+                    table.nodes.no_rules(len(met)),
+                )
+                crowded = crowded | found.violated
+        return crowded
+
+    def is_new(self, uid: str, decision: Decision, decisions: Decisions) -> bool:
+        """Return whether a policy's readings for evictions do not include a pod yet, so that they say nothing about it."""
+        bound, node = self.ledger.at(uid), self.ledger.node(uid)
+        position = decisions.table.nodes.position.get(node)
+        if (
+            bound is None
+            or position is None
+            or not self.enabled
+            or not decision.policy.counts_placed
+        ):
+            return False
+        for metric in _metrics(decision.policy, (StrategyName.DESCHEDULE,)):
+            measure = self.measures.of(metric)
+            at = float(decisions.table.columns[metric].at[position])
+            if measure.load is not Load.NONE and at - bound < measure.window:
+                return True
+        return False
 
     def with_pod(self, decision: Decision, decisions: Decisions, pod: PlacedPod) -> Decision:
         """Return a decision that ranks nodes by what is left after the pod, if it ranks them by headroom."""
@@ -241,7 +274,7 @@ class Placements:
         """Return the ranking with what nodes have of what its metric measures; the same object if it ranks by readings."""
         if ranking is None or ranking.by is RankBy.RANK:
             return ranking
-        measure = self._measures.of(ranking.rule.metric)
+        measure = self.measures.of(ranking.rule.metric)
         if measure.resource is None:
             return ranking
         most = abs(measure.per_unit)
@@ -266,7 +299,7 @@ class Placements:
         readings = MetricReadings(
             policy,
             metric,
-            self._measures.of(metric),
+            self.measures.of(metric),
             worse(operator),
             column.values,
             column.readings.at,
@@ -312,10 +345,10 @@ class Placements:
         }
 
     def _window(self, metric: str) -> float:
-        return self._measures.of(metric).window
+        return self.measures.of(metric).window
 
     def _requested(self, pod: PlacedPod, metric: str) -> float:
-        resource = self._measures.of(metric).resource
+        resource = self.measures.of(metric).resource
         return 0.0 if resource is None else float(pod.requests[RESOURCES.index(resource)])
 
     def _read(self, metric: str, node: str) -> NodeReading | None:
@@ -324,7 +357,7 @@ class Placements:
         position = table.nodes.position.get(node)
         if position is None or metric not in table.columns:
             return None
-        column, measure = table.column(metric), self._measures.of(metric)
+        column, measure = table.column(metric), self.measures.of(metric)
         scale = 1.0
         if measure.share and measure.resource is not None:
             scale = float(self._capacity.over(table.nodes).of(measure.resource)[position])
@@ -333,9 +366,9 @@ class Placements:
         return NodeReading(value, at, scale) if usable else None
 
 
-def _metrics(policy: Policy) -> frozenset[str]:
-    """Return the measured metrics that rank or filter nodes for a pod."""
-    strategies = (policy.strategies.get(name) for name in PER_POD)
+def _metrics(policy: Policy, names: Sequence[StrategyName] = PER_POD) -> frozenset[str]:
+    """Return the measured metrics of some strategies; by default those that rank or filter nodes for a pod."""
+    strategies = (policy.strategies.get(name) for name in names)
     rules = [rule for strategy in strategies if strategy for rule in strategy.rules]
     return frozenset(rule.metric for rule in rules if not rule.derived)
 

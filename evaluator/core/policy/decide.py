@@ -40,6 +40,15 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 LabelsOf = Callable[[str], Mapping[str, str]]
 """Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""
 
+WithoutDeparted = Callable[[Policy, MetricTable], MetricTable]
+"""Returns the table of which pods are evicted by a policy: without what pods add that left since the readings."""
+
+
+def as_read(_policy: Policy, table: MetricTable) -> MetricTable:
+    """Return the table as it is: no pod left since the readings."""
+    return table
+
+
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
 
@@ -110,6 +119,7 @@ def decide(
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
     peers: PeerColumns | None = None,
+    without_departed: WithoutDeparted = as_read,
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
@@ -119,7 +129,16 @@ def decide(
     peers.
     """
     return finished(
-        deciding(policies, nodes, store, now=now, before=before, labels_of=labels_of, peers=peers)
+        deciding(
+            policies,
+            nodes,
+            store,
+            now=now,
+            before=before,
+            labels_of=labels_of,
+            peers=peers,
+            without_departed=without_departed,
+        )
     )
 
 
@@ -132,6 +151,7 @@ def deciding(
     before: Decisions | None = None,
     labels_of: LabelsOf = lambda _node: {},
     peers: PeerColumns | None = None,
+    without_departed: WithoutDeparted = as_read,
 ) -> Steps[Decisions]:
     """`decide()` in small steps, so that the caller can yield to the event loop between them.
 
@@ -159,7 +179,8 @@ def deciding(
     history = _History(before, table, labels_of)
     made = []
     for policy in ordered:
-        made.append((yield from _decision(policy, table, history, now=now)))
+        staying = without_departed(policy, table)
+        made.append((yield from _decision(policy, table, staying, history, now=now)))
         yield
     claims = [
         (decision.policy.key, assignments_of(decision.labels))
@@ -260,13 +281,15 @@ class _AppliedLabels:
 
 
 def _decision(
-    policy: Policy, table: MetricTable, history: _History, *, now: float
+    policy: Policy, table: MetricTable, staying: MetricTable, history: _History, *, now: float
 ) -> Steps[Decision]:
+    """`staying`: the table without pods that left since the readings."""
     states: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
         if not name.row.ranks:
             previous = history.previous(policy, name)
-            states[name] = yield from durations.advance(strategy, table, previous, now=now)
+            read = staying if name is StrategyName.DESCHEDULE else table
+            states[name] = yield from durations.advance(strategy, read, previous, now=now)
             yield
     before = history.of(policy) or Decision(policy, refuses_all=problems.reported_refusal(policy))
     unreported = table.unreported(policy.metrics)

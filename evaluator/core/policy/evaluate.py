@@ -270,6 +270,13 @@ class MetricTable:
         column = self.prepared.get(metric)
         return self.prepare(metric) if column is None else column
 
+    def with_columns(self, columns: Mapping[str, MetricColumn]) -> "MetricTable":
+        """Return the table with other columns of some metrics."""
+        table = MetricTable(self.nodes, self.columns, self.derived)
+        table.prepared.update({**self.prepared, **columns})
+        table._unreported.extend(self._unreported)
+        return table
+
     def unreported(self, metrics: Iterable[str]) -> Bools:
         """Return the nodes that have not reported some of these metrics, shape (nodes,); the object `nodes.none` if none."""
         if not self._unreported and len(self.prepared) == len(self.columns):

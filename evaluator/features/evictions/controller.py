@@ -57,6 +57,7 @@ class EvictionController:
         is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
         journal: Journal | None = None,
+        placed: evictions.PodsPlaced | None = None,
     ) -> None:
         self._journal = journal or Journal()
         self._kube = kube
@@ -65,6 +66,7 @@ class EvictionController:
         self._metrics = metrics
         self._pace = pace
         self._permitted = may_evict
+        self._placed = placed
         self._is_leader = is_leader
         self._clock = clock
         self._wakeup = WakeUp()
@@ -107,7 +109,11 @@ class EvictionController:
         self._recent = {
             key: kept
             for key, times in self._recent.items()
-            if (kept := tuple(at for at in times if moment - at < self._pace.period))
+            if (
+                kept := tuple(
+                    at for at in times if moment - at < max(evictions.HOUR, self._pace.period)
+                )
+            )
         }
         steps = evictions.plan(
             self._decider.latest,
@@ -118,6 +124,7 @@ class EvictionController:
             now=moment,
             may_evict=self._permitted,
             leaving=self._cluster.leaving,
+            placed=self._placed,
         )
         planned: list[Eviction] = []
         for eviction in steps:
@@ -128,10 +135,12 @@ class EvictionController:
         return planned
 
     def _until_next_due(self) -> float | None:
-        oldest = min((times[0] for times in self._recent.values()), default=None)
-        if oldest is None or not self._may_evict():
+        now, period = self._clock(), self._pace.period
+        due = (at + period for times in self._recent.values() for at in times if at + period > now)
+        first = min(due, default=None)
+        if first is None or not self._may_evict():
             return None
-        return max(0.01, oldest + self._pace.period - self._clock())
+        return max(0.01, first - now)
 
     async def _evict(self, eviction: Eviction) -> None:
         pod, key = eviction.pod, eviction.policy

@@ -56,6 +56,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         may_evict=core.contributions.may_act,
         is_leader=core.fence.is_leader,
         journal=core.journal,
+        placed=core.placements,
     )
     cluster.listeners.placement.append(controller.wake)
     core.fence.listeners.append(controller.start_over)

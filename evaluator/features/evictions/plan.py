@@ -3,17 +3,22 @@
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.pods_by_policy import PodsByPolicy
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import Mask
 from evaluator.core.model.pod import Pod
+from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.report import Effect, Effects
 from plimsoll.text import counted
 
+HOUR = 3600.0
+MOST_PER_POD = 6
+"""Evictions for a policy in an hour, per running pod of it: policies that move each other's pods end up here at the latest."""
 _NAMED = 5
 """Pods that a message names; the others are counted."""
 
@@ -35,6 +40,18 @@ class EvictionRate:
     limit: int
 
 
+class PodsPlaced(Protocol):
+    """Knows the pods that the readings do not include yet."""
+
+    def crowded(self, decision: Decision, decisions: Decisions, pod: PlacedPod) -> Mask:
+        """Return the nodes that would violate a policy with a pod more, shape (nodes,)."""
+        ...
+
+    def is_new(self, uid: str, decision: Decision, decisions: Decisions) -> bool:
+        """Return whether the readings do not include a pod yet."""
+        ...
+
+
 def plan(
     decisions: Decisions,
     running: PodsByPolicy,
@@ -45,27 +62,47 @@ def plan(
     now: float,
     may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
     leaving: Set[str] = frozenset(),
+    placed: PodsPlaced | None = None,
 ) -> Iterator[Eviction | None]:
     """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
 
     `recent` has the times of each policy's recent evictions (seconds). `may_evict` returns whether a policy may evict from a
     node, within the limit of nodes; nodes in `leaving` are about to be drained and are no alternatives. Pods are sorted by name, so that equal states
     give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
-    only make it Pending.
+    only make it Pending. So does one that would make all of these violate the policy, with the pods on their way there, and
+    one that the readings do not include yet. In an hour, at most MOST_PER_POD times its pods are evicted for a policy.
     """
     for key, decision in decisions.enforced.items():
         pods = running.of(key)
         allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
+        hour = sum(1 for at in recent.get(key, ()) if now - at < HOUR)
+        allowance = min(allowance, MOST_PER_POD * len(pods) - hour)
         if not pods or allowance <= 0 or not decision.deschedule:
             continue
+        crowded = _crowded(decision, decisions, pods, placed)
         candidates = [
             pod
-            for pod in evictable(decision, pods, feasible_nodes, leaving)
+            for pod in evictable(decision, pods, feasible_nodes, leaving, crowded)
             if may_evict(key, pod.spec.node_name)
+            and not (placed and placed.is_new(pod.metadata.uid, decision, decisions))
         ]
         for pod in heapq.nsmallest(allowance, candidates, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
         yield None
+
+
+def _crowded(
+    decision: Decision, decisions: Decisions, pods: Collection[Pod], placed: PodsPlaced | None
+) -> Set[str]:
+    """Return the nodes that have no room for the largest of the pods that would leave."""
+    if placed is None:
+        return frozenset()
+    moving = [pod.spec.requests for pod in pods if pod.spec.node_name in decision.deschedule]
+    if not moving:
+        return frozenset()
+    largest = PlacedPod("largest", decision.policy.key, tuple(map(max, zip(*moving, strict=True))))
+    nodes = decisions.table.nodes
+    return frozenset(nodes.at(placed.crowded(decision, decisions, largest)))
 
 
 def evictable(
@@ -73,11 +110,12 @@ def evictable(
     pods: Collection[Pod],
     feasible_nodes: FeasibleNodes,
     leaving: Set[str] = frozenset(),
+    crowded: Set[str] = frozenset(),
 ) -> list[Pod]:
     """Return the pods on violating nodes that have another node; complete unless `feasible_nodes` is behind."""
     if not pods or not decision.deschedule:
         return []
-    alternatives = _Alternatives(decision, feasible_nodes, leaving)
+    alternatives = _Alternatives(decision, feasible_nodes, leaving | crowded)
     return [
         pod for pod in pods if pod.spec.node_name in decision.deschedule and alternatives.has(pod)
     ]
@@ -119,14 +157,28 @@ class SimulatedEvictor:
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
 
     def due(
-        self, decisions: Decisions, running: PodsByPolicy, feasible: FeasibleNodes, now: float
+        self,
+        decisions: Decisions,
+        running: PodsByPolicy,
+        feasible: FeasibleNodes,
+        now: float,
+        placements: PodsPlaced | None = None,
     ) -> Sequence[Pod]:
         """Return the pods to evict at `now` (seconds)."""
-        planned = [*plan(decisions, running, feasible, self._recent, rate=self._rate, now=now)]
+        steps = plan(
+            decisions,
+            running,
+            feasible,
+            self._recent,
+            rate=self._rate,
+            now=now,
+            placed=placements,
+        )
+        planned = [*steps]
         evictions = [eviction for eviction in planned if eviction is not None]
         for eviction in evictions:
             recent = (*self._recent.get(eviction.policy, ()), now)
-            self._recent[eviction.policy] = tuple(t for t in recent if now - t < self._rate.period)
+            self._recent[eviction.policy] = tuple(t for t in recent if now - t < HOUR)
         return [eviction.pod for eviction in evictions]
 
 

@@ -6,6 +6,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages import PagePart
+from evaluator.core.placement.explain import learned_of
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
@@ -39,7 +40,7 @@ class PodsAdd:
 
     def of(self, decision: Decision) -> Facts:
         """Return the field, if something was learned."""
-        learned = self._placements.learned_of(decision.policy.key)
+        learned = learned_of(self._placements, decision.policy.key)
         return {"podsAdd": learned} if learned else {}
 
 

@@ -11,6 +11,7 @@ from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.pages import SHOWN, PageError, Report
+from evaluator.core.placement.explain import placed_on
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import pod as explain_pod
@@ -102,7 +103,10 @@ class PodReports:
         now, placed = sources.clock(), no_pods
         if decision is not None and sources.placements is not None:
             counted = sources.placements.counted(decision, decisions, now)
-            decision, placed = counted.decision, partial(sources.placements.explained, counted)
+            decision, placed = (
+                counted.decision,
+                partial(placed_on, sources.placements.measures, counted),
+            )
         refused = {name: score["refusedBy"] for name, score in scores.items() if score["refusedBy"]}
         context = PodContext(
             decisions,

@@ -245,11 +245,16 @@ class Plimsoll(DefaultPlugins):
 
     def bound(self, pod: SimulatedPod, node: int, now: float) -> None:
         """Add the pod to the running ones."""
-        self._placements.bound(self._placed(pod), self._names[node], now, now)
+        placed = self._placed(pod)
+        self._placements.bound(placed, self._names[node], now, now)
         meta = PodMeta(
-            name=pod.name, namespace=self._key.namespace, labels={POLICY_LABEL: self._key.name}
+            name=pod.name,
+            namespace=self._key.namespace,
+            uid=pod.name,
+            labels={POLICY_LABEL: self._key.name},
         )
-        found = self._pods[pod.name] = Pod(meta, PodSpec(node_name=self._names[node]))
+        spec = PodSpec(node_name=self._names[node], requests=placed.requests)
+        found = self._pods[pod.name] = Pod(meta, spec)
         self._running.change(None, found)
         self._feasible.change_pod(None, found)
 
@@ -257,7 +262,7 @@ class Plimsoll(DefaultPlugins):
         """Remove the pod from the running ones."""
         found = self._pods.pop(pod.name, None)
         if found is not None:
-            self._placements.gone(self._placed(pod), self._names[node])
+            self._placements.gone(self._placed(pod), self._names[node], now)
             self._running.change(found, None)
             self._feasible.change_pod(found, None)
 
@@ -271,14 +276,19 @@ class Plimsoll(DefaultPlugins):
             break  # all pods have the same constraints
         for _ in self._feasible.catching_up():
             pass
-        due = self._evictor.due(decisions, self._running, self._feasible, now)
+        due = self._evictor.due(decisions, self._running, self._feasible, now, self._placements)
         return [pod.metadata.name for pod in due]
 
     def _decided(self, now: float) -> Decisions:
         """Return the decisions on the latest readings."""
         if not self._current or now >= self._decisions.valid_until:
             self._decisions = decide(
-                self._policies, self._names, self._readings, now=now, before=self._decisions
+                self._policies,
+                self._names,
+                self._readings,
+                now=now,
+                before=self._decisions,
+                without_departed=self._placements.without_departed,
             )
             self._current = True
             for _ in self._placements.follow(self._decisions, now):

@@ -47,7 +47,7 @@ class Placements:
         self.where[placed.uid], self.ages[placed.uid] = node, now - at
         self.events.append(placed)
 
-    def gone(self, placed, node):
+    def gone(self, placed, node, now):
         assert self.where.pop(placed.uid) == node
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.core.placement.explain import learned_of, placed_on
 from evaluator.core.placement.ledger import UNCONFIRMED
 from tests.evaluator.core.placement.worlds import CORES, WINDOW, World
 
@@ -30,7 +31,7 @@ def test_answers_are_those_of_the_readings_once_these_include_all_pods(events, m
             case "bind":
                 world.bind(uid, name, cpu=500)
             case "gone":
-                world.placements.gone(world.pod(uid), name)
+                world.leave(uid, name)
             case _:
                 world.now += 0.5
         assert (world.pods >= 0).all()
@@ -149,27 +150,26 @@ def test_pods_never_end_a_violation():
     assert set(world.counted.decision.dontschedule) == {"n00"}
 
 
-class TestOtherTenants:
-    """A tenant may create pods that are bound to a node and name any policy."""
+def test_unknown_load_of_other_namespaces_moves_nothing():
+    world = World([1, 2], metric="cpu", most=1.5)
+    for number in range(1000):
+        world.bind(f"p{number}", "n00", namespace="evil", cpu=8000)
+    assert world.counted.added["cpu"].ranking.tolist() == [0, 0]
+    assert world.scores == {"n00": 10, "n01": 9}
 
-    def test_unknown_load_of_other_namespaces_moves_nothing(self):
-        world = World([1, 2], metric="cpu", most=1.5)
-        for number in range(1000):
-            world.bind(f"p{number}", "n00", namespace="evil", cpu=8000)
-        assert world.counted.added["cpu"].ranking.tolist() == [0, 0]
-        assert world.scores == {"n00": 10, "n01": 9}
 
-    def test_requests_of_other_namespaces_count_up_to_what_the_node_has(self):
-        world = World([1, 2])
-        for number in range(1000):
-            world.bind(f"p{number}", "n00", namespace="evil", cpu=2**60)
-        assert world.counted.added[CORES].unbiased.tolist() == [8, 0]
+def test_requests_of_other_namespaces_count_up_to_what_the_node_has():
+    world = World([1, 2])
+    for number in range(1000):
+        world.bind(f"p{number}", "n00", namespace="evil", cpu=2**60)
+    assert world.counted.added[CORES].unbiased.tolist() == [8, 0]
 
-    def test_what_their_pods_were_seen_to_add_is_not_used(self):
-        world = World([1, 2])
-        burst(world, "evil", 50.0)
-        world.bind("q", "n00", namespace="evil", cpu=100)
-        assert world.counted.added[CORES].unbiased[0] == pytest.approx(0.1)
+
+def test_what_their_pods_were_seen_to_add_is_not_used():
+    world = World([1, 2])
+    burst(world, "evil", 50.0)
+    world.bind("q", "n00", namespace="evil", cpu=100)
+    assert world.counted.added[CORES].unbiased[0] == pytest.approx(0.1)
 
 
 def burst(world, namespace, each, rounds=6):
@@ -226,8 +226,8 @@ def test_what_counts_is_explained_in_words(metric, text):
     world = World([1, 1, 1], metric=metric)
     for uid in "pq":
         world.bind(uid, "n01", cpu=1500)
-    assert not [*world.placements.explained(world.counted, 0)]
-    (found,) = world.placements.explained(world.counted, 1)
+    assert not [*placed_on(world.placements.measures, world.counted, 0)]
+    (found,) = placed_on(world.placements.measures, world.counted, 1)
     assert (found["metric"], found["pods"], found["text"]) == (metric, 2, text)
 
 
@@ -238,4 +238,72 @@ def test_what_was_learned_is_explained_in_words():
     ]:
         world = World([1, 2], metric=metric)
         burst(world, "ns", 0.7)
-        assert world.placements.learned_of(world.key)[metric]["text"] == text
+        assert learned_of(world.placements, world.key)[metric]["text"] == text
+
+
+@pytest.fixture
+def world():
+    """A pod of 2 cores was on the first node long before the reading of 7 cores."""
+    world = World([7, 1], leave=6)
+    world.bind("p", "n00", age=500.0, cpu=2000)
+    return world
+
+
+def test_a_node_violates_no_more_once_enough_has_left(world):
+    assert set(world.plain.deschedule) == set(world.decisions.labels) == {"n00"}
+    world.leave("p", "n00", cpu=2000)
+    world.read()
+    assert not world.plain.deschedule
+    assert not any(world.decisions.labels.values())
+
+
+def test_a_reading_that_includes_it_decides_again(world):
+    world.leave("p", "n00", cpu=2000)
+    world.now += WINDOW
+    world.read([6.5, 1])
+    assert set(world.plain.deschedule) == {"n00"}
+
+
+@pytest.mark.parametrize("pod", [{"namespace": "evil"}, {"policy": "demo"}])
+def test_a_tenant_ends_no_violation_of_another(world, pod):
+    """Nor does a pod that the readings never included."""
+    world.bind("q", "n00", cpu=8000, **pod)
+    world.leave("q", "n00", cpu=8000, **pod)
+    world.read()
+    assert set(world.plain.deschedule) == {"n00"}
+
+
+def test_rankings_and_filters_do_not_expect_less_than_was_read(world):
+    world.leave("p", "n00", cpu=2000)
+    assert world.counted.decision is world.plain
+    assert not world.counted.added
+
+
+def test_nodes_without_room_for_a_pod_more_are_crowded():
+    """With those on their way: the third has room for one of 2 cores, until another was placed there."""
+    world = World([7, 5, 3], most=6, leave=6)
+
+    def crowded():
+        mask = world.placements.crowded(world.plain, world.decisions, world.pod("x", cpu=2000))
+        return world.nodes.at(mask)
+
+    assert crowded() == ["n00", "n01"]
+    world.bind("p", "n02", cpu=1500)
+    assert crowded() == ["n00", "n01", "n02"]
+
+
+def test_a_pod_is_new_until_the_readings_include_it():
+    world = World([7, 1], leave=6)
+    world.bind("p", "n00", cpu=2000)
+
+    def is_new():
+        return world.placements.is_new("p", world.plain, world.decisions)
+
+    assert is_new()
+    world.now += WINDOW
+    assert is_new()
+    world.read()
+    assert not is_new()
+    health = World([2, 0], metric="health_metric", leave=1)
+    health.bind("p", "n00")
+    assert not health.placements.is_new("p", health.plain, health.decisions)

@@ -28,13 +28,18 @@ def vector(cpu=0, memory=0):
 class World:
     """Nodes with readings of one metric, which a policy ranks by and limits. Time begins at 1000 s."""
 
-    def __init__(self, values, *, metric=CORES, operator="LessThan", most=None, annotations=None):
+    def __init__(
+        self, values, *, metric=CORES, operator="LessThan", most=None, leave=None, annotations=None
+    ):
         self.nodes = NodeIndex(f"n{number:02}" for number in range(len(values)))
         self.metric, self.now = metric, 1000.0
         strategies = {"scheduleonmetric": {"rules": [{"metricname": metric, "operator": operator}]}}
         if most is not None:
             rules = [{"metricname": metric, "operator": "GreaterThan", "target": most}]
             strategies["dontschedule"] = {"rules": rules}
+        if leave is not None:
+            rules = [{"metricname": metric, "operator": "GreaterThan", "target": leave}]
+            strategies["deschedule"] = {"rules": rules}
         meta = {"name": "demo", "namespace": "ns", "uid": "u", "annotations": annotations or {}}
         self.policy = parse.parse({"metadata": meta, "spec": {"strategies": strategies}})
         self.key = self.policy.key
@@ -51,7 +56,12 @@ class World:
         for node, value in self.values.items():
             self.store.report(node, Delta({self.metric: value}), self.now)
         self.decisions = decide(
-            [self.policy], self.nodes, self.store, now=self.now, before=self.decisions
+            [self.policy],
+            self.nodes,
+            self.store,
+            now=self.now,
+            before=self.decisions,
+            without_departed=self.placements.without_departed,
         )
         for _ in self.placements.follow(self.decisions, self.now):
             pass
@@ -65,6 +75,10 @@ class World:
         bound = self.pod(uid, **pod)
         self.placements.bound(bound, node, self.now - age, self.now)
         return bound
+
+    def leave(self, uid, node, **pod):
+        """A pod left its node."""
+        self.placements.gone(self.pod(uid, **pod), node, self.now)
 
     @property
     def plain(self):

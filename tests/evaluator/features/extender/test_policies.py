@@ -353,55 +353,60 @@ def asked(uid, names=NODES, cpu="200m"):
     return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": names}).encode()
 
 
-class TestPodsPlacedSince:
-    """What was answered counts from the answer on, for a second, and after that what was bound."""
+@pytest.fixture
+async def world():
+    return World([2.0, 2.1, 2.2])
 
-    @pytest.fixture
-    async def world(self):
-        return World([2.0, 2.1, 2.2])
 
-    @pytest.fixture
-    async def extender_of(self, extender, world):
-        return await extender(
-            lambda: world.decisions, placements=world.placements, clock=lambda: world.now
-        )
+@pytest.fixture
+async def extender_of(extender, world):
+    return await extender(
+        lambda: world.decisions, placements=world.placements, clock=lambda: world.now
+    )
 
-    async def best(self, server, uid, names, **pod):
-        reply = await server.post(VERBS[1], asked(uid, names, **pod))
-        scores = json.loads(reply.body)
-        return max(scores, key=lambda one: one["Score"])["Host"]
 
-    async def test_pods_of_a_burst_go_to_different_nodes(self, extender_of, world):
-        names = list(world.nodes)
-        got = [await self.best(extender_of, f"p{n}", names, cpu="2") for n in range(6)]
-        assert sorted(got[:3]) == sorted(got[3:]) == names
+async def best(server, uid, names, **pod):
+    reply = await server.post(VERBS[1], asked(uid, names, **pod))
+    scores = json.loads(reply.body)
+    return max(scores, key=lambda one: one["Score"])["Host"]
 
-    async def test_retries_of_one_pod_count_once(self, extender_of, world):
-        names = list(world.nodes)
-        for _ in range(5):
-            assert await self.best(extender_of, "p", names, cpu="2") in names
-        assert world.pods.sum() == 1
 
-    async def test_an_answer_counts_for_a_second(self, extender_of, world):
-        assert await self.best(extender_of, "p", list(world.nodes)) == "n00"
-        assert world.pods.tolist() == [1, 0, 0]
-        world.now += 1.0
-        assert world.counted.decision is world.plain
+async def test_pods_of_a_burst_go_to_different_nodes(extender_of, world):
+    names = list(world.nodes)
+    got = [await best(extender_of, f"p{n}", names, cpu="2") for n in range(6)]
+    assert sorted(got[:3]) == sorted(got[3:]) == names
 
-    async def test_the_only_node_left_counts_without_scores(self, extender_of, world):
-        """kube-scheduler asks for none then."""
-        reply = await extender_of.post(VERBS[0], asked("p", ["n01"]))
-        assert json.loads(reply.body)["NodeNames"] == ["n01"]
-        assert world.pods.tolist() == [0, 1, 0]
 
-    @pytest.mark.parametrize("cpu", ["-1", "9" * 400, "1e9999", "💥", None, {}, 3.5])
-    async def test_malformed_requests_count_as_unknown(self, extender_of, world, cpu):
-        assert await self.best(extender_of, "p", list(world.nodes), cpu=cpu) == "n00"
-        assert world.pods.sum() == 1
+async def test_retries_of_one_pod_count_once(extender_of, world):
+    names = list(world.nodes)
+    for _ in range(5):
+        assert await best(extender_of, "p", names, cpu="2") in names
+    assert world.pods.sum() == 1
 
-    @pytest.mark.parametrize("spec", [[], {"containers": 5}, {"containers": [{}] * 2000}])
-    async def test_unreadable_pods_are_answered(self, extender_of, world, spec):
-        request = json.loads(asked("p", list(world.nodes)))
-        request["Pod"]["spec"] = spec
-        reply = await extender_of.post(VERBS[1], json.dumps(request).encode())
-        assert len(json.loads(reply.body)) == 3
+
+async def test_an_answer_counts_for_a_second(extender_of, world):
+    assert await best(extender_of, "p", list(world.nodes)) == "n00"
+    assert world.pods.tolist() == [1, 0, 0]
+    world.now += 1.0
+    assert world.counted.decision is world.plain
+
+
+async def test_the_only_node_left_counts_without_scores(extender_of, world):
+    """kube-scheduler asks for none then."""
+    reply = await extender_of.post(VERBS[0], asked("p", ["n01"]))
+    assert json.loads(reply.body)["NodeNames"] == ["n01"]
+    assert world.pods.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("cpu", ["-1", "9" * 400, "1e9999", "💥", None, {}, 3.5])
+async def test_malformed_requests_count_as_unknown(extender_of, world, cpu):
+    assert await best(extender_of, "p", list(world.nodes), cpu=cpu) == "n00"
+    assert world.pods.sum() == 1
+
+
+@pytest.mark.parametrize("spec", [[], {"containers": 5}, {"containers": [{}] * 2000}])
+async def test_unreadable_pods_are_answered(extender_of, world, spec):
+    request = json.loads(asked("p", list(world.nodes)))
+    request["Pod"]["spec"] = spec
+    reply = await extender_of.post(VERBS[1], json.dumps(request).encode())
+    assert len(json.loads(reply.body)) == 3

@@ -11,6 +11,7 @@ from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus, SchedulingGate
 from evaluator.core.model.steps import finished
+from evaluator.core.placement.explain import placed_on
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.pod import explain_pod
@@ -314,7 +315,7 @@ def test_pods_placed_since_the_reading_are_shown_on_their_node(nodes):
         world.decisions,
         {name: node(name) for name in world.nodes},
         counted.decision,
-        placed=partial(world.placements.explained, counted),
+        placed=partial(placed_on, world.placements.measures, counted),
     )
     found = finished(explain_pod(pod(), context, world.store, now=world.now))
     entries = dict(found.nodes)

@@ -1,0 +1,40 @@
+"""What counts beside the readings, in words: for /explain, pages and the plugin."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.placement.measures import Measures, shown
+from evaluator.core.placement.placements import Counted, Placements
+from plimsoll.text import counted as with_noun
+
+
+def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[dict[str, Any]]:
+    """Yield what counts on the node at a position, by metric: `pods`, `counted` and both as a sentence."""
+    ranking = found.decision.ranking
+    for metric, added in found.added.items():
+        pods = float(added.placed[node])
+        if not pods:
+            continue
+        ranks = ranking is not None and ranking.rule.metric == metric
+        amount = float((added.ranking if ranks else added.unbiased)[node])
+        text, noun = shown(amount, measures.of(metric)), "pod" if pods == 1 else "pods"
+        yield {
+            "metric": metric,
+            "pods": pods,
+            "counted": amount,
+            "text": f"{pods:g} {noun} placed since this reading, counted as {text}",
+        }
+
+
+def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, dict[str, Any]]:
+    """Return what pods of a policy were seen to add, by metric, with a sentence."""
+    found = {}
+    for (key, metric), added in placements.learned.all().items():
+        if key == policy:
+            amount = shown(added.per_pod, replace(placements.measures.of(metric), share=False))
+            trials = with_noun(added.trials, "trial")
+            text = f"a pod adds {amount}: the median of {trials}"
+            found[metric] = {"perPod": added.per_pod, "trials": added.trials, "text": text}
+    return found

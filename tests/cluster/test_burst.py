@@ -1,0 +1,107 @@
+"""A burst of pods through a scheduler, beside the same scheduler without the extender, on the same nodes."""
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import pytest
+
+from sandbox.apiserver.server import ApiServer
+from sandbox.client.client import STRATEGIC
+from sandbox.client.objects import NODES, PODS
+
+METRIC = "node_cpu_used_cores"
+NODE_COUNT, POD_COUNT, USE = 20, 100, 0.8
+BASE = [2 + 2 * number / (NODE_COUNT - 1) for number in range(NODE_COUNT)]
+"""Cores in use before the burst, of 8 on each node."""
+
+
+class Burst:
+    """Nodes of 8 cores, whose readings follow the pods on them; nothing is known of the pods but their requests."""
+
+    def __init__(self, world):
+        self.world = world
+        self.names = [f"n{number:02}" for number in range(NODE_COUNT)]
+
+    async def furnish(self):
+        amounts = {"cpu": "8", "memory": "32Gi", "pods": "110", "telemetry/scheduling": "10k"}
+        for name in self.names:
+            full = await self.world.add_node(name)
+            body = {"status": {"capacity": amounts, "allocatable": amounts}}
+            await self.world.client.patch(
+                NODES, full, body, subresource="status", content_type=STRATEGIC
+            )
+        self.report(Counter())
+
+    def report(self, pods):
+        """Report the use of all nodes, given the number of pods on each."""
+        for name, cores in zip(self.names, BASE, strict=True):
+            full = self.world.name(name)
+            self.world.fleet.say(full, **{METRIC: cores + USE * pods[full]})
+
+    async def pods(self, prefix):
+        """Node → its pods of a burst; None → those that are not bound."""
+        found = (await self.world.client.list(PODS, self.world.namespace)).items
+        mine = [pod for pod in found if pod["metadata"]["name"].startswith(prefix)]
+        return Counter(pod["spec"].get("nodeName") for pod in mine)
+
+    @contextlib.asynccontextmanager
+    async def reporting(self, prefix):
+        async def follow():
+            while True:
+                self.report(await self.pods(prefix))
+                await asyncio.sleep(1.0)
+
+        task = asyncio.create_task(follow())
+        yield
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def most_used(self, prefix, policy, extender, folder, weight=1):
+        """Place all pods at once; return the cores in use on the most used node."""
+        container = {
+            "name": "c",
+            "image": "none",
+            "resources": {
+                "requests": {"cpu": "200m", "memory": "64Mi"},
+                "limits": {"telemetry/scheduling": "1"} if policy else {},
+            },
+        }
+
+        async def bound():
+            pods = await self.pods(prefix)
+            return pods if pods.total() == POD_COUNT and not pods[None] else None
+
+        for number in range(POD_COUNT):
+            await self.world.add_pod(f"{prefix}{number}", policy, containers=[container])
+        folder.mkdir()
+        async with (
+            self.reporting(prefix),
+            self.world.plane.scheduler(extender, folder, weight=weight),
+        ):
+            pods = await self.world.eventually(bound)
+        for number in range(POD_COUNT):
+            await self.world.client.delete(PODS, f"{prefix}{number}", self.world.namespace)
+        self.report(Counter())
+        return max(
+            cores + USE * pods[self.world.name(name)]
+            for name, cores in zip(self.names, BASE, strict=True)
+        )
+
+
+@pytest.mark.e2e
+async def test_unknown_pods_of_a_burst_are_spread_as_by_the_default_scheduler(world, tmp_path):
+    """They use four times what they request. By readings alone, a quarter of them would share a node."""
+    if isinstance(world.plane.server, ApiServer):
+        pytest.skip("only kube-scheduler has its default plugins")
+    burst = Burst(world)
+    await burst.furnish()
+    rules = {"scheduleonmetric": [f"{METRIC} LessThan 0"]}
+    policies = {weight: await world.add_policy(f"spread{weight}", **rules) for weight in (1, 10)}
+    await world.start()
+    alone = await burst.most_used("default", "", None, tmp_path / "default")
+    for weight, policy in policies.items():
+        most = await burst.most_used(
+            f"w{weight}-", policy, world.evaluator.extender, tmp_path / f"w{weight}", weight
+        )
+        assert most <= alone + USE
