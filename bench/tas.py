@@ -14,15 +14,16 @@ import datetime
 import http.client
 import json
 import socket
+import ssl
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientSession, ClientTimeout, web
+from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
 from bench import cluster, commandline, measure, processes, scene
 from bench.commandline import Line
@@ -46,6 +47,23 @@ def serve(connection: "Connection[Any, Any]", api: str, nodes: int) -> None:
 
 
 async def _serve(connection: "Connection[Any, Any]", api: str, names: list[str]) -> None:
+    async with proxied(api, lambda metric: cluster.readings(names, metric)) as url:
+        connection.send(url)
+        await asyncio.Event().wait()
+
+
+@contextlib.asynccontextmanager
+async def proxied(
+    api: str,
+    readings: Callable[[str], Mapping[str, float]],
+    *,
+    token: str = "",
+    tls: ssl.SSLContext | bool = True,
+) -> AsyncIterator[str]:
+    """Serve the custom metrics API beside the API server at another address, over plain HTTP; yield the URL.
+
+    `readings`: metric → node → value now. `token` and `tls`: of the API server.
+    """
     group = {"name": _GROUP, "versions": [_VERSION], "preferredVersion": _VERSION}
 
     async def values(request: web.Request) -> web.Response:
@@ -58,7 +76,7 @@ async def _serve(connection: "Connection[Any, Any]", api: str, names: list[str])
                 "timestamp": now,
                 "value": f"{round(value * 1000)}m",
             }
-            for node, value in cluster.readings(names, metric).items()
+            for node, value in readings(metric).items()
         ]
         kind = {"kind": "MetricValueList", "apiVersion": _VERSION["groupVersion"], "metadata": {}}
         return web.json_response({**kind, "items": items})
@@ -92,12 +110,18 @@ async def _serve(connection: "Connection[Any, Any]", api: str, names: list[str])
     app.router.add_get(f"/apis/{_GROUP}/v1beta2", resources)
     app.router.add_get(f"/apis/{_GROUP}/v1beta2/nodes/*/{{metric}}", values)
     app.router.add_route("*", "/{rest:.*}", forward)
-    async with ClientSession(timeout=ClientTimeout(total=None)) as session:
-        runner = web.AppRunner(app, access_log=None)
+    async with ClientSession(
+        connector=TCPConnector(limit=0, ssl=tls),
+        timeout=ClientTimeout(total=None),
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+    ) as session:
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        connection.send("http://{}:{}".format(*runner.addresses[0]))
-        await asyncio.Event().wait()
+        try:
+            yield "http://{}:{}".format(*runner.addresses[0])
+        finally:
+            await runner.cleanup()
 
 
 async def _json(value: object) -> web.Response:

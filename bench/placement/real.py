@@ -11,19 +11,18 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.placement.model import Ran, Run
+from bench.placement.programs import Programs, Report, programs
 from bench.placement.scenarios import World
-from bench.placement.systems import METRIC, SYSTEMS, Evaluated, policy_object
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.readings.column import Floats
-from evaluator.tools.closed_loop.systems import SYNC_PERIOD, ShippedMetrics
+from evaluator.tools.closed_loop.systems import METRICS, SYNC_PERIOD, ShippedMetrics
 from evaluator.tools.closed_loop.use import Measurement, Outcome, UseHistory
 from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
 from sandbox import manifests
@@ -32,9 +31,6 @@ from sandbox.client.informer import Informer, following
 from sandbox.client.objects import CRDS, NODES, PODS, POLICIES, REPLICASETS, Object
 from sandbox.controllers.nodes import node_object
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
-from sandbox.processes import HeldPort, Processes
-from sandbox.programs import EvaluatorLaunch, evaluator_command
-from tests.cluster.fleet import Fleet
 
 NAMESPACE = "default"
 _PATIENCE = 60.0
@@ -42,25 +38,12 @@ _AT_ONCE = 20
 """Requests to the API server at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """What runs beside kube-scheduler. `annotations`: of Plimsoll's policy; None: no extender."""
+def measured(one: Run, *, tas: str = "") -> Ran:
+    """Run one world in real time. `tas`: the program of Telemetry Aware Scheduling.
 
-    weight: int = 1
-    annotations: Mapping[str, str] | None = None
-
-
-def programs(system: str) -> Programs | None:
-    """Return the programs of a system of the benchmark; None if it has only a model."""
-    made = SYSTEMS[system]
-    if isinstance(made, Evaluated) and not made.evict:
-        return Programs(made.weight, made.annotations)
-    return Programs() if system == "default" else None
-
-
-def measured(one: Run) -> Ran:
-    """Run one world in real time. Raises SystemExit without kube-apiserver or kube-scheduler, and for a system without programs."""
-    system = programs(one.system)
+    Raises SystemExit without kube-apiserver or kube-scheduler, and for a system without programs.
+    """
+    system = programs(one.system, tas)
     if system is None:
         raise SystemExit(f"{one.system} has only a model")
     try:
@@ -79,9 +62,9 @@ async def run(world: World, system: Programs) -> Outcome:
     ):
         async with Client(plane.url, token=plane.token, ca=plane.ca) as client:
             await _furnish(client, world, system)
-            async with _programs(plane, Path(name), world.nodes, system) as fleet:
-                cluster = _Cluster(client, world, with_policy=system.annotations is not None)
-                return await _follow(cluster, world, fleet)
+            async with _placing(plane, Path(name), world.nodes, system) as report:
+                cluster = _Cluster(client, world, with_policy=system.policy is not None)
+                return await _follow(cluster, world, report)
 
 
 async def _furnish(client: Client, world: World, system: Programs) -> None:
@@ -92,9 +75,9 @@ async def _furnish(client: Client, world: World, system: Programs) -> None:
         await _create_node(client, name, index, world.nodes)
     for owner in sorted({pod.owner for pod in world.pods if pod.owner}):
         await client.create(REPLICASETS, _replicaset(owner))
-    if system.annotations is not None:
+    if system.policy is not None:
         await _eventually(lambda: client.list(POLICIES))
-        await client.create(POLICIES, policy_object(system.annotations))
+        await client.create(POLICIES, system.policy)
 
 
 async def _create_node(client: Client, name: str, index: int, nodes: Nodes) -> None:
@@ -160,67 +143,27 @@ def _pod(pod: SimulatedPod, owner_uid: str, *, with_policy: bool) -> Object:
 
 
 @contextlib.asynccontextmanager
-async def _programs(
+async def _placing(
     plane: ControlPlane, folder: Path, nodes: Nodes, system: Programs
-) -> AsyncIterator[Fleet | None]:
-    """Run kube-scheduler and, with a policy, the evaluator; yield the simulated agents once it is ready."""
-    config = folder / "scheduler.json"
-    async with contextlib.AsyncExitStack() as stack:
-        fleet, extender = None, ""
-        if system.annotations is not None:
-            fleet, extender = await _evaluator(plane, folder, nodes, stack)
-        config.write_text(json.dumps(_scheduler_config(plane.kubeconfig, extender, system.weight)))
-        is_up = stack.enter_context(plane.scheduler(config))
-        until = time.monotonic() + _PATIENCE
-        while not is_up():
-            if time.monotonic() > until:
-                raise TimeoutError(f"kube-scheduler: {plane.log('kube-scheduler')[-500:]}")
-            await asyncio.sleep(0.2)
-        yield fleet
-
-
-async def _evaluator(
-    plane: ControlPlane, folder: Path, nodes: Nodes, stack: contextlib.AsyncExitStack
-) -> tuple[Fleet, str]:
-    ports = [stack.enter_context(HeldPort()) for _ in range(3)]
-    processes = Processes(folder / "logs")
-    stack.push_async_callback(processes.close)
-    launch = EvaluatorLaunch(
-        kubeconfig=plane.kubeconfig,
-        extender_port=ports[0].number,
-        agent_port=ports[1].number,
-        ops_port=ports[2].number,
-        sync_period=SYNC_PERIOD,
-        flags=("--no-evict", "--agentUnsafe"),
-    )
-    await processes.start("evaluator", list(evaluator_command(launch)))
-    fleet = Fleet(ports[1].address, period=SYNC_PERIOD)
-    stack.push_async_callback(fleet.close)
-    for name in nodes.names:
-        fleet.say(name, **{METRIC: 0.0})
-    return fleet, f"http://{ports[0].address}/scheduler"
-
-
-def _scheduler_config(kubeconfig: Path, extender: str, weight: int) -> Object:
-    found: Object = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 500, "burst": 1000},
-        "leaderElection": {"leaderElect": False},
-    }
-    if extender:
-        found["extenders"] = [
-            {
-                "urlPrefix": extender,
-                "filterVerb": "filter",
-                "prioritizeVerb": "prioritize",
-                "weight": weight,
-                "enableHTTPS": False,
-                "nodeCacheCapable": True,
-                "managedResources": [{"name": EXTENDER_RESOURCE, "ignoredByScheduler": True}],
-            }
-        ]
-    return found
+) -> AsyncIterator[Report]:
+    """Run the system and kube-scheduler; yield what gets the readings."""
+    async with system.running(plane, folder, nodes.names) as (extenders, report):
+        config = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 500, "burst": 1000},
+            "leaderElection": {"leaderElect": False},
+            **({"extenders": extenders} if extenders else {}),
+        }
+        file = folder / "scheduler.json"
+        file.write_text(json.dumps(config))
+        with plane.scheduler(file) as is_up:
+            until = time.monotonic() + _PATIENCE
+            while not is_up():
+                if time.monotonic() > until:
+                    raise TimeoutError(f"kube-scheduler: {plane.log('kube-scheduler')[-500:]}")
+                await asyncio.sleep(0.2)
+            yield report
 
 
 class _Cluster:
@@ -267,25 +210,26 @@ class _Cluster:
                 await self._client.delete(PODS, pod.name, NAMESPACE, grace=0)
 
 
-async def _follow(cluster: _Cluster, world: World, fleet: Fleet | None) -> Outcome:
+async def _follow(cluster: _Cluster, world: World, report: Report) -> Outcome:
     """Create and delete pods in real time, and report the use that follows from their placement."""
     timing, nodes = world.timing, world.nodes
     steps = round(timing.end / timing.step)
     history = UseHistory(world.base, steps, timing.step)
     measured = Measurement(nodes, timing.step, timing.warm_up, timing.interval)
     metrics = ShippedMetrics(nodes)
+    names = [f"node_{metric}" for metric in METRICS]
     running = _Running(world, cluster)
     async with following(cluster.informer):
         begin, due = time.monotonic(), 0.0
         for number in range(steps):
             now = number * timing.step
             await running.advance(now)
-            if fleet is not None and now >= due:
+            if now >= due:
                 due = now + SYNC_PERIOD
-                metrics.read(now, history, [METRIC])
-                values = metrics.column(METRIC, nodes.names, now).values
-                for name, value in zip(nodes.names, values.tolist(), strict=True):
-                    fleet.say(name, **{METRIC: value})
+                metrics.read(now, history, names)
+                report(
+                    {name: metrics.column(name, nodes.names, now).values.tolist() for name in names}
+                )
             await asyncio.sleep(max(0.0, begin + now + timing.step - time.monotonic()))
             demand, history.memory[:] = running.demands(now)
             history.add(measured.add(demand))

@@ -24,20 +24,29 @@ from sandbox.client.objects import POLICIES
 
 METRIC = "node_cpu_utilisation_ratio"
 """Use of the last minute as a share of the node: the shipped rule that policies of the benchmark name."""
+PERCENT = "cpu_used_percent"
+"""The same in percent, for Telemetry Aware Scheduling."""
 REFUSED_FROM = 0.9
 """The target of dontschedule."""
 LEFT_FROM = 0.75
 """The target of deschedule, with evictions."""
 
 
-def policy_object(annotations: Mapping[str, str], *, evict: bool = False) -> dict[str, Any]:
-    """Return the policy of all pods: prefer nodes with little use, and none above the target."""
+def policy_object(
+    annotations: Mapping[str, str], *, evict: bool = False, percent: bool = False
+) -> dict[str, Any]:
+    """Return the policy of all pods: prefer nodes with little use, and none above the target.
 
-    def above(target: float) -> list[Mapping[str, str]]:
-        return [{"metricname": METRIC, "operator": "GreaterThan", "target": str(target)}]
+    `percent`: for Telemetry Aware Scheduling, whose targets are whole numbers.
+    """
+    metric = PERCENT if percent else METRIC
+
+    def above(target: float) -> list[Mapping[str, Any]]:
+        value = round(100 * target) if percent else str(target)
+        return [{"metricname": metric, "operator": "GreaterThan", "target": value}]
 
     rules: dict[str, Any] = {
-        "scheduleonmetric": [{"metricname": METRIC, "operator": "LessThan", "target": 0}],
+        "scheduleonmetric": [{"metricname": metric, "operator": "LessThan", "target": 0}],
         "dontschedule": above(REFUSED_FROM),
     }
     if evict:

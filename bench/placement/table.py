@@ -6,7 +6,7 @@ KUBEBUILDER_ASSETS in real time, with traces `--factor` times as fast. `--fewer`
 system leaves no more demand unmet than the default plugins do on all.
 
     python -P bench/placement/table.py [--traces DAY.csv.gz,...] [--systems default,plimsoll-value-w5] [--output FILE]
-    KUBEBUILDER_ASSETS=... python -P bench/placement/table.py --engine real --scenarios burst
+    KUBEBUILDER_ASSETS=... python -P bench/placement/table.py --engine real --scenarios burst [--tas PATH --systems tas-w1]
 
 Without --traces, pods have generated traces. Traces: one machine a line, 288 percentages of CPU at 5 minutes; gzip or not.
 """
@@ -14,7 +14,8 @@ Without --traces, pods have generated traces. Traces: one machine a line, 288 pe
 import json
 import operator
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from bench import commandline
 from bench.commandline import Line
 from bench.placement import real
 from bench.placement.model import GENERATED, Ran, Run, simulated
+from bench.placement.programs import PROGRAMS, programs
 from bench.placement.scenarios import SCENARIOS, SIZED, scenario
 from bench.placement.systems import SYSTEMS, TABLE
 
@@ -40,10 +42,15 @@ def measured(
     factor: float = 1.0,
     fewer: bool = False,
     output: str = "",
+    tas: str = "",
 ) -> Iterator[Line]:
-    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day, others for each; `output`: a file for all lines."""
-    _check(systems, scenarios, engine)
-    lines = _lines(traces, systems, scenarios, seeds, workers, engine, factor)
+    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day, others for each; `output`: a file for all lines.
+
+    `tas`: the program of Telemetry Aware Scheduling, for the real engine.
+    """
+    _check(systems, scenarios, engine, tas)
+    place = partial(real.measured, tas=tas) if engine == "real" else None
+    lines = _lines(traces, systems, scenarios, seeds, workers, place, factor)
     for one in chain(lines, _fewer(traces, systems, seeds, workers) if fewer else ()):
         if output:
             _add(Path(output), one)
@@ -64,10 +71,10 @@ def _lines(
     scenarios: Sequence[str],
     seeds: int,
     workers: int,
-    engine: str,
+    place: Callable[[Run], Ran] | None,
     factor: float,
 ) -> Iterator[Line]:
-    """Yield a line per scenario and system as soon as its last simulation is done."""
+    """Yield a line per scenario and system as soon as its last simulation is done. `place`: runs one in real time."""
     runs = [
         Run(system, name, file, seed, factor)
         for name in scenarios
@@ -75,25 +82,27 @@ def _lines(
         for day, file in enumerate(traces if scenario(name).traced else traces[:1])
         for seed in range(1 + day * seeds, 1 + (day + 1) * seeds)
     ]
-    rans = simulated(runs, workers) if engine == "model" else map(real.measured, runs)
+    rans = map(place, runs) if place else simulated(runs, workers)
     grouped: dict[tuple[str, str], list[Ran]] = defaultdict(list)
     for ran in rans:
         key = ran.run.scenario, ran.run.system
         grouped[key].append(ran)
         if len(grouped[key]) == seeds * (len(traces) if scenario(key[0]).traced else 1):
-            yield line(grouped.pop(key), engine)
+            yield line(grouped.pop(key), "real" if place else "model")
 
 
-def _check(systems: Sequence[str], scenarios: Sequence[str], engine: str) -> None:
+def _check(systems: Sequence[str], scenarios: Sequence[str], engine: str, tas: str) -> None:
     """Raise SystemExit for an unknown name."""
-    unknown = [*(set(systems) - SYSTEMS.keys()), *({engine} - {"model", "real"})]
+    unknown = [*(set(systems) - SYSTEMS.keys() - PROGRAMS), *({engine} - {"model", "real"})]
     for name in scenarios:
         try:
             scenario(name)
         except KeyError:
             unknown.append(name)
-    if engine == "real":
-        unknown += [name for name in systems if real.programs(name) is None]
+    if engine == "model":
+        unknown += [name for name in systems if name in PROGRAMS]
+    else:
+        unknown += [name for name in systems if programs(name, tas) is None]
     if unknown:
         raise SystemExit(f"unknown in the engine {engine!r}: {', '.join(unknown)}")
 
