@@ -90,38 +90,36 @@ def picture() -> str:
 
 def error(model: Sequence[Line], real: Sequence[Line]) -> Iterator[str]:
     """Return a table of the same worlds in both engines."""
-    yield "The same worlds, pods and seeds, on kube-apiserver, kube-scheduler and the evaluator process, beside the model:"
+    yield "The same worlds, pods and seeds, on kube-apiserver, kube-scheduler and the system's own program, beside the model:"
     yield ""
-    yield "| scenario | system | runs | hot: real; model | unmet: real; model | highest demand: real; model |"
-    yield "|---|---|---|---|---|---|"
+    yield "| scenario | system | runs | hot: real; model | unmet: real; model | highest demand: real; model | at once: real; model |"
+    yield "|---|---|---|---|---|---|---|"
     by_key = {(one["scenario"], one["system"], one.get("factor")): one for one in model}
     for one in real:
-        if one["engine"] != "real":
-            continue
-        other = by_key.get((one["scenario"], one["system"], one["factor"])) or _among(real, one)
-        if other is None:
-            continue
-        cells = (
-            _both(one, other, name) for name in ("hot_percent", "unmet_percent", "most_percent")
+        name = one["system"]
+        names = (name, f"{name}-model")
+        other = next(
+            filter(None, (by_key.get((one["scenario"], n, one["factor"])) for n in names)), None
         )
-        yield f"| `{one['scenario']}` | `{one['system']}` | {one['runs']} | {' | '.join(cells)} |"
+        cells = (_both(one, other, key) for key in _COMPARED)
+        yield f"| `{one['scenario']}` | `{name}` | {one['runs']} | {' | '.join(cells)} |"
     yield ""
-    yield "`±` is the standard deviation over runs. " + _FACTOR
+    yield "`±` is the standard deviation over runs; several runs differ in their pods. " + _FACTOR
 
 
-def _among(lines: Iterable[Line], wanted: Line) -> Line | None:
-    keys = ("scenario", "system", "factor")
-    found = (
-        one
-        for one in lines
-        if one["engine"] == "model" and all(one[key] == wanted[key] for key in keys)
-    )
-    return next(found, None)
+_COMPARED = ("hot_percent", "unmet_percent", "most_percent", "at_once")
 
 
-def _both(real: Line, model: Line, name: str) -> str:
-    one, other = (f"{line[name]:.1f} ± {line['spread'][name]:.1f}" for line in (real, model))
-    return f"{one}; {other}"
+def _both(real: Line, model: Line | None, name: str) -> str:
+    texts = [
+        "no model" if line is None else f"{line[name]:.1f}" + _spread(line, name)
+        for line in (real, model)
+    ]
+    return "; ".join(texts)
+
+
+def _spread(line: Line, name: str) -> str:
+    return f" ± {line['spread'][name]:.1f}" if line["runs"] > 1 else ""
 
 
 def _overall(lines: Sequence[Line]) -> Iterator[str]:
@@ -172,6 +170,7 @@ _SHOWN = {
     "default": "kube-scheduler's default plugins",
     "tas-w1-model": "with Telemetry Aware Scheduling (model)",
     "descheduler-one-model": "with descheduler's LowNodeUtilization (model)",
+    "oracle": "bound: every pod's mean demand known beforehand",
     "plimsoll-value-w5": "with Plimsoll",
     "plimsoll-value-w5-evict": "with Plimsoll and `--evict`",
 }
@@ -218,7 +217,8 @@ _INTRODUCTION = (
     "- **Systems** named `-model` are models of published formulas with default settings, not the programs:",
     "  scheduler-plugins and koordinator do not vendor their modules. `plimsoll-…` runs the evaluator's own",
     "  code; `before` ranks by the last reading alone, as it and Telemetry Aware Scheduling did; `w` is the",
-    "  extender's weight; `evict` is `--evict` with its default limits.",
+    "  extender's weight; `evict` is `--evict` with its default limits. `oracle` is a bound, not a system: it",
+    "  knows the mean demand of every pod beforehand, and ranks by that alone.",
     "- **Lags**: Plimsoll reads every 5 s the mean of a minute; Telemetry Aware Scheduling the same, 15 s",
     "  and 5 s later; Trimaran polls every 30 s (packing: 30 s means of metrics-server; risk: 15 minutes);",
     "  koordinator reports 5 minute means every 60 s; descheduler runs every 2 minutes on metrics-server.",

@@ -18,7 +18,7 @@ from sandbox.demo.narrator import Narrator
 from sandbox.programs import evaluator_subcommand
 
 POLICY = Path("examples/balance/policy.yaml")
-NODES = ("--nodes=20", "--load=0.6")
+ARGUMENTS = ("--nodes=20", "--load=0.6", "--weight=5")
 ARRIVALS: Mapping[str, Sequence[str]] = {
     "steady": (),
     "burst": ("--burst",),
@@ -39,7 +39,7 @@ class SimulationError(Exception):
     """The simulation did not end with status 0; the message is what it wrote."""
 
 
-async def run_placement(settings: DemoSettings, *, arguments: Sequence[str] = NODES) -> int:
+async def run_placement(settings: DemoSettings, *, arguments: Sequence[str] = ARGUMENTS) -> int:
     """Run both simulations and write their pictures; return the exit status, 0 only if both runs ended well."""
     logs.setup("error")
     narrator = Narrator()

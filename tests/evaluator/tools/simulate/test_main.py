@@ -37,6 +37,17 @@ def test_shipped_policy_balances_a_steady_stream(capsys):
     assert balanced["pods"] + balanced["pending"] == default["pods"] + default["pending"]
 
 
+def test_shipped_policy_does_not_herd_bursts(capsys, tmp_path):
+    arguments = ("--nodes=20", "--for=3h", "--load=0.5", "--burst", "--weight=10")
+    default, balanced, _ = simulated(capsys, "-f", BALANCE, *arguments)
+    by_reading = tmp_path / "policy.yaml"
+    ignoring = "plimsoll.io/placed-since: ignore\n    plimsoll.io/ranking"
+    by_reading.write_text(Path(BALANCE).read_text().replace("plimsoll.io/ranking", ignoring))
+    _, herded, _ = simulated(capsys, "-f", str(by_reading), *arguments)
+    assert balanced["deviation_percent"] < 1.1 * default["deviation_percent"]
+    assert herded["deviation_percent"] > 1.3 * default["deviation_percent"]
+
+
 def test_shipped_policy_packs(capsys):
     default, packed, _ = simulated(capsys, "-f", PACK, *SMALL, "--weight=10", "--load=0.3")
     assert packed["deviation_percent"] > default["deviation_percent"]
