@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.core.readings.column import Floats
 
 _WIDTH, _HEIGHT = 900, 250
-_LEFT, _TOP, _GAP, _BOTTOM = 44, 34, 18, 28
+_LEFT, _TOP, _GAP, _BOTTOM = 52, 34, 18, 28
 _HOT = 0.8
 _MOST_POINTS = 96
 _STYLE = """

@@ -45,7 +45,7 @@ def test_shipped_policy_does_not_herd_bursts(capsys, tmp_path):
     by_reading.write_text(Path(BALANCE).read_text().replace("plimsoll.io/ranking", ignoring))
     _, herded, _ = simulated(capsys, "-f", str(by_reading), *arguments)
     assert balanced["deviation_percent"] < 1.1 * default["deviation_percent"]
-    assert herded["deviation_percent"] > 1.3 * default["deviation_percent"]
+    assert herded["deviation_percent"] > 1.25 * balanced["deviation_percent"]
 
 
 def test_shipped_policy_packs(capsys):
