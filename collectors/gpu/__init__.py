@@ -36,6 +36,21 @@ def _errors(name: str, text: str) -> Metric:
     )
 
 
+_CAUSES = {
+    "POWER": "power",
+    "THERMAL": "heat",
+    "SYNC_BOOST": "sync boost",
+    "BOARD_LIMIT": "limits of the board",
+    "LOW_UTIL": "low utilisation",
+    "RELIABILITY": "reliability of the voltage",
+}
+_LINK_ERRORS = {
+    "CRC_FLIT": "flow-control CRC errors",
+    "CRC_DATA": "data CRC errors",
+    "REPLAY": "replays",
+    "RECOVERY": "recoveries",
+}
+
 METRICS = Table(
     _row(
         "DCGM_FI_DEV_GPU_UTIL",
@@ -72,6 +87,74 @@ METRICS = Table(
         "nvmlDeviceGetCurrentClocksThrottleReasons",
     ),
     _row(
+        "DCGM_FI_DEV_GPU_RECOVERY_ACTION",
+        "What the driver says must be done: 0 nothing, 1 reset, 2 reboot, 3 drain peers, 4 drain peers and reset, 5 recover the IMEX domain, 6 reset the bus, 7 reboot the system.",
+        "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
+    ),
+    _row(
+        "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
+        "Memory rows remapped because of errors that were corrected.",
+        "nvmlDeviceGetRemappedRows",
+        kind="untyped",
+    ),
+    _row(
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+        "Memory rows remapped because of errors that were not corrected.",
+        "nvmlDeviceGetRemappedRows",
+        kind="untyped",
+    ),
+    _row(
+        "DCGM_FI_DEV_ROW_REMAP_PENDING",
+        "Whether a row is remapped by the next reset of the GPU.",
+        "nvmlDeviceGetRemappedRows",
+    ),
+    _row(
+        "DCGM_FI_DEV_ROW_REMAP_FAILURE",
+        "Whether a row could not be remapped.",
+        "nvmlDeviceGetRemappedRows",
+    ),
+    _row(
+        "DCGM_FI_DEV_RETIRED_SBE",
+        "Memory pages retired because of single-bit errors.",
+        "nvmlDeviceGetRetiredPages",
+        kind="untyped",
+    ),
+    _row(
+        "DCGM_FI_DEV_RETIRED_DBE",
+        "Memory pages retired because of double-bit errors.",
+        "nvmlDeviceGetRetiredPages",
+        kind="untyped",
+    ),
+    _row(
+        "DCGM_FI_DEV_RETIRED_PENDING",
+        "Whether a page is retired by the next reset of the GPU.",
+        "nvmlDeviceGetRetiredPagesPendingStatus",
+    ),
+    *(
+        _row(
+            f"DCGM_FI_DEV_{cause}_VIOLATION",
+            f"Throttling because of {text} (in ns).",
+            "nvmlDeviceGetViolationStatus",
+            kind="untyped",
+        )
+        for cause, text in _CAUSES.items()
+    ),
+    *(
+        _row(
+            f"DCGM_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL",
+            f"NVLink {text} of all links.",
+            "nvmlDeviceGetFieldValues",
+            kind="untyped",
+        )
+        for kind, text in _LINK_ERRORS.items()
+    ),
+    _row(
+        "node_gpu_nvlink_up",
+        "Whether an NVLink of the GPU is up.",
+        "nvmlDeviceGetNvLinkState",
+        "link",
+    ),
+    _row(
         "DCGM_FI_DEV_XID_ERRORS",
         "Code of the last XID error since the agent started.",
         "nvmlEventSetWait",
@@ -100,6 +183,14 @@ def _mebibytes(amount: int | None) -> int | None:
     return None if amount is None else amount // _MEBIBYTE
 
 
+def _violation(cause: str) -> Callable[[GpuReading], float | None]:
+    return lambda reading: reading.violations.get(cause)
+
+
+def _link_error(kind: str) -> Callable[[GpuReading], float | None]:
+    return lambda reading: reading.link_errors.get(kind)
+
+
 _FIELDS: Sequence[_Field] = (
     _Field("DCGM_FI_DEV_GPU_UTIL", lambda r: r.gpu_percent),
     _Field("DCGM_FI_DEV_MEM_COPY_UTIL", lambda r: r.memory_percent),
@@ -115,6 +206,19 @@ _FIELDS: Sequence[_Field] = (
     _Field("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", lambda r: r.lifetime_corrected_errors),
     _Field("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", lambda r: r.lifetime_uncorrected_errors),
     _Field("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", lambda r: r.throttle_reasons),
+    _Field("DCGM_FI_DEV_GPU_RECOVERY_ACTION", lambda r: r.recovery_action),
+    _Field("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_corrected),
+    _Field("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_uncorrected),
+    _Field("DCGM_FI_DEV_ROW_REMAP_PENDING", lambda r: r.remap_pending),
+    _Field("DCGM_FI_DEV_ROW_REMAP_FAILURE", lambda r: r.remap_failed),
+    _Field("DCGM_FI_DEV_RETIRED_SBE", lambda r: r.retired_single),
+    _Field("DCGM_FI_DEV_RETIRED_DBE", lambda r: r.retired_double),
+    _Field("DCGM_FI_DEV_RETIRED_PENDING", lambda r: r.retired_pending),
+    *(_Field(f"DCGM_FI_DEV_{cause}_VIOLATION", _violation(cause)) for cause in _CAUSES),
+    *(
+        _Field(f"DCGM_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL", _link_error(kind))
+        for kind in _LINK_ERRORS
+    ),
 )
 
 
@@ -159,6 +263,13 @@ class Gpu:
             ]
             if rows:
                 yield METRICS.family(field.metric, rows)
+        links = [
+            ((*labels[device], str(link)), float(up))
+            for device, reading in readings.items()
+            for link, up in reading.links.items()
+        ]
+        if links:
+            yield METRICS.family("node_gpu_nvlink_up", links)
         yield from self._errors(gpus, labels)
 
     def _connected(self) -> Gpus:

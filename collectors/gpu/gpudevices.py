@@ -1,6 +1,6 @@
 """The interface of a GPU library, and fake GPUs for tests and demos."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -42,6 +42,23 @@ class GpuReading:
     lifetime_uncorrected_errors: int | None = None
     throttle_reasons: int | None = None
     """Bit set of the reasons for reduced clocks."""
+    recovery_action: int | None = None
+    """What the driver says must be done: 0 nothing, otherwise nvmlDeviceGpuRecoveryAction_t."""
+    remapped_corrected: int | None = None
+    """Memory rows remapped because of errors that were corrected; the next because of others."""
+    remapped_uncorrected: int | None = None
+    remap_pending: int | None = None
+    remap_failed: int | None = None
+    retired_single: int | None = None
+    """Memory pages retired because of single-bit errors; the next because of double-bit errors."""
+    retired_double: int | None = None
+    retired_pending: int | None = None
+    violations: Mapping[str, int] = field(default_factory=dict)
+    """Nanoseconds of throttling by cause."""
+    link_errors: Mapping[str, int] = field(default_factory=dict)
+    """NVLink errors of all links by kind."""
+    links: Mapping[int, bool] = field(default_factory=dict)
+    """NVLinks by number, and whether each is up."""
 
 
 class Xid(NamedTuple):

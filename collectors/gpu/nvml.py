@@ -13,6 +13,23 @@ _NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
 _NO_DRIVER = frozenset({9, 12})  # not loaded; library not found
 _OK = 0
 _MILLIWATTS = 1000
+_RECOVERY_ACTION = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
+_LINK_ERRORS = {
+    "CRC_FLIT": "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
+    "CRC_DATA": "NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL",
+    "REPLAY": "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL",
+    "RECOVERY": "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL",
+}
+_POLICIES = {
+    "POWER": "NVML_PERF_POLICY_POWER",
+    "THERMAL": "NVML_PERF_POLICY_THERMAL",
+    "SYNC_BOOST": "NVML_PERF_POLICY_SYNC_BOOST",
+    "BOARD_LIMIT": "NVML_PERF_POLICY_BOARD_LIMIT",
+    "LOW_UTIL": "NVML_PERF_POLICY_LOW_UTILIZATION",
+    "RELIABILITY": "NVML_PERF_POLICY_RELIABILITY",
+}
+_UNSIGNED_INT = 1
+"""nvmlValueType_t: `uiVal`; 2 and 3 are `ulVal` and `ullVal`."""
 _MOST_XIDS = 1000  # at once: a broken GPU can report errors faster than they are read
 
 
@@ -80,7 +97,69 @@ class Nvml:
             throttle_reasons=_whole(
                 self._query("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
             ),
+            **self._health(handle),
         )
+
+    def _health(self, handle: Any) -> dict[str, Any]:
+        """Return the fields of a GPU's health."""
+        rows = self._query("nvmlDeviceGetRemappedRows", handle) or (None,) * 4
+        fields = self._fields(handle, [_RECOVERY_ACTION, *_LINK_ERRORS.values()])
+        violations = {
+            cause: _part(
+                self._query("nvmlDeviceGetViolationStatus", handle, policy), "violationTime"
+            )
+            for cause, name in _POLICIES.items()
+            if (policy := getattr(self._nvml, name, None)) is not None
+        }
+        return {
+            "recovery_action": fields.get(_RECOVERY_ACTION),
+            "remapped_corrected": _whole(rows[0]),
+            "remapped_uncorrected": _whole(rows[1]),
+            "remap_pending": _whole(rows[2]),
+            "remap_failed": _whole(rows[3]),
+            "retired_single": self._retired(handle, "MULTIPLE_SINGLE_BIT_ECC_ERRORS"),
+            "retired_double": self._retired(handle, "DOUBLE_BIT_ECC_ERROR"),
+            "retired_pending": _whole(
+                self._query("nvmlDeviceGetRetiredPagesPendingStatus", handle)
+            ),
+            "violations": {cause: time for cause, time in violations.items() if time is not None},
+            "link_errors": {
+                kind: fields[name] for kind, name in _LINK_ERRORS.items() if name in fields
+            },
+            "links": self._links(handle),
+        }
+
+    def _retired(self, handle: Any, cause: str) -> int | None:
+        number = getattr(self._nvml, f"NVML_PAGE_RETIREMENT_CAUSE_{cause}", None)
+        pages = None if number is None else self._query("nvmlDeviceGetRetiredPages", handle, number)
+        return None if pages is None else len(pages)
+
+    def _links(self, handle: Any) -> dict[int, bool]:
+        """Return the state of each NVLink that the GPU has."""
+        found = {}
+        for link in range(getattr(self._nvml, "NVML_NVLINK_MAX_LINKS", 0)):
+            state = self._query("nvmlDeviceGetNvLinkState", handle, link)
+            if state is None:
+                break  # no further links
+            found[link] = bool(state)
+        return found
+
+    def _fields(self, handle: Any, names: Sequence[str]) -> dict[str, int]:
+        """Return the values of the fields that library and GPU have."""
+        known = [name for name in names if isinstance(getattr(self._nvml, name, None), int)]
+        numbers = [getattr(self._nvml, name) for name in known]
+        answers = self._query("nvmlDeviceGetFieldValues", handle, numbers) if known else None
+        found = {}
+        for name, answer in zip(known, answers or (), strict=False):
+            if answer.nvmlReturn == _OK:
+                part = (
+                    "uiVal"
+                    if getattr(answer, "valueType", _UNSIGNED_INT) == _UNSIGNED_INT
+                    else "ullVal"
+                )
+                if (value := _part(answer.value, part)) is not None:
+                    found[name] = value
+        return found
 
     def xids(self) -> Sequence[Xid]:
         """Return the errors reported since the last call, which the library keeps."""
@@ -139,7 +218,9 @@ class Nvml:
         return _whole(fields[0].value.uiVal)
 
     def _query(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer, or None if the query is not supported."""
+        """Return the library's answer, or None if the query is not supported, or newer than the library."""
+        if not hasattr(self._nvml, function):
+            return None
         try:
             return getattr(self._nvml, function)(*arguments)
         except self._nvml.NVMLError as error:

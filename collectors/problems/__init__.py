@@ -28,7 +28,7 @@ from collectors.problems.sources import (
     Source,
     SourceError,
 )
-from collectors.shared import mounts
+from collectors.shared import mounts, xids
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
 from collectors.shared.problems.monitors import Monitor, MonitorError
@@ -44,11 +44,15 @@ METRICS = Table(
     Metric("problem_gauge", "gauge", "Whether a specific type of problem is affecting the node or not.", _LOGS, ("type", "reason"), node_exporter=False),
     Metric("node_problem_<type>", "gauge", "Whether the node has the problem <type>, for policies.", _LOGS, node_exporter=False),
     Metric("node_problem_monitor_up", "gauge", "Whether the configuration of this file can be used and its log be read.", _LOGS, ("monitor",), node_exporter=False),
+    Metric("node_gpu_xid_errors_total", "counter", "XID errors of a GPU in the kernel's log since boot, by code and what NVIDIA's catalogue says to do.", "/dev/kmsg or syslog(2)", ("pci_bus_id", "xid", "action"), node_exporter=False),
+    Metric("node_gpu_xid_last_time_seconds", "gauge", "Unix time of the last XID error of a GPU in the kernel's log since boot, by code and action.", "/dev/kmsg or syslog(2)", ("pci_bus_id", "xid", "action"), "seconds", node_exporter=False),
     Metric("node_kernel_log_records_total", "counter", "Records of the kernel's log that were read.", "/dev/kmsg or syslog(2)", node_exporter=False),
     Metric("node_kernel_log_lost_records_total", "counter", "Records of the kernel's log that were overwritten before they were read; those lost in one go count once where only syslog(2) can be read.", "/dev/kmsg or syslog(2)", node_exporter=False),
 )  # fmt: skip
 _KERNEL = "kernel"
 _WAIT, _RETRY = 1.0, 5.0
+_MOST_XIDS = 500
+"""GPUs and codes that are counted."""
 _CLOCKS = 1.0
 """Seconds by which the clocks of logs and boot may differ."""
 _SAVE = 10.0
@@ -110,6 +114,8 @@ class Problems:
         self._sources: dict[str, Source] = {}
         self._records = self._lost = 0
         self._tracker = ProblemTracker((), {})
+        self._xids: dict[tuple[str, int], tuple[int, float]] = {}
+        self._xid_changes = 0
         self._boot_id = ""
         self._saved: tuple[float, object] = 0.0, None
 
@@ -125,6 +131,10 @@ class Problems:
             gauges = sorted(tracker.gauges)
             up = sorted(self._up.items())
             kernel = (self._records, self._lost) if _KERNEL in self._sources else None
+            gpus = [
+                ((pci, str(code), xids.action(code)), found)
+                for (pci, code), found in sorted(self._xids.items())
+            ]
         yield METRICS.family(
             "node_problem_monitor_up", [((name,), float(is_up)) for name, is_up in up]
         )
@@ -135,13 +145,20 @@ class Problems:
             yield METRICS.family("problem_gauge", [((kind, reason), float(active[kind] == reason)) for kind, reason in gauges])  # fmt: skip
         for kind, reason in states:
             yield METRICS.single(f"node_problem_{_metric(kind)}", float(bool(reason)))
+        if gpus:
+            yield METRICS.family(
+                "node_gpu_xid_errors_total", [(key, float(n)) for key, (n, _) in gpus]
+            )
+            yield METRICS.family(
+                "node_gpu_xid_last_time_seconds", [(key, at) for key, (_, at) in gpus]
+            )
         if kernel is not None:
             yield METRICS.single("node_kernel_log_records_total", float(kernel[0]))
             yield METRICS.single("node_kernel_log_lost_records_total", float(kernel[1]))
 
     def fingerprint(self) -> Hashable:
         """Return a value that changes with the problems; None without configurations."""
-        return self._tracker.changes if self._options.problems_config else None
+        return (self._tracker.changes, self._xid_changes) if self._options.problems_config else None
 
     def conditions(self) -> Sequence[NodeCondition]:
         """Return the conditions of all permanent problems. Any thread may call it."""
@@ -178,6 +195,10 @@ class Problems:
         if state:
             try:
                 self._tracker.load(state["tracker"])
+                self._xids = {
+                    (str(pci), int(code)): (int(n), float(at))
+                    for pci, code, n, at in state.get("xids", ())
+                }
             except (KeyError, TypeError, ValueError) as error:
                 log.warning("problems of before the restart are discarded", reason=str(error))
         positions = state.get("positions", {}) if state else {}
@@ -239,8 +260,18 @@ class Problems:
                 self._records += len(found.lines) if isinstance(source, KernelSource) else 0
                 self._lost += found.lost
                 for line in found.lines:
+                    self._count_xid(line)
                     self._apply(read, line, since)
             self._tick()
+
+    def _count_xid(self, line: Line) -> None:
+        """Count an XID error that the kernel itself recorded, not a program that writes to its log."""
+        if not line.of_kernel or (found := xids.parse(line.text)) is None:
+            return
+        times, _ = self._xids.get(found, (0, 0.0))
+        if times or len(self._xids) < _MOST_XIDS:
+            self._xids[found] = times + 1, line.at
+            self._xid_changes += 1
 
     def _apply(self, read: Iterable[_Read], line: Line, since: float) -> None:
         """Match a line; one before the boot, or before the lookback of the first start, does not count."""
@@ -262,7 +293,7 @@ class Problems:
         with self._lock:
             if any(c.active for c in self._tracker.conditions.values()):
                 self._tracker.recover(time.time(), self._states())
-        now, changes = time.monotonic(), self._tracker.changes
+        now, changes = time.monotonic(), self.fingerprint()
         if self._state and (changes != self._saved[1] or now - self._saved[0] > _SAVE):
             self._save()
             self._saved = now, changes
@@ -284,7 +315,11 @@ class Problems:
             return
         with self._lock:
             positions = {name: source.position() for name, source in self._sources.items()}
-            state = {"positions": positions, "tracker": self._tracker.dump()}
+            state = {
+                "positions": positions,
+                "tracker": self._tracker.dump(),
+                "xids": [[*key, *value] for key, value in self._xids.items()],
+            }
             statefile.save(self._state, self._boot_id, state)
 
 

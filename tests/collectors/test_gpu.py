@@ -97,6 +97,38 @@ def test_xids_are_counted_and_the_last_is_exported(collector: Gpu, gpus: FixedGp
     }
 
 
+def test_health_has_the_names_of_dcgm_exporter(collector: Gpu, gpus: FixedGpus, values) -> None:
+    gpus.readings = {
+        A100: GpuReading(
+            recovery_action=1,
+            remapped_corrected=2,
+            remapped_uncorrected=1,
+            remap_pending=1,
+            remap_failed=0,
+            retired_single=3,
+            retired_double=4,
+            retired_pending=0,
+            violations={"POWER": 5_000_000},
+            link_errors={"REPLAY": 7},
+            links={0: True, 1: False},
+        )
+    }
+    assert values(collector.collect()) == {
+        series("DCGM_FI_DEV_GPU_RECOVERY_ACTION"): 1,
+        series("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"): 2,
+        series("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"): 1,
+        series("DCGM_FI_DEV_ROW_REMAP_PENDING"): 1,
+        series("DCGM_FI_DEV_ROW_REMAP_FAILURE"): 0,
+        series("DCGM_FI_DEV_RETIRED_SBE"): 3,
+        series("DCGM_FI_DEV_RETIRED_DBE"): 4,
+        series("DCGM_FI_DEV_RETIRED_PENDING"): 0,
+        series("DCGM_FI_DEV_POWER_VIOLATION"): 5_000_000,
+        series("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL"): 7,
+        series("node_gpu_nvlink_up", extra=',link="0"'): 1,
+        series("node_gpu_nvlink_up", extra=',link="1"'): 0,
+    }
+
+
 def test_lost_gpu_hides_no_other(collector: Gpu, gpus: FixedGpus, values) -> None:
     gpus.readings = {A100: CollectorError("GPU is lost"), T4: GpuReading(celsius=31)}
     with structlog.testing.capture_logs() as lines:

@@ -12,6 +12,7 @@ from collectors.shared.problems.matching import LineMatcher
 from collectors.shared.problems.tracking import DEFAULTS
 from plimsoll import flags
 from plimsoll.commandline import Parser
+from sandbox.inject import FAULTS
 from tests.collectors.problems.recorded import HARMLESS, KERNEL
 
 
@@ -75,6 +76,11 @@ def test_shipped_configuration_finds_each_recorded_problem(rendered) -> None:
         assert renamed.get(reason, reason) in found
     modern = "BUG: kernel NULL pointer dereference, address: 0000000000000008"
     assert [m.rule.reason for m in LineMatcher(monitor.rules, 1).push(modern)] == ["KernelOops"]
+    for fault, reason in (("xid", "GPUXidError"), ("link", "LinkDown"), ("dimm", "MemoryReadError"), ("read-only", "FilesystemIsReadOnly")):  # fmt: skip
+        matcher = LineMatcher(monitor.rules, monitor.lines)
+        assert reason in [
+            m.rule.reason for _, text in FAULTS[fault](()) for m in matcher.push(text)
+        ]
     matcher = LineMatcher(monitor.rules, monitor.lines)
     assert [m.rule.reason for line in HARMLESS for m in matcher.push(line)] == []
     assert json.loads(config["data"]["kernel.json"])["plugin"] == "kmsg"

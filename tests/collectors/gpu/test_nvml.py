@@ -29,6 +29,20 @@ class FakePynvml:
     NVML_VOLATILE_ECC = 0
     NVML_AGGREGATE_ECC = 1
     NVML_FI_DEV_MEMORY_TEMP = 82
+    NVML_FI_DEV_GET_GPU_RECOVERY_ACTION = 230
+    NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL = 38
+    NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL = 45
+    NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL = 52
+    NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL = 59
+    NVML_PERF_POLICY_POWER = 0
+    NVML_PERF_POLICY_THERMAL = 1
+    NVML_PERF_POLICY_SYNC_BOOST = 2
+    NVML_PERF_POLICY_BOARD_LIMIT = 3
+    NVML_PERF_POLICY_LOW_UTILIZATION = 4
+    NVML_PERF_POLICY_RELIABILITY = 5
+    NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS = 0
+    NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR = 1
+    NVML_NVLINK_MAX_LINKS = 36
 
     def __init__(self) -> None:
         self.errors: dict[str, int] = {}
@@ -48,9 +62,14 @@ class FakePynvml:
             "nvmlDeviceGetMemoryInfo": self.memory,
             "nvmlDeviceGetPowerUsage": lambda handle: 251750,
             "nvmlDeviceGetTemperature": lambda handle, sensor: 64 + sensor,
-            "nvmlDeviceGetFieldValues": lambda handle, fields: [
-                SimpleNamespace(nvmlReturn=0, value=SimpleNamespace(uiVal=fields[0] - 11))
-            ],
+            "nvmlDeviceGetFieldValues": self.fields,
+            "nvmlDeviceGetRemappedRows": lambda handle: (2, 1, 1, 0),
+            "nvmlDeviceGetRetiredPages": lambda handle, cause: [0x1000] * (3 - cause),
+            "nvmlDeviceGetRetiredPagesPendingStatus": lambda handle: 0,
+            "nvmlDeviceGetViolationStatus": lambda handle, policy: SimpleNamespace(
+                violationTime=1000 * policy
+            ),
+            "nvmlDeviceGetNvLinkState": self.link,
             "nvmlDeviceGetTotalEccErrors": lambda handle, kind, since: 10 * since + kind,
             "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 4,
             "nvmlDeviceGetSupportedEventTypes": lambda handle: 8 if handle == "handle0" else 0,
@@ -74,6 +93,22 @@ class FakePynvml:
     def memory(self, handle: str, version: int | None = None) -> SimpleNamespace:
         parts = {"total": 40960, "used": 30000, "free": 10000}
         return SimpleNamespace(**parts, **({"reserved": 960} if version else {}))
+
+    def fields(self, handle: str, numbers: list[int]) -> list[SimpleNamespace]:
+        """Temperatures and actions are 32 bits, error counts 64."""
+        return [
+            SimpleNamespace(
+                nvmlReturn=0,
+                valueType=1 if number in {82, 230} else 3,
+                value=SimpleNamespace(uiVal=number - 11 if number == 82 else 2, ullVal=number),
+            )
+            for number in numbers
+        ]
+
+    def link(self, handle: str, link: int) -> int:
+        if link > 1:
+            raise NVMLError(NOT_SUPPORTED)
+        return 1 - link
 
     def event(self, events: str, milliseconds: int) -> SimpleNamespace:
         assert (events, milliseconds) == ("events", 0), "never waits"
@@ -123,6 +158,24 @@ def test_all_fields_of_a_gpu_are_read(library: FakePynvml) -> None:
         lifetime_corrected_errors=10,
         lifetime_uncorrected_errors=11,
         throttle_reasons=4,
+        recovery_action=2,
+        remapped_corrected=2,
+        remapped_uncorrected=1,
+        remap_pending=1,
+        remap_failed=0,
+        retired_single=3,
+        retired_double=2,
+        retired_pending=0,
+        violations={
+            "POWER": 0,
+            "THERMAL": 1000,
+            "SYNC_BOOST": 2000,
+            "BOARD_LIMIT": 3000,
+            "LOW_UTIL": 4000,
+            "RELIABILITY": 5000,
+        },
+        link_errors={"CRC_FLIT": 38, "CRC_DATA": 45, "REPLAY": 52, "RECOVERY": 59},
+        links={0: True, 1: False},
     )
 
 

@@ -94,6 +94,28 @@ def test_lines_become_metrics_conditions_and_events(node: Node, values) -> None:
     assert (active.type, active.message) == ("KernelDeadlock", "stuck; reboot")
 
 
+def test_xids_of_the_kernel_are_counted_by_device_and_action(node: Node, values) -> None:
+    collector = node.collector()
+    xid = "NVRM: Xid (PCI:0000:3b:00): {}, pid=7, name=python, text"
+    node.write(xid.format(79), xid.format(31), xid.format(31), xid.format(999))
+    with node.log.open("a") as file:  # a program wrote this one to /dev/kmsg
+        file.write(f"11,{node.numbers},1,-;{xid.format(48)}\n")
+        node.numbers += 1
+    node.write(f"usb 1-1: {xid.format(48)}")
+    until(lambda: values(collector.collect()).get("node_kernel_log_records_total") == 6)
+    errors = 'node_gpu_xid_errors_total{{pci_bus_id="00000000:3B:00.0",xid="{}",action="{}"}}'
+    found = values(collector.collect())
+    assert {s: v for s, v in found.items() if "xid_errors" in s} == {
+        errors.format(79, "reboot"): 1,
+        errors.format(31, "application"): 2,
+        errors.format(999, "unknown"): 1,
+    }
+    until((node.root / "state").exists)
+    until(lambda: "xids" in json.loads((node.root / "state").read_text()) and json.loads((node.root / "state").read_text())["xids"])  # fmt: skip
+    again = values(node.collector().collect())
+    assert again[errors.format(79, "reboot")] == 1
+
+
 def test_restart_counts_nothing_twice_and_continues_where_it_stopped(node: Node, values) -> None:
     collector = node.collector()
     node.write("stuck")

@@ -1,0 +1,36 @@
+"""XID errors in the kernel's log."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from collectors.shared import xids
+from collectors.shared.xids import ACTIONS, XidAction
+
+DOCS = Path(__file__).parents[3] / "docs/gpu.md"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", ("00000000:3B:00.0", 79)),
+        ("NVRM: Xid (PCI:0000:07:00.0): 31, pid=1234, Ch 00000010, intr 00000000.", ("00000000:07:00.0", 31)),
+        ("NVRM: Xid (PCI:00000001:07:00): 48, DBE", ("00000001:07:00.0", 48)),
+        ("NVRM: Xid (0000:07:00): 48, an old driver", None),
+        ("user: NVRM: Xid (PCI:0000:3b:00): 79, pid=1", None),
+        ("NVRM: Xid (PCI:0000:3b:00): 123456789, pid=1", None),
+    ],
+)  # fmt: skip
+def test_device_and_code_are_read(text: str, found: tuple[str, int] | None) -> None:
+    assert xids.parse(text) == found
+
+
+def test_unknown_code_is_unknown_and_not_fatal() -> None:
+    assert xids.action(999) is XidAction.UNKNOWN
+    assert xids.action(79) is XidAction.REBOOT
+
+
+def test_table_of_the_docs_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.+?) \| `(\w+)` \|", DOCS.read_text(), re.MULTILINE)
+    assert {int(code): (XidAction(action), text) for code, text, action in rows} == dict(ACTIONS)
