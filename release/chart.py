@@ -20,9 +20,13 @@ from typing import Any
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a checkout need not be installed
+
 from plimsoll import VERSION
+from release import adapt
 from release import values as chart_values
-from release.template import NAMESPACE, Added, Item, Raw, lines, merge, put
+from release.adapt import Key
+from release.template import Added, lines, merge
 from release.values import BOOLEAN, RULE_SET, Value
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,7 +43,6 @@ SOURCES = {"custom-metrics": ".Values.sources.customMetrics.enabled"}
 ON_FROM = {"guard": "1.30"}
 """Components that are on by default -> the version of Kubernetes from which its API serves their objects; older ones get none."""
 
-Key = tuple[str, str]
 Objects = dict[Key, Any]
 
 FOLDERS = {
@@ -52,7 +55,7 @@ FOLDERS = {
     "gangs/webhook": ("gangs.webhook", "a webhook adds the gate; needs `components.gangsWebhook` and cert-manager"),
 }  # fmt: skip
 """Folder beside core -> its value and meaning; without a value, the condition."""
-PATCHED = {"monitoring": ("ops-tls", "ops-access")}
+PATCHED = {"monitoring": ("node-exporter", "ops-tls", "ops-access")}
 """Folder of FOLDERS -> components that patch its objects."""
 LEFT_OUT = {
     "descheduler": "replaces the configuration of another program",
@@ -69,13 +72,6 @@ LEFT_OUT = {
     "signals-demo": "a demo",
 }
 """Folders that are not part of the chart."""
-
-
-SWITCHES = {
-    ("RoleBinding", "plimsoll-evaluator-auth-reader"): [".Values.customMetrics.authReader"],
-    ("NetworkPolicy", "plimsoll-agent"): [".Values.agent.networkPolicy"],
-}
-"""Object -> further conditions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,20 +161,21 @@ def templates(core: Objects) -> dict[str, str]:
         kind, name = key
         if kind == "Namespace" or name.startswith("plimsoll-rules"):
             continue  # helm --create-namespace; templates/rules.yaml
-        guards = [*([tree.condition] if isinstance(tree, Added) else []), *SWITCHES.get(key, ())]
+        guards = [tree.condition] if isinstance(tree, Added) else []
         body = copy.deepcopy(tree.value if isinstance(tree, Added) else tree)
         if kind == "CustomResourceDefinition":
             guards = [".Values.crds.install"]
             keep = {"helm.sh/resource-policy": "keep"}  # the manifest has no annotations
             body["metadata"]["annotations"] = Added(".Values.crds.keep", keep)
-        adapt(key, body)
+        adapt.adapt(key, body)
         place = "crd" if kind == "CustomResourceDefinition" else "components" if guards else "core"
-        found.setdefault(place, []).extend(_document(body, guards))
+        found.setdefault(place, []).extend(_document(key, body, guards))
     for folder, (path, about) in FOLDERS.items():
         guard = f".Values.{path}" if path else about
-        for body in _with_patches(folder).values():
+        for key, body in _with_patches(folder).items():
+            adapt.adapt(key, body)
             place = folder.replace("/", "-")
-            found.setdefault(place, []).extend(_document(body, [guard]))
+            found.setdefault(place, []).extend(_document(key, body, [guard]))
     head = f"{{{{- /* {NOTE} */ -}}}}"
     return {name: "\n".join([head, *text]) + "\n" for name, text in found.items()}
 
@@ -203,7 +200,7 @@ def _with_patches(folder: str) -> Objects:
     """Return the objects of a folder, with the changes of components as conditional parts."""
     built = {condition(name): build(folder, name) for name in PATCHED.get(folder, ())}
     for objects in built.values():
-        _adapt_monitor(objects["PodMonitor", "plimsoll-evaluator"])
+        adapt.monitor_secret(objects["PodMonitor", "plimsoll-evaluator"])
     found = build(folder)
     return {
         key: merge(body, {name: objects[key] for name, objects in built.items()})
@@ -211,75 +208,15 @@ def _with_patches(folder: str) -> Objects:
     }
 
 
-def _adapt_monitor(body: Any) -> None:
-    (endpoint,) = body["spec"]["podMetricsEndpoints"]
-    if tls := endpoint.get("tlsConfig"):
-        tls["ca"]["secret"]["name"] = Raw("{{ .Values.certificates.secrets.extender }}")
-
-
 def _with_needs(component: str) -> list[str]:
     return [*([NEEDS[component]] if component in NEEDS else []), component]
 
 
-def adapt(key: Key, body: Any) -> None:
-    """Put the values of the chart in place of what the manifests have."""
-    if key == ("Deployment", "plimsoll-evaluator"):
-        put(body, ["spec", "replicas"], Raw("{{ .Values.evaluator.replicas }}"))
-        _adapt_pod(body["spec"]["template"]["spec"], "evaluator")
-    elif key == ("DaemonSet", "plimsoll-agent"):
-        path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]
-        put(body, path, Raw("{{ .Values.agent.maxUnavailable }}"))
-        _adapt_pod(body["spec"]["template"]["spec"], "agent")
-    elif key[0] == "APIService":
-        put(body, ["spec", "service", "namespace"], Raw(NAMESPACE))
-        bundle = ".Values.customMetrics.caBundle"
-        body["spec"]["caBundle"] = Added(bundle, Raw(f"{{{{ {bundle} }}}}"))
-        notes = body["metadata"]["annotations"]
-        notes.update({name: Added(f"not {bundle}", text) for name, text in notes.items()})
-
-
-def _adapt_pod(pod: dict[str, Any], name: str) -> None:
-    container, *others = pod["containers"]
-    parts = (other.value if isinstance(other, Added) else other for other in others)
-    for each in [*pod.get("initContainers", []), container, *parts]:
-        each["image"] = Raw(f'{{{{ include "plimsoll.image" (list . "{name}") }}}}')
-    container["resources"] = Raw(f"toYaml .Values.{name}.resources", block=True)
-    pod["tolerations"] = Raw(f"toYaml .Values.{name}.tolerations", block=True)
-    pod["nodeSelector"] = Added(f".Values.{name}.nodeSelector", Raw(f"toYaml .Values.{name}.nodeSelector", block=True))  # fmt: skip
-    pod["imagePullSecrets"] = Added(".Values.imagePullSecrets", Raw("toYaml .Values.imagePullSecrets", block=True))  # fmt: skip
-    arguments = [one for one in container["args"] if "--metricsSource=" not in str(one)]
-    extra = [Item((f"{{{{- range .Values.{name}.extraArgs }}}}", "- {{ . | quote }}", "{{- end }}"))]  # fmt: skip
-    if name == "evaluator":
-        extra.insert(0, Item(('{{- range splitList "\\n" (include "plimsoll.sourceArgs" . | trim) }}', "{{- if . }}", "- {{ . | quote }}", "{{- end }}", "{{- end }}")))  # fmt: skip
-        queries = ".Values.sources.prometheus.queries"
-        mount = {"name": "queries", "mountPath": "/etc/plimsoll/queries", "readOnly": True}
-        container["volumeMounts"].append(Added(queries, mount))
-        volume = {"name": "queries", "configMap": {"name": "plimsoll-queries"}}
-        pod["volumes"].append(Added(queries, volume))
-    container["args"] = [*arguments, *extra]
-    for volume in pod["volumes"]:
-        if isinstance(volume, Added):
-            continue
-        secret, config = volume.get("secret"), volume.get("configMap")
-        if secret:
-            which = secret["secretName"].split("-")[1]
-            secret["secretName"] = Raw(f"{{{{ .Values.certificates.secrets.{which} }}}}")
-        if config and config["name"].startswith("plimsoll-rules"):
-            config["name"] = Raw('{{ include "plimsoll.rulesName" . }}')
-
-
-def _document(body: Any, guards: Sequence[str]) -> Iterator[str]:
+def _document(key: Key, body: Any, guards: Sequence[str]) -> Iterator[str]:
+    guards = [*guards, *adapt.guards(key)]
     yield from (f"{{{{- if {guard} }}}}" for guard in guards)
     yield "---"
-    namespace = body["metadata"].get("namespace")
-    if namespace == "plimsoll":
-        body["metadata"]["namespace"] = Raw("{{ .Release.Namespace }}")
-    for subject in body.get("subjects", []):
-        if subject.get("namespace") == "plimsoll":
-            subject["namespace"] = Raw("{{ .Release.Namespace }}")
-    for hook in body.get("webhooks", []):
-        hook["clientConfig"]["service"]["namespace"] = Raw("{{ .Release.Namespace }}")
-    yield from lines(body)
+    yield from lines(adapt.placed(body))
     yield from ("{{- end }}" for _ in guards)
 
 
@@ -317,9 +254,28 @@ def _chart_yaml() -> str:
         "appVersion": VERSION,
         "kubeVersion": ">=1.27.0-0",
         "keywords": ["scheduler", "telemetry", "extender", "taspolicy"],
-        "annotations": {"artifacthub.io/license": "Apache-2.0"},
+        "annotations": {
+            "artifacthub.io/license": "Apache-2.0",
+            "artifacthub.io/category": "monitoring-logging",
+            "artifacthub.io/prerelease": "true",
+            "artifacthub.io/crds": _crds(),
+        },
     }
     return f"# {NOTE}\n{_dump(content)}"
+
+
+def _crds() -> str:
+    """Return the CRD of the chart, as Artifact Hub lists it."""
+    ((_, body),) = build("crd").items()
+    spec = body["spec"]
+    listed = {
+        "kind": spec["names"]["kind"],
+        "version": spec["versions"][0]["name"],
+        "name": body["metadata"]["name"],
+        "displayName": "Telemetry-aware scheduling policy",
+        "description": "Rules on metrics of nodes, and what to do with nodes that violate them",
+    }
+    return _dump([listed])
 
 
 def _readme(options: Sequence[Value]) -> str:

@@ -49,6 +49,21 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
+class More:
+    """Further entries of a mapping or list, from a value of the chart, which may be empty."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A value of the chart if it is set, else a tree."""
+
+    value: str
+    otherwise: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Replaced:
     """A scalar that has another value if the condition holds."""
 
@@ -114,7 +129,17 @@ def lines(tree: Any, indent: int = 0) -> Iterator[str]:
     pad = " " * indent
     entries = tree.items() if isinstance(tree, dict) else ((None, value) for value in tree)
     for key, entry in entries:
-        if isinstance(entry, Added):
+        if isinstance(entry, More):
+            yield f"{{{{- with {entry.value} }}}}"
+            yield f"{{{{- toYaml . | nindent {indent} }}}}"
+            yield "{{- end }}"
+        elif isinstance(entry, Either):
+            yield f"{{{{- if {entry.value} }}}}"
+            yield from _entry(pad, key, Raw(f"toYaml {entry.value}", block=True))
+            yield "{{- else }}"
+            yield from _entry(pad, key, entry.otherwise)
+            yield "{{- end }}"
+        elif isinstance(entry, Added):
             yield f"{{{{- if {entry.condition} }}}}"
             yield from _entry(pad, key, entry.value)
             yield "{{- end }}"
@@ -158,7 +183,10 @@ def scalar(value: Any) -> str:
 
 
 def in_namespace(text: str) -> str:
-    """Replace our namespace in names of Services, accounts and certificates."""
+    """Replace our namespace in names of Services, accounts and certificates, and the name of the evaluator's account."""
+    user = "{{ .Values.evaluator.serviceAccount.name }}"
+    account = "system:serviceaccount:plimsoll:"
+    text = text.replace(f"{account}plimsoll-evaluator", account + user)
     return _IN_NAMESPACE.sub(NAMESPACE, text)
 
 

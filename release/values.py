@@ -7,6 +7,9 @@ from typing import Any
 BOOLEAN = {"type": "boolean"}
 TEXT = {"type": "string"}
 OBJECT = {"type": "object"}
+EITHER = {"type": ["string", "integer"]}
+PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
+NAMES = {"type": "array", "items": {"type": "string"}}
 COUNT = {"type": "integer", "minimum": 1}
 LIST = {"type": "array", "items": {"type": "object"}}
 ARGUMENTS = {"type": "array", "items": {"type": "string", "pattern": "^--?[a-zA-Z]"}}
@@ -31,24 +34,40 @@ class Value:
 def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -> Iterator[Value]:
     """Return the values that are not components; defaults of pods come from the manifests."""
     for name, (repository, _) in images.items():
-        yield Value(f"{name}.image.repository", repository, TEXT, f"image of the {name}")
-        yield Value(f"{name}.image.tag", "", TEXT, "default: the chart's appVersion")
-        digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
-        yield Value(f"{name}.image.digest", "", digest, "digest, used in place of the tag")
-        pod = objects[name]["spec"]["template"]["spec"]
-        (container,) = pod["containers"]
-        yield Value(f"{name}.extraArgs", [], ARGUMENTS, "more flags: docs/flags.md")
-        yield Value(f"{name}.resources", container["resources"], OBJECT, "requests and limits")
-        yield Value(f"{name}.tolerations", pod["tolerations"], LIST, "tolerations of the pods")
-        yield Value(f"{name}.nodeSelector", {}, TEXTS, "node selector of the pods")
+        yield Value(f"{name}.enabled", True, BOOLEAN, f"install the {name}; docs/install.md")
+        yield from _image(name, repository)
+        yield from _pod(name, objects[name]["spec"]["template"]["spec"])
     rolling = objects["agent"]["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
-    either = {"type": ["string", "integer"]}
-    yield Value("agent.maxUnavailable", rolling, either, "nodes that an update changes at once")
-    about = "a NetworkPolicy: only namespace `monitoring` and Prometheus reach the agents' metrics"
-    yield Value("agent.networkPolicy", True, BOOLEAN, about)
+    yield Value("agent.maxUnavailable", rolling, EITHER, "nodes that an update changes at once")
+    yield Value("agent.port", 9100, PORT, "port of the metrics; with hostNetwork it is the node's")
+    about = "use the node's network: for ethtool, qdisc and wifi; allow the nodes' addresses in NetworkPolicies"
+    yield Value("agent.hostNetwork", False, BOOLEAN, about)
+    about = (
+        "a NetworkPolicy: only these namespaces, Prometheus and `from` reach the agents' metrics"
+    )
+    yield Value("agent.networkPolicy.enabled", True, BOOLEAN, about)
+    yield Value("agent.networkPolicy.namespaces", ["monitoring"], NAMES, "whose pods may scrape")
+    yield Value("agent.networkPolicy.from", [], LIST, "further peers, as in a NetworkPolicy")
     replicas = objects["evaluator"]["spec"]["replicas"]
     yield Value("evaluator.replicas", replicas, COUNT, "replicas; one of them writes")
+    about = "a PodDisruptionBudget"
+    yield Value("evaluator.podDisruptionBudget.enabled", True, BOOLEAN, about)
+    about = "replicas that a drain may stop at once"
+    yield Value("evaluator.podDisruptionBudget.maxUnavailable", 1, EITHER, about)
+    yield Value("evaluator.networkPolicy.enabled", True, BOOLEAN, "a NetworkPolicy by port")
+    about = "peers of port `agents` beside the agents, such as `[{ipBlock: {cidr: 10.0.0.0/8}}]` with hostNetwork"
+    yield Value("evaluator.networkPolicy.agentsFrom", [], LIST, about)
+    yield Value("evaluator.networkPolicy.ingress", [], LIST, "further rules, with ports and peers")
+    yield Value("rbac.create", True, BOOLEAN, "Roles and bindings; false: create those of deploy")
+    yield Value("commonLabels", {}, TEXTS, "labels of all objects and pods, not of selectors")
     yield Value("imagePullSecrets", [], LIST, "for example `[{name: registry}]`")
+    yield Value(
+        "monitoring.labels", {}, TEXTS, "of PodMonitors and alerts: `{release: prometheus}`"
+    )
+    about = "namespace of PodMonitors and alerts; default: the release's"
+    yield Value("monitoring.namespace", "", TEXT, about)
+    yield Value("monitoring.interval", "15s", TEXT, "time between two scrapes")
+    yield Value("monitoring.rules", True, BOOLEAN, "the alerts of docs/alerts.md")
     yield from sources()
     yield from certificates()
     about = "CA of certificates.secrets.extender in base64, for components.serveCustomMetrics without cert-manager"
@@ -57,6 +76,43 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("customMetrics.authReader", True, BOOLEAN, about)
     yield Value("crds.install", True, BOOLEAN, "the TASPolicy CRD")
     yield Value("crds.keep", True, BOOLEAN, "`helm uninstall` keeps the CRD and all policies")
+
+
+def _image(name: str, image: str) -> Iterator[Value]:
+    registry, _, repository = image.partition("/")
+    yield Value(f"{name}.image.registry", registry, TEXT, f"registry of the {name}'s image")
+    yield Value(f"{name}.image.repository", repository, TEXT, "its path there")
+    yield Value(f"{name}.image.tag", "", TEXT, "default: the chart's appVersion")
+    digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
+    yield Value(f"{name}.image.digest", "", digest, "digest, used in place of the tag")
+    policies = {"enum": ["", "Always", "IfNotPresent", "Never"]}
+    yield Value(f"{name}.image.pullPolicy", "", policies, "default: Kubernetes' own")
+
+
+def _pod(name: str, pod: Mapping[str, Any]) -> Iterator[Value]:
+    (container,) = pod["containers"]
+    account = pod["serviceAccountName"]
+    spread = pod.get("topologySpreadConstraints", [])
+    for value, default, kind, about in (
+        ("extraArgs", [], ARGUMENTS, "more flags: docs/flags.md"),
+        ("extraEnv", [], LIST, "more environment variables"),
+        ("extraVolumes", [], LIST, "more volumes"),
+        ("extraVolumeMounts", [], LIST, "more mounts of the container"),
+        ("resources", container["resources"], OBJECT, "requests and limits"),
+        ("tolerations", pod["tolerations"], LIST, "tolerations of the pods"),
+        ("nodeSelector", {}, TEXTS, "node selector of the pods"),
+        ("affinity", {}, OBJECT, "affinity of the pods"),
+        ("topologySpreadConstraints", spread, LIST, "spread of the pods"),
+        ("priorityClassName", pod["priorityClassName"], TEXT, "another one must exist"),
+        ("podAnnotations", {}, TEXTS, "annotations of the pods"),
+        ("podLabels", {}, TEXTS, "labels of the pods"),
+        ("podSecurityContext", {}, OBJECT, "replaces that of the pods"),
+        ("securityContext", {}, OBJECT, "replaces that of the container, also that of components"),
+        ("serviceAccount.create", True, BOOLEAN, "create the ServiceAccount"),
+        ("serviceAccount.name", account, TEXT, "its name"),
+        ("serviceAccount.annotations", {}, TEXTS, "its annotations"),
+    ):
+        yield Value(f"{name}.{value}", default, kind, about)
 
 
 def sources() -> Iterator[Value]:
@@ -83,6 +139,8 @@ def certificates() -> Iterator[Value]:
     modes = {"enum": ["cert-manager", "existing-secrets", "job"]}
     about = "how the secrets are made; `job`: once, before the first install, valid for a year"
     yield Value("certificates.mode", "cert-manager", modes, about)
+    about = "issuer of cert-manager for all certificates, such as `{name: ca, kind: ClusterIssuer}`; default: an own CA"
+    yield Value("certificates.issuerRef", {}, OBJECT, about)
     for name, secret in (("extender", "plimsoll-extender-tls"), ("agents", "plimsoll-agents-tls")):
         about = f"secret with tls.crt, tls.key and ca.crt of port `{name}`"
         yield Value(f"certificates.secrets.{name}", secret, TEXT, about)

@@ -109,7 +109,7 @@ def test_guard_is_on_where_the_api_serves_it_and_can_be_turned_off(render):
 def test_network_policy_of_agents_is_on_and_can_be_turned_off(render):
     key = ("NetworkPolicy", "plimsoll-agent")
     assert key in render()
-    assert key not in render({"agent": {"networkPolicy": False}})
+    assert key not in render({"agent": {"networkPolicy": {"enabled": False}}})
 
 
 def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
@@ -122,8 +122,11 @@ def test_ca_of_the_custom_metrics_api_is_a_value_without_cert_manager(render):
 
 def test_source_custom_metrics_is_the_component(render):
     sources = {"agents": {"enabled": False}, "customMetrics": {"enabled": True}}
-    expected = generator.build("core", "custom-metrics", *generator.ON_FROM)
-    assert comparable(render({**EXISTING, "sources": sources})) == comparable(expected)
+    expected = comparable(generator.build("core", "custom-metrics", *generator.ON_FROM))
+    found = comparable(render({**EXISTING, "sources": sources}))
+    agent = ("DaemonSet", "plimsoll-agent")  # without a source that reads it, it does not stream
+    assert not [one for one in arguments(found, *agent) if one.startswith("--evaluator.")]
+    assert {**found, agent: None} == {**expected, agent: None}
 
 
 def test_role_binding_in_kube_system_can_be_left_out(render):
@@ -169,6 +172,182 @@ def test_sources_are_listed_by_their_order(render):
     assert yaml.safe_load(data["queries.yaml"]) == {"load": "node_load1"}
 
 
+def test_agents_can_be_installed_alone(render):
+    """For metrics in place of node_exporter: nothing streams, and no part of the evaluator exists."""
+    values = {"evaluator": {"enabled": False}, "monitoring": {"enabled": True}}
+    objects = render({**values, "components": {"nodeExporter": True}})
+    assert {kind for kind, _ in objects} == {
+        *(
+            "ConfigMap",
+            "DaemonSet",
+            "NetworkPolicy",
+            "PodMonitor",
+            "PriorityClass",
+            "ServiceAccount",
+        ),
+    }
+    assert not [name for _, name in objects if "evaluator" in name]
+    pod = objects["DaemonSet", "plimsoll-agent"]["spec"]["template"]["spec"]
+    assert "evaluator" not in json.dumps([pod["containers"][0]["args"], pod["volumes"]])
+    assert {one["name"] for one in pod["containers"][0]["volumeMounts"]} == {
+        one["name"] for one in pod["volumes"]
+    }
+
+
+def test_evaluator_can_be_installed_alone(render):
+    prometheus = {"enabled": True, "url": "http://p:9090"}
+    values = {"agent": {"enabled": False}, "sources": {"prometheus": prometheus}}
+    objects = render({**values, "monitoring": {"enabled": True}})
+    assert not [
+        name for _, name in objects if name == "plimsoll-agent" or name.startswith("plimsoll-rules")
+    ]
+    assert "--metricsSource=prometheus" in arguments(objects)
+
+
+EVERYTHING = {
+    "commonLabels": {"team": "nodes"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "certificates": {"issuerRef": {"name": "company", "kind": "ClusterIssuer"}},
+    "monitoring": {
+        "enabled": True,
+        "labels": {"release": "prometheus"},
+        "namespace": "monitoring",
+        "interval": "30s",
+    },
+    **{
+        program: {
+            "image": {"registry": "r", "repository": program, "tag": "v2", "pullPolicy": "Always"},
+            "extraArgs": ["--log.level=debug"],
+            "extraEnv": [{"name": "TZ", "value": "UTC"}],
+            "extraVolumes": [{"name": "more", "emptyDir": {}}],
+            "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+            "resources": {"limits": {"memory": "2Gi"}},
+            "tolerations": [{"operator": "Exists"}],
+            "nodeSelector": {"pool": "a"},
+            "affinity": {"nodeAffinity": {}},
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+            ],
+            "priorityClassName": "system-cluster-critical",
+            "podAnnotations": {"note": "a"},
+            "podLabels": {"tier": "b"},
+            "podSecurityContext": {"runAsUser": 5},
+            "securityContext": {"readOnlyRootFilesystem": True},
+            "serviceAccount": {"name": f"my-{program}", "annotations": {"role": "c"}},
+        }
+        for program in ("agent", "evaluator")
+    },
+}
+EVERYTHING["agent"] |= {
+    "port": 9200,
+    "hostNetwork": True,
+    "networkPolicy": {
+        "namespaces": ["metrics", "more"],
+        "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+    },
+}
+EVERYTHING["evaluator"] |= {
+    "replicas": 1,
+    "podDisruptionBudget": {"maxUnavailable": "50%"},
+    "networkPolicy": {
+        "agentsFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+        "ingress": [{"ports": [{"port": 8080}]}],
+    },
+}
+
+
+def test_every_value_of_pods_has_its_effect(render):
+    objects = render({**EVERYTHING, "components": {"guard": True, "evict": True}})
+    for kind, program in (("DaemonSet", "agent"), ("Deployment", "evaluator")):
+        given, template = (
+            EVERYTHING[program],
+            objects[kind, f"plimsoll-{program}"]["spec"]["template"],
+        )
+        pod = template["spec"]
+        (container,) = pod["containers"]
+        assert (container["image"], container["imagePullPolicy"]) == (f"r/{program}:v2", "Always")
+        assert container["args"][-1] == "--log.level=debug"
+        assert container["env"][-1] == given["extraEnv"][0]
+        assert given["extraVolumes"][0] in pod["volumes"]
+        assert given["extraVolumeMounts"][0] in container["volumeMounts"]
+        assert container["resources"]["limits"] == {"memory": "2Gi"}
+        assert container["securityContext"] == given["securityContext"]
+        for field in ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName"):  # fmt: skip
+            assert pod[field] == given[field]
+        assert pod["securityContext"] == given["podSecurityContext"]
+        assert pod["serviceAccountName"] == f"my-{program}"
+        assert template["metadata"]["labels"] | {"tier": "b", "team": "nodes"} == template["metadata"]["labels"]  # fmt: skip
+        assert template["metadata"]["annotations"]["note"] == "a"
+        account = objects["ServiceAccount", f"my-{program}"]
+        assert account["metadata"]["annotations"] == {"role": "c"}
+        assert ("PriorityClass", f"plimsoll-{program}") not in objects
+    assert all(one["metadata"]["labels"]["team"] == "nodes" for one in objects.values())
+    for (kind, _), one in objects.items():
+        if kind.endswith("RoleBinding"):
+            assert [subject["name"] for subject in one["subjects"]] == ["my-evaluator"]
+    guard = json.dumps(objects["ValidatingAdmissionPolicy", "plimsoll-evaluator"])
+    assert "system:serviceaccount:plimsoll:my-evaluator" in guard
+    assert "--agentServiceAccount=plimsoll/my-agent" in arguments(objects)
+
+
+def test_values_of_other_objects_have_their_effect(render):
+    objects = render(EVERYTHING)
+    budget = objects["PodDisruptionBudget", "plimsoll-evaluator"]["spec"]
+    assert budget["maxUnavailable"] == "50%"
+    issuers = [
+        one["spec"]["issuerRef"] for (kind, _), one in objects.items() if kind == "Certificate"
+    ]
+    assert issuers == [EVERYTHING["certificates"]["issuerRef"]] * 3
+    assert "Issuer" not in {kind for kind, _ in objects}
+    pod = objects["DaemonSet", "plimsoll-agent"]["spec"]["template"]["spec"]
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert pod["containers"][0]["ports"][0]["containerPort"] == 9200
+    assert "--web.listen-address=:9200" in pod["containers"][0]["args"]
+    ingress = objects["NetworkPolicy", "plimsoll-agent"]["spec"]["ingress"][0]["from"]
+    names = [one["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for one in ingress[:2]]  # fmt: skip
+    assert (names, ingress[-1]) == (["metrics", "more"], {"ipBlock": {"cidr": "10.0.0.0/8"}})
+    ingress = objects["NetworkPolicy", "plimsoll-evaluator"]["spec"]["ingress"]
+    assert {"ipBlock": {"cidr": "10.0.0.0/8"}} in ingress[1]["from"]
+    assert ingress[-1] == {"ports": [{"port": 8080}]}
+    for kind, name in (("PodMonitor", "plimsoll-agent"), ("PrometheusRule", "plimsoll")):
+        metadata = objects[kind, name]["metadata"]
+        assert (metadata["namespace"], metadata["labels"]["release"]) == (
+            "monitoring",
+            "prometheus",
+        )
+    monitor = objects["PodMonitor", "plimsoll-agent"]["spec"]
+    assert monitor["namespaceSelector"] == {"matchNames": ["plimsoll"]}
+    assert monitor["podMetricsEndpoints"][0]["interval"] == "30s"
+
+
+def test_objects_can_be_left_to_others(render):
+    off = {"create": False}
+    objects = render(
+        {
+            "rbac": off,
+            "agent": {"serviceAccount": {**off, "name": "a"}},
+            "evaluator": {
+                "serviceAccount": {**off, "name": "e"},
+                "podDisruptionBudget": {"enabled": False},
+                "networkPolicy": {"enabled": False},
+            },
+            "monitoring": {"enabled": True, "rules": False},
+        }
+    )
+    kinds = {kind for kind, _ in objects}
+    assert not {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "PodDisruptionBudget", "ServiceAccount", "PrometheusRule"} & kinds  # fmt: skip
+    assert ("NetworkPolicy", "plimsoll-evaluator") not in objects
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING])
+def test_output_is_stable_and_asks_the_cluster_nothing(render, values):
+    """For Argo CD and Flux, which compare what they render each time; `lookup` finds nothing there."""
+    assert render(values) == render(values)
+    texts = [file.read_text() for file in (CHART / "templates").iterdir()]
+    for function in ("lookup", "randAlphaNum", "genCA", "genSelfSignedCert", "uuidv4"):
+        assert not [text for text in texts if re.search(rf"\{{\{{[^}}]*\b{function} ", text)]
+
+
 def test_rule_sets_are_a_map(render):
     """One can be left out, another added, without repeating the others."""
     own = "groups: []\n"
@@ -190,7 +369,7 @@ def test_extra_flags_image_digest_and_resources(render):
     values = {
         "agent": {
             "extraArgs": ["--collector.ntp"],
-            "image": {"repository": "r/a", "digest": digest},
+            "image": {"registry": "", "repository": "r/a", "digest": digest},
         },
         "evaluator": {"replicas": 3, "resources": {"limits": {"memory": "3Gi"}}},
     }
@@ -297,12 +476,32 @@ def test_api_server_accepts_all_objects(administrator, render):
         "policyWarnings": {"enabled": True},
     }
     administrator("create", "namespace", "chart-objects")
-    objects = render(values, "chart-objects")
-    assert len(objects) > 35
-    for body in objects.values():
-        url = f"{collection(body)}?dryRun=All&fieldValidation=Strict"
-        created = json.loads(administrator("create", "--raw", url, "-f", "-", text=json.dumps(body)))  # fmt: skip
-        assert created["metadata"]["uid"]
+    for given in (values, {**EVERYTHING, **values, "certificates": {"mode": "job"}}):
+        objects = render({**given, "monitoring": {}}, "chart-objects")
+        assert len(objects) > 35
+        for body in objects.values():
+            url = f"{collection(body)}?dryRun=All&fieldValidation=Strict"
+            created = json.loads(administrator("create", "--raw", url, "-f", "-", text=json.dumps(body)))  # fmt: skip
+            assert created["metadata"]["uid"]
+
+
+def test_the_crd_is_upgraded_with_its_policies(administrator, render):
+    """`helm upgrade` replaces the CRD of an older chart; stored policies stay."""
+    name = "taspolicies.telemetry.intel.com"
+    crd = render()["CustomResourceDefinition", name]
+    older = json.loads(json.dumps(crd))
+    del older["spec"]["names"]["shortNames"]
+    for one in (older, crd):
+        administrator("apply", "--server-side", "--validate=false", "-f", "-", text=json.dumps(one))
+        administrator("wait", "--for=condition=Established", f"crd/{name}")
+        if one is older:
+            policy = {"apiVersion": "telemetry.intel.com/v1alpha1", "kind": "TASPolicy", "metadata": {"name": "kept"}, "spec": {"strategies": {}}}  # fmt: skip
+            administrator(
+                "-n", "default", "apply", "--validate=false", "-f", "-", text=json.dumps(policy)
+            )
+    found = json.loads(administrator("get", "crd", name, "-o", "json"))
+    assert found["spec"]["names"]["shortNames"] == ["tas"]
+    assert "taspolicy.telemetry.intel.com/kept" in administrator("-n", "default", "get", "taspolicies", "-o", "name")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

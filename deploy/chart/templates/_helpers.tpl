@@ -1,6 +1,8 @@
 {{- define "plimsoll.image" -}}
 {{- $root := index . 0 }}{{- $image := (index $root.Values (index . 1)).image -}}
-{{- if $image.digest }}{{ $image.repository }}@{{ $image.digest }}{{ else }}{{ $image.repository }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
+{{- $name := $image.repository -}}
+{{- with $image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if $image.digest }}{{ $name }}@{{ $image.digest }}{{ else }}{{ $name }}:{{ $image.tag | default $root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- /* Rule files, as the data of a ConfigMap. */ -}}
@@ -25,9 +27,9 @@ plimsoll-rules-{{ include "plimsoll.rules" . | sha256sum | trunc 10 }}
 {{- $names := dict "agents" "agents" "customMetrics" "custom-metrics" "prometheus" "prometheus" }}
 {{- $found := list }}
 {{- range $key, $source := .Values.sources }}
-{{- if $source.enabled }}{{ $found = append $found (printf "%05d %s" (int $source.order) (get $names $key)) }}{{ end }}
+{{- if and $source.enabled (or $.Values.agent.enabled (ne $key "agents")) }}{{ $found = append $found (printf "%05d %s" (int $source.order) (get $names $key)) }}{{ end }}
 {{- end }}
-{{- if not $found }}{{ fail "sources: enable at least one" }}{{ end }}
+{{- if not $found }}{{ fail "sources: enable at least one (without agent.enabled: another than agents)" }}{{ end }}
 {{- $flag := list }}
 {{- range sortAlpha $found }}{{ $flag = append $flag (last (splitList " " .)) }}{{ end }}
 {{- if ne (join "," $flag) "agents" }}
@@ -42,7 +44,8 @@ plimsoll-rules-{{ include "plimsoll.rules" . | sha256sum | trunc 10 }}
 {{- end }}
 {{- end }}
 {{- end }}
-{{- if ne .Release.Namespace "plimsoll" }}
---agentServiceAccount={{ .Release.Namespace }}/plimsoll-agent
+{{- $account := printf "%s/%s" .Release.Namespace .Values.agent.serviceAccount.name }}
+{{- if ne $account "plimsoll/plimsoll-agent" }}
+--agentServiceAccount={{ $account }}
 {{- end }}
 {{- end }}

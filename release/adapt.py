@@ -1,0 +1,250 @@
+"""Puts the values of the chart in place of what the manifests have, and says on which values an object depends."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from release.template import NAMESPACE, Added, Either, Item, More, Raw, put
+
+Key = tuple[str, str]
+"""Kind and name of an object."""
+
+STREAMS = "and .Values.evaluator.enabled .Values.sources.agents.enabled"
+"""When agents have an evaluator to stream to."""
+SWITCHES: Mapping[Key, str] = {
+    ("RoleBinding", "plimsoll-evaluator-auth-reader"): ".Values.customMetrics.authReader",
+    ("NetworkPolicy", "plimsoll-agent"): ".Values.agent.networkPolicy.enabled",
+    ("NetworkPolicy", "plimsoll-evaluator"): ".Values.evaluator.networkPolicy.enabled",
+    ("PodDisruptionBudget", "plimsoll-evaluator"): ".Values.evaluator.podDisruptionBudget.enabled",
+    ("ServiceAccount", "plimsoll-agent"): ".Values.agent.serviceAccount.create",
+    ("ServiceAccount", "plimsoll-evaluator"): ".Values.evaluator.serviceAccount.create",
+    ("PriorityClass", "plimsoll-agent"): 'eq .Values.agent.priorityClassName "plimsoll-agent"',
+    (
+        "PriorityClass",
+        "plimsoll-evaluator",
+    ): 'eq .Values.evaluator.priorityClassName "plimsoll-evaluator"',
+    ("PrometheusRule", "plimsoll"): ".Values.monitoring.rules",
+    ("Issuer", "plimsoll-selfsigned"): "not .Values.certificates.issuerRef",
+    ("Issuer", "plimsoll-ca"): "not .Values.certificates.issuerRef",
+    ("Certificate", "plimsoll-ca"): "not .Values.certificates.issuerRef",
+}
+"""Object -> a further condition."""
+_RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+_OF_AGENT = {"plimsoll-agent", "plimsoll-agent-egress", "plimsoll-problems"}
+_OF_BOTH = {("ConfigMap", "plimsoll-dashboard")}
+
+
+def guards(key: Key) -> list[str]:
+    """Return the conditions of an object beside that of its component: whether its program is installed, and a switch."""
+    kind, name = key
+    found = []
+    if key not in _OF_BOTH:
+        program = "agent" if name in _OF_AGENT else "evaluator"
+        found.append(f".Values.{program}.enabled")
+    if key in SWITCHES:
+        found.append(SWITCHES[key])
+    return [*found, *([".Values.rbac.create"] if kind in _RIGHTS else [])]
+
+
+def adapt(key: Key, body: Any) -> None:
+    """Put values of the chart into one object, in place."""
+    kind, name = key
+    program = name.removeprefix("plimsoll-")
+    match kind:
+        case "Deployment":
+            put(body, ["spec", "replicas"], Raw("{{ .Values.evaluator.replicas }}"))
+            _pod(body["spec"]["template"], "evaluator")
+        case "DaemonSet":
+            path = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"]
+            put(body, path, Raw("{{ .Values.agent.maxUnavailable }}"))
+            _pod(body["spec"]["template"], "agent")
+        case "ServiceAccount" if program in {"agent", "evaluator"}:
+            body["metadata"]["name"] = _account(program)
+            value = f".Values.{program}.serviceAccount.annotations"
+            body["metadata"]["annotations"] = Added(value, Raw(f"toYaml {value}", block=True))
+        case "PodDisruptionBudget":
+            value = Raw("{{ .Values.evaluator.podDisruptionBudget.maxUnavailable }}")
+            put(body, ["spec", "maxUnavailable"], value)
+        case "Certificate" if name != "plimsoll-ca":
+            reference = ".Values.certificates.issuerRef"
+            body["spec"]["issuerRef"] = Either(reference, body["spec"]["issuerRef"])
+        case "PodMonitor":
+            _monitor(body)
+        case "PrometheusRule":
+            body["metadata"].setdefault("labels", {})["+"] = More(".Values.monitoring.labels")
+        case "NetworkPolicy" if program in {"agent", "evaluator"}:
+            _network_policy(body, program)
+        case "APIService":
+            put(body, ["spec", "service", "namespace"], Raw(NAMESPACE))
+            bundle = ".Values.customMetrics.caBundle"
+            body["spec"]["caBundle"] = Added(bundle, Raw(f"{{{{ {bundle} }}}}"))
+            notes = body["metadata"]["annotations"]
+            notes.update({note: Added(f"not {bundle}", text) for note, text in notes.items()})
+
+
+def placed(body: Any) -> Any:
+    """Return an object with the release's namespace, names of accounts and common labels."""
+    metadata = body["metadata"]
+    if metadata.get("namespace") == "plimsoll":
+        monitor = body["kind"] in {"PodMonitor", "PrometheusRule"}
+        other = "{{ .Values.monitoring.namespace | default .Release.Namespace }}"
+        metadata["namespace"] = Raw(other if monitor else NAMESPACE)
+    for subject in body.get("subjects", []):
+        if subject.get("namespace") == "plimsoll":
+            subject["namespace"] = Raw(NAMESPACE)
+        if subject.get("name") == "plimsoll-evaluator":
+            subject["name"] = _account("evaluator")
+    for hook in body.get("webhooks", []):
+        hook["clientConfig"]["service"]["namespace"] = Raw(NAMESPACE)
+    _common_labels(metadata)
+    return body
+
+
+def monitor_secret(body: Any) -> None:
+    """Name the chart's secret in the TLS configuration of a PodMonitor."""
+    (endpoint,) = body["spec"]["podMetricsEndpoints"]
+    if tls := endpoint.get("tlsConfig"):
+        tls["ca"]["secret"]["name"] = Raw("{{ .Values.certificates.secrets.extender }}")
+
+
+def _common_labels(metadata: dict[str, Any]) -> None:
+    labels = ".Values.commonLabels"
+    if isinstance(metadata.get("labels"), dict):
+        metadata["labels"]["+common"] = More(labels)
+    elif "labels" not in metadata:
+        metadata["labels"] = Added(labels, Raw(f"toYaml {labels}", block=True))
+
+
+def _account(program: str) -> Raw:
+    return Raw(f"{{{{ .Values.{program}.serviceAccount.name }}}}")
+
+
+def _monitor(body: Any) -> None:
+    """Put interval, labels and namespaces into a PodMonitor, and the namespace of the pods."""
+    body["metadata"].setdefault("labels", {})["+"] = More(".Values.monitoring.labels")
+    (endpoint,) = body["spec"]["podMetricsEndpoints"]
+    endpoint["interval"] = Raw("{{ .Values.monitoring.interval }}")
+    elsewhere = {"matchNames": [Raw(NAMESPACE)]}
+    body["spec"]["namespaceSelector"] = Added(".Values.monitoring.namespace", elsewhere)
+
+
+def _network_policy(body: Any, program: str) -> None:
+    """Put the peers of the values into the NetworkPolicy of a program."""
+    values = f".Values.{program}.networkPolicy"
+    rules = body["spec"]["ingress"]
+    if program == "agent":
+        # Without prometheus and monitoring: only the given peers.
+        rules[0]["from"] = [
+            Item(
+                (
+                    f"{{{{- range {values}.namespaces }}}}",
+                    "- namespaceSelector:",
+                    "    matchLabels:",
+                    "      kubernetes.io/metadata.name: {{ . }}",
+                    "{{- end }}",
+                )
+            ),
+            *rules[0]["from"][1:],
+            More(f"{values}.from"),
+        ]
+    else:
+        rules[1]["from"].append(More(f"{values}.agentsFrom"))
+        rules.append(More(f"{values}.ingress"))
+
+
+def _pod(template: dict[str, Any], name: str) -> None:
+    """Put the values of a program into its pod template."""
+    values, pod, metadata = f".Values.{name}", template["spec"], template["metadata"]
+    metadata["labels"] |= {
+        "+": More(f"{values}.podLabels"),
+        "+common": More(".Values.commonLabels"),
+    }
+    metadata["annotations"]["+"] = More(f"{values}.podAnnotations")
+    container, *others = pod["containers"]
+    of_components = (other.value if isinstance(other, Added) else other for other in others)
+    for each in [*pod.get("initContainers", []), container, *of_components]:
+        each["image"] = Raw(f'{{{{ include "plimsoll.image" (list . "{name}") }}}}')
+        policy = f"{values}.image.pullPolicy"
+        each["imagePullPolicy"] = Added(policy, Raw(f"{{{{ {policy} }}}}"))
+    container["resources"] = _block(f"{values}.resources")
+    container["securityContext"] = Either(f"{values}.securityContext", container["securityContext"])
+    pod["securityContext"] = Either(f"{values}.podSecurityContext", pod["securityContext"])
+    pod["serviceAccountName"] = _account(name)
+    pod["priorityClassName"] = Raw(f"{{{{ {values}.priorityClassName }}}}")
+    pod["tolerations"] = _block(f"{values}.tolerations")
+    for field in ("nodeSelector", "affinity", "topologySpreadConstraints"):
+        pod[field] = Added(f"{values}.{field}", _block(f"{values}.{field}"))
+    pod["imagePullSecrets"] = Added(".Values.imagePullSecrets", _block(".Values.imagePullSecrets"))
+    for field, more in (("env", "extraEnv"), ("volumeMounts", "extraVolumeMounts")):
+        if field in container:
+            container[field].append(More(f"{values}.{more}"))
+        else:
+            container[field] = Added(f"{values}.{more}", _block(f"{values}.{more}"))
+    pod["volumes"].append(More(f"{values}.extraVolumes"))
+    container["args"] = [*_arguments(container["args"], name)]
+    (_agent_pod if name == "agent" else _evaluator_pod)(pod, container)
+    for volume in pod["volumes"]:
+        if isinstance(volume, dict):
+            _volume(volume)
+
+
+def _block(expression: str) -> Raw:
+    return Raw(f"toYaml {expression}", block=True)
+
+
+def _arguments(arguments: list[Any], name: str) -> list[Any]:
+    found = [one for one in arguments if "--metricsSource=" not in str(one)]
+    if name == "evaluator":
+        lines = (
+            '{{- range splitList "\\n" (include "plimsoll.sourceArgs" . | trim) }}',
+            "{{- if . }}",
+            "- {{ . | quote }}",
+            "{{- end }}",
+            "{{- end }}",
+        )
+        found.append(Item(lines))
+    extra = (f"{{{{- range .Values.{name}.extraArgs }}}}", "- {{ . | quote }}", "{{- end }}")
+    return [*found, Item(extra)]
+
+
+def _agent_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """Stream only to an evaluator that is installed; the port and the network are values."""
+    container["args"] = [
+        Added(STREAMS, one) if str(one).startswith("--evaluator.") else one
+        for one in container["args"]
+    ]
+    own_port = "ne (int .Values.agent.port) 9100"
+    listen = Raw('"--web.listen-address=:{{ .Values.agent.port }}"')
+    container["args"].insert(-1, Added(own_port, listen))
+    (port,) = container["ports"]
+    port["containerPort"] = Raw("{{ .Values.agent.port }}")
+    pod["hostNetwork"] = Raw("{{ .Values.agent.hostNetwork }}")
+    pod["dnsPolicy"] = Added(".Values.agent.hostNetwork", "ClusterFirstWithHostNet")
+    for field, named in (("volumeMounts", container), ("volumes", pod)):
+        named[field] = [
+            Added(STREAMS, one)
+            if isinstance(one, dict) and one["name"] in {"evaluator-ca", "token"}
+            else one
+            for one in named[field]
+        ]
+    for volume in pod["volumes"]:
+        if isinstance(volume, Added):
+            _volume(volume.value)
+
+
+def _evaluator_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:
+    """Mount the queries of the values."""
+    queries = ".Values.sources.prometheus.queries"
+    mount = {"name": "queries", "mountPath": "/etc/plimsoll/queries", "readOnly": True}
+    container["volumeMounts"].append(Added(queries, mount))
+    volume = {"name": "queries", "configMap": {"name": "plimsoll-queries"}}
+    pod["volumes"].append(Added(queries, volume))
+
+
+def _volume(volume: dict[str, Any]) -> None:
+    """Name the chart's secrets and rules."""
+    secret, config = volume.get("secret"), volume.get("configMap")
+    if secret:
+        which = secret["secretName"].split("-")[1]
+        secret["secretName"] = Raw(f"{{{{ .Values.certificates.secrets.{which} }}}}")
+    if config and config["name"].startswith("plimsoll-rules"):
+        config["name"] = Raw('{{ include "plimsoll.rulesName" . }}')
