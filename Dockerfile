@@ -15,10 +15,14 @@ ENV PYTHONSAFEPATH=1 \
     PATH=/opt/plimsoll/bin:$PATH
 
 FROM base AS wheel
+# An index and a CA of your own, as for pip.
+ARG PIP_INDEX_URL
+ARG CA_CERTIFICATE
 WORKDIR /src
 COPY requirements.txt ./
 # pip checks the hash of each download. Everything below is installed from these files, without a network.
-RUN python -m venv /opt/tools \
+RUN if [ -n "$CA_CERTIFICATE" ]; then printf '%s\n' "$CA_CERTIFICATE" > /tmp/ca.pem && export PIP_CERT=/tmp/ca.pem; fi \
+ && python -m venv /opt/tools \
  && /opt/tools/bin/pip download --no-cache-dir --require-hashes --no-deps --only-binary :all: \
       --dest /wheels --requirement requirements.txt \
  && /opt/tools/bin/pip install --no-cache-dir --no-index --find-links /wheels hatchling
@@ -50,7 +54,20 @@ RUN python -m venv --without-pip /opt/plimsoll \
       /opt/plimsoll/bin/plimsoll-agent /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
-FROM base AS agent
+# Images have no shell, package manager and setuid files: release/slim.py removes them, and the rest is copied to empty images.
+FROM base AS agent-root
+COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
+COPY release/slim.py /opt/slim.py
+RUN ["python", "/opt/slim.py"]
+
+FROM base AS evaluator-root
+COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
+# The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
+RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
+COPY release/slim.py /opt/slim.py
+RUN ["python", "/opt/slim.py"]
+
+FROM scratch AS agent
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="plimsoll-agent" \
@@ -58,13 +75,17 @@ LABEL org.opencontainers.image.title="plimsoll-agent" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-COPY --from=agent-installed /opt/plimsoll /opt/plimsoll
+COPY --from=agent-root / /
+ENV PYTHONSAFEPATH=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PATH=/opt/plimsoll/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 # An uncommon uid, other than the evaluator's: see SECURITY.md. deploy/ has the same numbers.
 USER 61011:61011
 EXPOSE 9100
 ENTRYPOINT ["plimsoll-agent"]
 
-FROM base AS evaluator
+FROM scratch AS evaluator
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="plimsoll-evaluator" \
@@ -72,9 +93,11 @@ LABEL org.opencontainers.image.title="plimsoll-evaluator" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
-# The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
-RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
+COPY --from=evaluator-root / /
+ENV PYTHONSAFEPATH=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PATH=/opt/plimsoll/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
 USER 61012:61012
 EXPOSE 9001 9091 8080
 ENTRYPOINT ["plimsoll-evaluator"]

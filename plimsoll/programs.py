@@ -33,7 +33,7 @@ def _run(program: str, module: str, extra: str) -> int:
         if (error.name or "").split(".")[0] in _OURS:
             raise
         print(  # noqa: T201 - logging may be what is missing
-            f"{program}: {error.name} is not installed. Install the program's dependencies: pip install 'kube-plimsoll[{extra}]'",
+            f"{program}: {error.name} is not installed. Install the program's dependencies, in a checkout: pip install '.[{extra}]'",
             file=sys.stderr,
         )
         return 1

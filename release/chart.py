@@ -2,7 +2,7 @@
 
 python -P release/chart.py                        write them
 python -P release/chart.py --check                only compare; exit 1 if one is out of date
-python -P release/chart.py --registry NAME        first set the registry of the images in deploy/images
+python -P release/chart.py --registry NAME        first set the registry of the images in all files
 """
 
 import argparse
@@ -23,7 +23,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # a checkout need not be installed
 
 from plimsoll import VERSION
-from release import adapt
+from release import adapt, published
 from release import values as chart_values
 from release.adapt import Key
 from release.template import Added, lines, merge
@@ -81,8 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--registry", help="registry and path of the images")
     options = parser.parse_args(argv)
     if options.registry:
-        text = IMAGES.read_text()
-        IMAGES.write_text(re.sub(r"newName: .*/", f"newName: {options.registry}/", text))
+        published.name_images(options.registry, ROOT)
     stale = []
     for path, text in files():
         if options.check:

@@ -14,6 +14,8 @@ PLACES = (
     ("deploy/images/kustomization.yaml", r"(?<=newTag: )\S+"),
     ("Dockerfile", r"(?<=ARG VERSION=)\S+"),
     ("deploy/scheduler/README.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
+    ("docs/quickstart-kind.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
+    ("examples/record/pod.yaml", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
     ("docs/switching-from-tas.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
 )
 

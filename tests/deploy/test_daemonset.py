@@ -112,8 +112,9 @@ def test_state_outlives_its_pod_in_a_writable_directory(pod, settings, mounts):
     assert init["image"] == pod["containers"][0]["image"], "one image to pull"
     group = pod["securityContext"]["fsGroup"]
     assert group == pod["securityContext"]["runAsGroup"]
-    assert init["command"][:2] == ["sh", "-c"]
-    assert init["command"][2] == f"chgrp {group} {state.parent} && chmod 0770 {state.parent}"
+    program, option, code = init["command"]
+    assert (program, option) == ("python", "-c")
+    assert f"os.chown('{state.parent}', -1, {group}); os.chmod('{state.parent}', 0o770)" in code
     assert init["securityContext"] == {
         "runAsNonRoot": False,
         "runAsUser": 0,

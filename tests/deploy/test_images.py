@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("PLIMSOLL_IMAGE_BASE")
 BUDGETS = {"agent": 120, "evaluator": 180}
 """Compressed size in MB: what a node downloads."""
+MIRROR = [f"PIP_INDEX_URL={os.environ['PIP_INDEX_URL']}"] if "PIP_INDEX_URL" in os.environ else []
 USERS = {"agent": 61011, "evaluator": 61012}
 
 pytestmark = [
@@ -64,7 +65,7 @@ def images(buildah):
     buildah("config", "--env", f"PATH={path}", container)
     buildah("commit", "-q", "--rm", container, "localhost/base")
     for name in BUDGETS:
-        arguments = ("BASE=localhost/base", f"VERSION={VERSION}", "REVISION=0123abc")
+        arguments = ("BASE=localhost/base", f"VERSION={VERSION}", "REVISION=0123abc", *MIRROR)
         given = [part for one in arguments for part in ("--build-arg", one)]
         buildah("bud", "--isolation", "chroot", "--layers", *given, "--target", name, "-t", f"localhost/{name}", str(ROOT))  # fmt: skip
     return list(BUDGETS)
@@ -100,6 +101,14 @@ def test_an_image_has_only_its_own_program(roots):
         assert others.isdisjoint(path.name for path in packages.iterdir())
         programs = {path.name for path in (roots[name] / "opt/plimsoll/bin").glob("*plimsoll*")}
         assert programs == {f"plimsoll-{name}"}
+
+
+def test_an_image_has_no_shell_package_manager_and_setuid_file(roots):
+    for root in roots.values():
+        names = {path.name for folder in ("bin", "sbin", "usr/bin", "usr/sbin") for path in (root / folder).glob("*")}  # fmt: skip
+        assert not names & {"sh", "bash", "dash", "apt", "apt-get", "dpkg", "perl", "su", "pip"}
+        found = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
+        assert not [path for path in found if path.stat().st_mode & 0o6000]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ def test_program_without_its_extra_names_it(program, extra):
     done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
-    assert done.stderr.endswith(f"pip install 'kube-plimsoll[{extra}]'\n")
+    assert done.stderr.endswith(f"pip install '.[{extra}]'\n")
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not on PATH")

@@ -1,12 +1,16 @@
 """One version in all files; the bill of materials lists all locked packages; the workflow uses what exists."""
 
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from plimsoll import VERSION
-from release import sbom, version
+from release import published, sbom, version
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
@@ -65,3 +69,48 @@ def test_a_release_signs_images_and_chart_and_pins_no_registry_of_its_own():
     assert "linux/amd64,linux/arm64" in text["images"]
     assert "'sbom': True" in text["images"]
     assert "release/chart.py --registry" in text["chart"]
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of what git knows, as a fresh clone."""
+    names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # fmt: skip
+    for name in filter(None, names.split("\0")):
+        if not name.startswith("tests/") and (ROOT / name).is_file():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+OURS = re.compile(r"registry\.example/kube-plimsoll")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
+def test_the_registry_is_set_in_a_fresh_checkout_without_leftovers(checkout):
+    """Also where the package is not installed: only its dependencies are."""
+    site = [path for path in sys.path if path.endswith("site-packages")]
+    program = f"import sys, runpy; sys.path[:0] = {site!r}; sys.argv[1:] = ['--registry', 'registry.internal/nodes']; runpy.run_path('release/chart.py', run_name='__main__')"  # fmt: skip
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], cwd=checkout, capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    texts = {path: path.read_text() for path in checkout.rglob("*") if path.suffix in {".md", ".yaml", ".json", ".tpl"}}  # fmt: skip
+    left = [
+        path for path, text in texts.items() if OURS.search(text) and path.name != "CHANGELOG.md"
+    ]
+    assert left == []
+    values = yaml.safe_load((checkout / "deploy/chart/values.yaml").read_text())
+    image = values["agent"]["image"]
+    assert (image["registry"], image["repository"]) == ("registry.internal", "nodes/agent")
+
+
+def test_nothing_promises_a_release_before_it_exists_and_one_command_does_after(checkout):
+    promise = re.compile(r"pip install '?kube-plimsoll|ghcr\.io/(?!OWNER)")
+    pages = [*checkout.glob("docs/*.md"), *checkout.glob("examples/*/*.md"), checkout / "README.md", checkout / "plimsoll/programs.py"]  # fmt: skip
+    assert [path for path in pages if promise.search(path.read_text())] == []
+    published.publish(checkout)
+    published.publish(checkout)  # a second run changes nothing
+    published.name_images("ghcr.io/owner", checkout)
+    for name, (before, after) in published.PLACES.items():
+        text = (checkout / name).read_text()
+        assert before not in text
+        assert after in text
+    assert "ghcr.io/owner/evaluator:" in (checkout / "docs/quickstart-kind.md").read_text()
