@@ -138,12 +138,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{_acknowledge(given.words[1:], service)}\n")
             return 0
         page, view = _page(given, service)
+        text = _text(page, view, given.output)
     except UsageError as error:
         made.error(str(error))
     except UnreachableError as error:
         sys.stderr.write(f"kubectl plimsoll: {error}\n")
         return UNKNOWN
-    sys.stdout.write(_text(page, view, given.output))
+    sys.stdout.write(text)
     if view is views.pod:
         turned_away = page.get("turnedAwayByPlimsoll")
         return UNKNOWN if turned_away is None else TURNED_AWAY if turned_away else 0
@@ -276,6 +277,10 @@ def _text(page: Page, view: View, output: str | None) -> str:
 
 
 def _yaml(page: Any) -> str:
-    import yaml  # only this output needs it
-
+    try:
+        import yaml  # only this output needs it
+    except ModuleNotFoundError:
+        raise UsageError(
+            "-o yaml needs the package PyYAML (pip install pyyaml); -o json does not"
+        ) from None
     return str(yaml.safe_dump(page, sort_keys=False, allow_unicode=True))

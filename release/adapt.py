@@ -62,8 +62,8 @@ def adapt(key: Key, body: Any) -> None:
             value = f".Values.{program}.serviceAccount.annotations"
             body["metadata"]["annotations"] = Added(value, Raw(f"toYaml {value}", block=True))
         case "PodDisruptionBudget":
-            value = Raw("{{ .Values.evaluator.podDisruptionBudget.maxUnavailable }}")
-            put(body, ["spec", "maxUnavailable"], value)
+            most = Raw("{{ .Values.evaluator.podDisruptionBudget.maxUnavailable }}")
+            put(body, ["spec", "maxUnavailable"], most)
         case "Certificate" if name != "plimsoll-ca":
             reference = ".Values.certificates.issuerRef"
             body["spec"]["issuerRef"] = Either(reference, body["spec"]["issuerRef"])
@@ -79,6 +79,8 @@ def adapt(key: Key, body: Any) -> None:
             body["spec"]["caBundle"] = Added(bundle, Raw(f"{{{{ {bundle} }}}}"))
             notes = body["metadata"]["annotations"]
             notes.update({note: Added(f"not {bundle}", text) for note, text in notes.items()})
+        case _:
+            pass
 
 
 def placed(body: Any) -> Any:

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("PLIMSOLL_IMAGE_BASE")
 BUDGETS = {"agent": 120, "evaluator": 180}
 """Compressed size in MB: what a node downloads."""
-MIRROR = [f"PIP_INDEX_URL={os.environ['PIP_INDEX_URL']}"] if "PIP_INDEX_URL" in os.environ else []
+MIRROR = [f"{name}={os.environ[name]}" for name in ("PIP_INDEX_URL", "CA_CERTIFICATE") if name in os.environ]  # fmt: skip
 USERS = {"agent": 61011, "evaluator": 61012}
 
 pytestmark = [

@@ -114,3 +114,24 @@ def test_nothing_promises_a_release_before_it_exists_and_one_command_does_after(
         assert before not in text
         assert after in text
     assert "ghcr.io/owner/evaluator:" in (checkout / "docs/quickstart-kind.md").read_text()
+
+
+TAGGED = {"azure/setup-helm", "azure/setup-kubectl", "pypa/gh-action-pypi-publish"}
+"""Actions whose commit is not known here."""
+
+
+def test_actions_are_pinned_by_commit():
+    for path in WORKFLOWS.glob("*.yaml"):
+        for action, reference, comment in re.findall(
+            r"uses: ([\w./-]+)@(\S+)(.*)", path.read_text()
+        ):
+            if action not in TAGGED:
+                assert re.fullmatch(r"[0-9a-f]{40}", reference), action
+                assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+
+
+def test_ci_tests_every_python_that_the_package_claims():
+    claimed = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text())  # fmt: skip
+    (job,) = yaml.safe_load((WORKFLOWS / "test.yaml").read_text())["jobs"].values()
+    assert job["strategy"]["matrix"]["python"] == claimed
+    assert all(version in (ROOT / "README.md").read_text() for version in claimed)
