@@ -7,9 +7,10 @@ RUNTIME := $(VENV)/.runtime
 # Tests wait for other processes much of the time: three workers for each core.
 WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 UPGRADE ?=
+SITE   := .site
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
-.PHONY: demo test soak check bench attack proto docs screenshots chart constraints release-check clean
+.PHONY: demo test soak check bench attack proto docs site screenshots chart constraints release-check clean
 
 demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
 	$(BIN)/plimsoll-sandbox demo
@@ -42,6 +43,14 @@ proto: $(STAMP)  ## regenerate the gRPC stubs from wire/telemetry.proto
 docs: $(STAMP)  ## regenerate the tables under docs/
 	$(BIN)/python -P docs/generate.py
 
+site: $(SITE)/.installed  ## build the documentation into site/; installs mkdocs-material into a folder of its own
+	$(SITE)/bin/mkdocs build --quiet
+
+$(SITE)/.installed: docs/requirements.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.txt
+	@touch $@
+
 screenshots: $(STAMP)  ## write docs/images from the pages of a sandbox; needs chromium
 	$(BIN)/python -P docs/screenshots.py
 
@@ -57,6 +66,7 @@ release-check: $(STAMP)  ## what a release needs and no network: versions, gener
 constraints:  ## regenerate both lock files with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
 	$(COMPILE) --all-extras --group dev $(UPGRADE) --output-file constraints.txt pyproject.toml
 	$(COMPILE) --extra all --group build --constraint constraints.txt --output-file requirements.txt pyproject.toml
+	$(COMPILE) --group site $(UPGRADE) --output-file docs/requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) .sandbox .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
