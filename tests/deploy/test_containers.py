@@ -147,7 +147,7 @@ def test_replicas_spread_survive_a_drain_and_have_priority(built):
     pod = spec["template"]["spec"]
     assert spec["replicas"] == 2
     assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    assert objects["PodDisruptionBudget", name]["spec"]["minAvailable"] == 1
+    assert objects["PodDisruptionBudget", name]["spec"]["maxUnavailable"] == 1
     assert {one["topologyKey"] for one in pod["topologySpreadConstraints"]} >= {
         "kubernetes.io/hostname"
     }

@@ -46,7 +46,7 @@ def test_certificate_of_the_apiservice_names_its_service(objects):
 def test_two_replicas_and_a_budget_keep_the_api_available(objects):
     assert objects["Deployment", NAME]["spec"]["replicas"] == 2
     assert objects["Deployment", NAME]["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
-    assert objects["PodDisruptionBudget", NAME]["spec"]["minAvailable"] == 1
+    assert objects["PodDisruptionBudget", NAME]["spec"]["maxUnavailable"] == 1
 
 
 def test_evaluator_may_ask_about_users_and_read_the_front_proxys_ca(objects):

@@ -11,7 +11,7 @@ from plimsoll.commandline import Parser
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-USER_OF_STAGE = re.compile(r"^FROM base AS (\w+)\n(?:(?!FROM ).*\n)*?USER (\S+)$", re.MULTILINE)
+USER_OF_STAGE = re.compile(r"^FROM scratch AS (\w+)\n(?:(?!FROM ).*\n)*?USER (\S+)$", re.MULTILINE)
 POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace")
